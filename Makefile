@@ -5,7 +5,9 @@ SHELL := /usr/bin/env bash
 
 BIN := bin/roamcard
 GO_SOURCES := $(shell find cmd internal ent gen clients/go \( -name '*.go' -o -name go.mod -o -name go.sum \) -not -path '*/node_modules/*' 2>/dev/null) go.mod go.sum go.work
+PAGES := $(shell find internal/transport/web/dist -type f 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 
 .PHONY: help
 help: ## List the targets
@@ -29,6 +31,11 @@ tools/conformance/node_modules/.ready: tools/conformance/package.json tools/conf
 	npm install --no-save --prefix tools/conformance --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+# Not `npm ci`, for the same reason. What pages are built with; building the program needs none of it.
+web/node_modules/.ready: web/package.json web/package-lock.json
+	npm install --no-save --prefix web --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 # The official mock of Stripe, which judges the requests of the adapter in internal/provider/stripe.
 bin/stripe-mock: tools/go.mod tools/go.sum
 	GOWORK=off go build -C tools -o ../bin/ github.com/stripe/stripe-mock
@@ -37,8 +44,8 @@ bin/stripe-mock: tools/go.mod tools/go.sum
 .PHONY: build
 build: $(BIN) ## Build bin/roamcard
 
-$(BIN): $(GO_SOURCES) gen/openapi/openapi.json
-	go build -trimpath -ldflags '-X github.com/roamcard/roamcard/internal/app.Version=$(VERSION)' -o $@ ./cmd/roamcard
+$(BIN): $(GO_SOURCES) $(PAGES) gen/openapi/openapi.json
+	go build -trimpath -ldflags '-X github.com/roamcard/roamcard/internal/app.Version=$(VERSION) -X github.com/roamcard/roamcard/internal/app.Commit=$(COMMIT)' -o $@ ./cmd/roamcard
 
 .PHONY: demo
 demo: setup build ## Buy and show a card and an eSIM on a fresh local chain
@@ -49,10 +56,10 @@ dev: setup build ## Run everything on loopback, keeping its data in ./data
 	$(BIN) dev --data data
 
 # What generation, lint and tests need beyond setup.
-NEEDS := setup clients/typescript/node_modules/.ready
+NEEDS := setup clients/typescript/node_modules/.ready web/node_modules/.ready
 
 .PHONY: gen
-gen: $(NEEDS) ## Make everything that is generated: Go, OpenAPI, TypeScript, ent
+gen: $(NEEDS) ## Make everything that is generated: Go, OpenAPI, TypeScript, ent, contracts, pages
 	tools/gen.sh
 
 .PHONY: test
@@ -83,6 +90,10 @@ ci: ## What runs on every change, from a clean clone
 lint: $(NEEDS) ## Check formatting, vet, staticcheck, protos, and that planted bugs and generated code are current
 	tools/lint.sh
 
+.PHONY: breaking
+breaking: setup ## Compare the API with that of the last release, or of AGAINST=REF
+	tools/breaking.sh
+
 .PHONY: torture
 torture: $(NEEDS) ## Kill the program at every point of a purchase, again while it recovers, under every settler, and attack it and its clients
 	tools/torture.sh
@@ -98,6 +109,10 @@ schemathesis: $(NEEDS) build ## Fuzz the API of a development server by its Open
 .PHONY: bench
 bench: setup ## Measure against plain yardsticks and write the tables of docs/performance.md, about ten minutes
 	tools/bench.sh
+
+.PHONY: growth
+growth: setup ## Measure what the store does in an empty database and in one with ORDERS orders, about five minutes
+	ROAMCARD_BENCH_ORDERS=$${ORDERS:-300000} go test ./internal/testing/bench -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime 1x -timeout 60m
 
 .PHONY: teeth
 teeth: setup ## Plant one known bug after the other and show that the tests notice each

@@ -15,7 +15,6 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect"
 	"entgo.io/ent/dialect/sql"
-	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/cardlink"
@@ -25,7 +24,9 @@ import (
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
+	"github.com/roamcard/roamcard/ent/esimtopup"
 	"github.com/roamcard/roamcard/ent/event"
+	"github.com/roamcard/roamcard/ent/eventday"
 	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
@@ -35,6 +36,7 @@ import (
 	"github.com/roamcard/roamcard/ent/lock"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/progress"
 	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
@@ -45,6 +47,8 @@ import (
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transaction"
+	"github.com/roamcard/roamcard/ent/transactionmember"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/transferresolution"
 	"github.com/roamcard/roamcard/ent/webhookevent"
@@ -56,8 +60,6 @@ type Client struct {
 	config
 	// Schema is the client for creating, migrating and dropping schema.
 	Schema *migrate.Schema
-	// Attempt is the client for interacting with the Attempt builders.
-	Attempt *AttemptClient
 	// Audit is the client for interacting with the Audit builders.
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
@@ -76,8 +78,12 @@ type Client struct {
 	EsimSync *EsimSyncClient
 	// EsimToken is the client for interacting with the EsimToken builders.
 	EsimToken *EsimTokenClient
+	// EsimTopup is the client for interacting with the EsimTopup builders.
+	EsimTopup *EsimTopupClient
 	// Event is the client for interacting with the Event builders.
 	Event *EventClient
+	// EventDay is the client for interacting with the EventDay builders.
+	EventDay *EventDayClient
 	// Finding is the client for interacting with the Finding builders.
 	Finding *FindingClient
 	// IssuerLine is the client for interacting with the IssuerLine builders.
@@ -96,6 +102,8 @@ type Client struct {
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
+	// Progress is the client for interacting with the Progress builders.
+	Progress *ProgressClient
 	// RateLimit is the client for interacting with the RateLimit builders.
 	RateLimit *RateLimitClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
@@ -116,6 +124,10 @@ type Client struct {
 	SupplierOrder *SupplierOrderClient
 	// Timeline is the client for interacting with the Timeline builders.
 	Timeline *TimelineClient
+	// Transaction is the client for interacting with the Transaction builders.
+	Transaction *TransactionClient
+	// TransactionMember is the client for interacting with the TransactionMember builders.
+	TransactionMember *TransactionMemberClient
 	// Transfer is the client for interacting with the Transfer builders.
 	Transfer *TransferClient
 	// TransferResolution is the client for interacting with the TransferResolution builders.
@@ -135,7 +147,6 @@ func NewClient(opts ...Option) *Client {
 
 func (c *Client) init() {
 	c.Schema = migrate.NewSchema(c.driver)
-	c.Attempt = NewAttemptClient(c.config)
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
 	c.CardLink = NewCardLinkClient(c.config)
@@ -145,7 +156,9 @@ func (c *Client) init() {
 	c.EsimProfile = NewEsimProfileClient(c.config)
 	c.EsimSync = NewEsimSyncClient(c.config)
 	c.EsimToken = NewEsimTokenClient(c.config)
+	c.EsimTopup = NewEsimTopupClient(c.config)
 	c.Event = NewEventClient(c.config)
+	c.EventDay = NewEventDayClient(c.config)
 	c.Finding = NewFindingClient(c.config)
 	c.IssuerLine = NewIssuerLineClient(c.config)
 	c.Job = NewJobClient(c.config)
@@ -155,6 +168,7 @@ func (c *Client) init() {
 	c.Lock = NewLockClient(c.config)
 	c.Order = NewOrderClient(c.config)
 	c.Payment = NewPaymentClient(c.config)
+	c.Progress = NewProgressClient(c.config)
 	c.RateLimit = NewRateLimitClient(c.config)
 	c.Reconciliation = NewReconciliationClient(c.config)
 	c.Refund = NewRefundClient(c.config)
@@ -165,6 +179,8 @@ func (c *Client) init() {
 	c.Session = NewSessionClient(c.config)
 	c.SupplierOrder = NewSupplierOrderClient(c.config)
 	c.Timeline = NewTimelineClient(c.config)
+	c.Transaction = NewTransactionClient(c.config)
+	c.TransactionMember = NewTransactionMemberClient(c.config)
 	c.Transfer = NewTransferClient(c.config)
 	c.TransferResolution = NewTransferResolutionClient(c.config)
 	c.WebhookEvent = NewWebhookEventClient(c.config)
@@ -261,7 +277,6 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 	return &Tx{
 		ctx:                ctx,
 		config:             cfg,
-		Attempt:            NewAttemptClient(cfg),
 		Audit:              NewAuditClient(cfg),
 		Card:               NewCardClient(cfg),
 		CardLink:           NewCardLinkClient(cfg),
@@ -271,7 +286,9 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		EsimProfile:        NewEsimProfileClient(cfg),
 		EsimSync:           NewEsimSyncClient(cfg),
 		EsimToken:          NewEsimTokenClient(cfg),
+		EsimTopup:          NewEsimTopupClient(cfg),
 		Event:              NewEventClient(cfg),
+		EventDay:           NewEventDayClient(cfg),
 		Finding:            NewFindingClient(cfg),
 		IssuerLine:         NewIssuerLineClient(cfg),
 		Job:                NewJobClient(cfg),
@@ -281,6 +298,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Lock:               NewLockClient(cfg),
 		Order:              NewOrderClient(cfg),
 		Payment:            NewPaymentClient(cfg),
+		Progress:           NewProgressClient(cfg),
 		RateLimit:          NewRateLimitClient(cfg),
 		Reconciliation:     NewReconciliationClient(cfg),
 		Refund:             NewRefundClient(cfg),
@@ -291,6 +309,8 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Session:            NewSessionClient(cfg),
 		SupplierOrder:      NewSupplierOrderClient(cfg),
 		Timeline:           NewTimelineClient(cfg),
+		Transaction:        NewTransactionClient(cfg),
+		TransactionMember:  NewTransactionMemberClient(cfg),
 		Transfer:           NewTransferClient(cfg),
 		TransferResolution: NewTransferResolutionClient(cfg),
 		WebhookEvent:       NewWebhookEventClient(cfg),
@@ -314,7 +334,6 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 	return &Tx{
 		ctx:                ctx,
 		config:             cfg,
-		Attempt:            NewAttemptClient(cfg),
 		Audit:              NewAuditClient(cfg),
 		Card:               NewCardClient(cfg),
 		CardLink:           NewCardLinkClient(cfg),
@@ -324,7 +343,9 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		EsimProfile:        NewEsimProfileClient(cfg),
 		EsimSync:           NewEsimSyncClient(cfg),
 		EsimToken:          NewEsimTokenClient(cfg),
+		EsimTopup:          NewEsimTopupClient(cfg),
 		Event:              NewEventClient(cfg),
+		EventDay:           NewEventDayClient(cfg),
 		Finding:            NewFindingClient(cfg),
 		IssuerLine:         NewIssuerLineClient(cfg),
 		Job:                NewJobClient(cfg),
@@ -334,6 +355,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Lock:               NewLockClient(cfg),
 		Order:              NewOrderClient(cfg),
 		Payment:            NewPaymentClient(cfg),
+		Progress:           NewProgressClient(cfg),
 		RateLimit:          NewRateLimitClient(cfg),
 		Reconciliation:     NewReconciliationClient(cfg),
 		Refund:             NewRefundClient(cfg),
@@ -344,6 +366,8 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Session:            NewSessionClient(cfg),
 		SupplierOrder:      NewSupplierOrderClient(cfg),
 		Timeline:           NewTimelineClient(cfg),
+		Transaction:        NewTransactionClient(cfg),
+		TransactionMember:  NewTransactionMemberClient(cfg),
 		Transfer:           NewTransferClient(cfg),
 		TransferResolution: NewTransferResolutionClient(cfg),
 		WebhookEvent:       NewWebhookEventClient(cfg),
@@ -354,7 +378,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 // Debug returns a new debug-client. It's used to get verbose logging on specific operations.
 //
 //	client.Debug().
-//		Attempt.
+//		Audit.
 //		Query().
 //		Count(ctx)
 func (c *Client) Debug() *Client {
@@ -377,13 +401,14 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Attempt, c.Audit, c.Card, c.CardLink, c.ChainWatermark, c.Challenge,
-		c.EsimPlan, c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding,
-		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock,
-		c.Order, c.Payment, c.RateLimit, c.Reconciliation, c.Refund,
-		c.ReportedTransfer, c.Reservation, c.ScreenedAddress, c.ScreeningList,
-		c.Session, c.SupplierOrder, c.Timeline, c.Transfer, c.TransferResolution,
-		c.WebhookEvent, c.Worker,
+		c.Audit, c.Card, c.CardLink, c.ChainWatermark, c.Challenge, c.EsimPlan,
+		c.EsimProfile, c.EsimSync, c.EsimToken, c.EsimTopup, c.Event, c.EventDay,
+		c.Finding, c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting,
+		c.Lock, c.Order, c.Payment, c.Progress, c.RateLimit, c.Reconciliation,
+		c.Refund, c.ReportedTransfer, c.Reservation, c.ScreenedAddress,
+		c.ScreeningList, c.Session, c.SupplierOrder, c.Timeline, c.Transaction,
+		c.TransactionMember, c.Transfer, c.TransferResolution, c.WebhookEvent,
+		c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -393,13 +418,14 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Attempt, c.Audit, c.Card, c.CardLink, c.ChainWatermark, c.Challenge,
-		c.EsimPlan, c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding,
-		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Lock,
-		c.Order, c.Payment, c.RateLimit, c.Reconciliation, c.Refund,
-		c.ReportedTransfer, c.Reservation, c.ScreenedAddress, c.ScreeningList,
-		c.Session, c.SupplierOrder, c.Timeline, c.Transfer, c.TransferResolution,
-		c.WebhookEvent, c.Worker,
+		c.Audit, c.Card, c.CardLink, c.ChainWatermark, c.Challenge, c.EsimPlan,
+		c.EsimProfile, c.EsimSync, c.EsimToken, c.EsimTopup, c.Event, c.EventDay,
+		c.Finding, c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting,
+		c.Lock, c.Order, c.Payment, c.Progress, c.RateLimit, c.Reconciliation,
+		c.Refund, c.ReportedTransfer, c.Reservation, c.ScreenedAddress,
+		c.ScreeningList, c.Session, c.SupplierOrder, c.Timeline, c.Transaction,
+		c.TransactionMember, c.Transfer, c.TransferResolution, c.WebhookEvent,
+		c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -408,8 +434,6 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 // Mutate implements the ent.Mutator interface.
 func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 	switch m := m.(type) {
-	case *AttemptMutation:
-		return c.Attempt.mutate(ctx, m)
 	case *AuditMutation:
 		return c.Audit.mutate(ctx, m)
 	case *CardMutation:
@@ -428,8 +452,12 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.EsimSync.mutate(ctx, m)
 	case *EsimTokenMutation:
 		return c.EsimToken.mutate(ctx, m)
+	case *EsimTopupMutation:
+		return c.EsimTopup.mutate(ctx, m)
 	case *EventMutation:
 		return c.Event.mutate(ctx, m)
+	case *EventDayMutation:
+		return c.EventDay.mutate(ctx, m)
 	case *FindingMutation:
 		return c.Finding.mutate(ctx, m)
 	case *IssuerLineMutation:
@@ -448,6 +476,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Order.mutate(ctx, m)
 	case *PaymentMutation:
 		return c.Payment.mutate(ctx, m)
+	case *ProgressMutation:
+		return c.Progress.mutate(ctx, m)
 	case *RateLimitMutation:
 		return c.RateLimit.mutate(ctx, m)
 	case *ReconciliationMutation:
@@ -468,6 +498,10 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.SupplierOrder.mutate(ctx, m)
 	case *TimelineMutation:
 		return c.Timeline.mutate(ctx, m)
+	case *TransactionMutation:
+		return c.Transaction.mutate(ctx, m)
+	case *TransactionMemberMutation:
+		return c.TransactionMember.mutate(ctx, m)
 	case *TransferMutation:
 		return c.Transfer.mutate(ctx, m)
 	case *TransferResolutionMutation:
@@ -478,139 +512,6 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Worker.mutate(ctx, m)
 	default:
 		return nil, fmt.Errorf("ent: unknown mutation type %T", m)
-	}
-}
-
-// AttemptClient is a client for the Attempt schema.
-type AttemptClient struct {
-	config
-}
-
-// NewAttemptClient returns a client for the Attempt from the given config.
-func NewAttemptClient(c config) *AttemptClient {
-	return &AttemptClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `attempt.Hooks(f(g(h())))`.
-func (c *AttemptClient) Use(hooks ...Hook) {
-	c.hooks.Attempt = append(c.hooks.Attempt, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `attempt.Intercept(f(g(h())))`.
-func (c *AttemptClient) Intercept(interceptors ...Interceptor) {
-	c.inters.Attempt = append(c.inters.Attempt, interceptors...)
-}
-
-// Create returns a builder for creating a Attempt entity.
-func (c *AttemptClient) Create() *AttemptCreate {
-	mutation := newAttemptMutation(c.config, OpCreate)
-	return &AttemptCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of Attempt entities.
-func (c *AttemptClient) CreateBulk(builders ...*AttemptCreate) *AttemptCreateBulk {
-	return &AttemptCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *AttemptClient) MapCreateBulk(slice any, setFunc func(*AttemptCreate, int)) *AttemptCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &AttemptCreateBulk{err: fmt.Errorf("calling to AttemptClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*AttemptCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &AttemptCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for Attempt.
-func (c *AttemptClient) Update() *AttemptUpdate {
-	mutation := newAttemptMutation(c.config, OpUpdate)
-	return &AttemptUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *AttemptClient) UpdateOne(_m *Attempt) *AttemptUpdateOne {
-	mutation := newAttemptMutation(c.config, OpUpdateOne, withAttempt(_m))
-	return &AttemptUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *AttemptClient) UpdateOneID(id uuid.UUID) *AttemptUpdateOne {
-	mutation := newAttemptMutation(c.config, OpUpdateOne, withAttemptID(id))
-	return &AttemptUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for Attempt.
-func (c *AttemptClient) Delete() *AttemptDelete {
-	mutation := newAttemptMutation(c.config, OpDelete)
-	return &AttemptDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *AttemptClient) DeleteOne(_m *Attempt) *AttemptDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *AttemptClient) DeleteOneID(id uuid.UUID) *AttemptDeleteOne {
-	builder := c.Delete().Where(attempt.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &AttemptDeleteOne{builder}
-}
-
-// Query returns a query builder for Attempt.
-func (c *AttemptClient) Query() *AttemptQuery {
-	return &AttemptQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeAttempt},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a Attempt entity by its id.
-func (c *AttemptClient) Get(ctx context.Context, id uuid.UUID) (*Attempt, error) {
-	return c.Query().Where(attempt.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *AttemptClient) GetX(ctx context.Context, id uuid.UUID) *Attempt {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *AttemptClient) Hooks() []Hook {
-	return c.hooks.Attempt
-}
-
-// Interceptors returns the client interceptors.
-func (c *AttemptClient) Interceptors() []Interceptor {
-	return c.inters.Attempt
-}
-
-func (c *AttemptClient) mutate(ctx context.Context, m *AttemptMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&AttemptCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&AttemptUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&AttemptUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&AttemptDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown Attempt mutation op: %q", m.Op())
 	}
 }
 
@@ -1811,6 +1712,139 @@ func (c *EsimTokenClient) mutate(ctx context.Context, m *EsimTokenMutation) (Val
 	}
 }
 
+// EsimTopupClient is a client for the EsimTopup schema.
+type EsimTopupClient struct {
+	config
+}
+
+// NewEsimTopupClient returns a client for the EsimTopup from the given config.
+func NewEsimTopupClient(c config) *EsimTopupClient {
+	return &EsimTopupClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `esimtopup.Hooks(f(g(h())))`.
+func (c *EsimTopupClient) Use(hooks ...Hook) {
+	c.hooks.EsimTopup = append(c.hooks.EsimTopup, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `esimtopup.Intercept(f(g(h())))`.
+func (c *EsimTopupClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EsimTopup = append(c.inters.EsimTopup, interceptors...)
+}
+
+// Create returns a builder for creating a EsimTopup entity.
+func (c *EsimTopupClient) Create() *EsimTopupCreate {
+	mutation := newEsimTopupMutation(c.config, OpCreate)
+	return &EsimTopupCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of EsimTopup entities.
+func (c *EsimTopupClient) CreateBulk(builders ...*EsimTopupCreate) *EsimTopupCreateBulk {
+	return &EsimTopupCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *EsimTopupClient) MapCreateBulk(slice any, setFunc func(*EsimTopupCreate, int)) *EsimTopupCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &EsimTopupCreateBulk{err: fmt.Errorf("calling to EsimTopupClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*EsimTopupCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &EsimTopupCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for EsimTopup.
+func (c *EsimTopupClient) Update() *EsimTopupUpdate {
+	mutation := newEsimTopupMutation(c.config, OpUpdate)
+	return &EsimTopupUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *EsimTopupClient) UpdateOne(_m *EsimTopup) *EsimTopupUpdateOne {
+	mutation := newEsimTopupMutation(c.config, OpUpdateOne, withEsimTopup(_m))
+	return &EsimTopupUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *EsimTopupClient) UpdateOneID(id uuid.UUID) *EsimTopupUpdateOne {
+	mutation := newEsimTopupMutation(c.config, OpUpdateOne, withEsimTopupID(id))
+	return &EsimTopupUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for EsimTopup.
+func (c *EsimTopupClient) Delete() *EsimTopupDelete {
+	mutation := newEsimTopupMutation(c.config, OpDelete)
+	return &EsimTopupDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *EsimTopupClient) DeleteOne(_m *EsimTopup) *EsimTopupDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *EsimTopupClient) DeleteOneID(id uuid.UUID) *EsimTopupDeleteOne {
+	builder := c.Delete().Where(esimtopup.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &EsimTopupDeleteOne{builder}
+}
+
+// Query returns a query builder for EsimTopup.
+func (c *EsimTopupClient) Query() *EsimTopupQuery {
+	return &EsimTopupQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEsimTopup},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a EsimTopup entity by its id.
+func (c *EsimTopupClient) Get(ctx context.Context, id uuid.UUID) (*EsimTopup, error) {
+	return c.Query().Where(esimtopup.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EsimTopupClient) GetX(ctx context.Context, id uuid.UUID) *EsimTopup {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *EsimTopupClient) Hooks() []Hook {
+	return c.hooks.EsimTopup
+}
+
+// Interceptors returns the client interceptors.
+func (c *EsimTopupClient) Interceptors() []Interceptor {
+	return c.inters.EsimTopup
+}
+
+func (c *EsimTopupClient) mutate(ctx context.Context, m *EsimTopupMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&EsimTopupCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&EsimTopupUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&EsimTopupUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&EsimTopupDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown EsimTopup mutation op: %q", m.Op())
+	}
+}
+
 // EventClient is a client for the Event schema.
 type EventClient struct {
 	config
@@ -1941,6 +1975,139 @@ func (c *EventClient) mutate(ctx context.Context, m *EventMutation) (Value, erro
 		return (&EventDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Event mutation op: %q", m.Op())
+	}
+}
+
+// EventDayClient is a client for the EventDay schema.
+type EventDayClient struct {
+	config
+}
+
+// NewEventDayClient returns a client for the EventDay from the given config.
+func NewEventDayClient(c config) *EventDayClient {
+	return &EventDayClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `eventday.Hooks(f(g(h())))`.
+func (c *EventDayClient) Use(hooks ...Hook) {
+	c.hooks.EventDay = append(c.hooks.EventDay, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `eventday.Intercept(f(g(h())))`.
+func (c *EventDayClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EventDay = append(c.inters.EventDay, interceptors...)
+}
+
+// Create returns a builder for creating a EventDay entity.
+func (c *EventDayClient) Create() *EventDayCreate {
+	mutation := newEventDayMutation(c.config, OpCreate)
+	return &EventDayCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of EventDay entities.
+func (c *EventDayClient) CreateBulk(builders ...*EventDayCreate) *EventDayCreateBulk {
+	return &EventDayCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *EventDayClient) MapCreateBulk(slice any, setFunc func(*EventDayCreate, int)) *EventDayCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &EventDayCreateBulk{err: fmt.Errorf("calling to EventDayClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*EventDayCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &EventDayCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for EventDay.
+func (c *EventDayClient) Update() *EventDayUpdate {
+	mutation := newEventDayMutation(c.config, OpUpdate)
+	return &EventDayUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *EventDayClient) UpdateOne(_m *EventDay) *EventDayUpdateOne {
+	mutation := newEventDayMutation(c.config, OpUpdateOne, withEventDay(_m))
+	return &EventDayUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *EventDayClient) UpdateOneID(id uuid.UUID) *EventDayUpdateOne {
+	mutation := newEventDayMutation(c.config, OpUpdateOne, withEventDayID(id))
+	return &EventDayUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for EventDay.
+func (c *EventDayClient) Delete() *EventDayDelete {
+	mutation := newEventDayMutation(c.config, OpDelete)
+	return &EventDayDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *EventDayClient) DeleteOne(_m *EventDay) *EventDayDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *EventDayClient) DeleteOneID(id uuid.UUID) *EventDayDeleteOne {
+	builder := c.Delete().Where(eventday.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &EventDayDeleteOne{builder}
+}
+
+// Query returns a query builder for EventDay.
+func (c *EventDayClient) Query() *EventDayQuery {
+	return &EventDayQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEventDay},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a EventDay entity by its id.
+func (c *EventDayClient) Get(ctx context.Context, id uuid.UUID) (*EventDay, error) {
+	return c.Query().Where(eventday.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EventDayClient) GetX(ctx context.Context, id uuid.UUID) *EventDay {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *EventDayClient) Hooks() []Hook {
+	return c.hooks.EventDay
+}
+
+// Interceptors returns the client interceptors.
+func (c *EventDayClient) Interceptors() []Interceptor {
+	return c.inters.EventDay
+}
+
+func (c *EventDayClient) mutate(ctx context.Context, m *EventDayMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&EventDayCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&EventDayUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&EventDayUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&EventDayDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown EventDay mutation op: %q", m.Op())
 	}
 }
 
@@ -3138,6 +3305,139 @@ func (c *PaymentClient) mutate(ctx context.Context, m *PaymentMutation) (Value, 
 		return (&PaymentDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Payment mutation op: %q", m.Op())
+	}
+}
+
+// ProgressClient is a client for the Progress schema.
+type ProgressClient struct {
+	config
+}
+
+// NewProgressClient returns a client for the Progress from the given config.
+func NewProgressClient(c config) *ProgressClient {
+	return &ProgressClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `progress.Hooks(f(g(h())))`.
+func (c *ProgressClient) Use(hooks ...Hook) {
+	c.hooks.Progress = append(c.hooks.Progress, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `progress.Intercept(f(g(h())))`.
+func (c *ProgressClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Progress = append(c.inters.Progress, interceptors...)
+}
+
+// Create returns a builder for creating a Progress entity.
+func (c *ProgressClient) Create() *ProgressCreate {
+	mutation := newProgressMutation(c.config, OpCreate)
+	return &ProgressCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Progress entities.
+func (c *ProgressClient) CreateBulk(builders ...*ProgressCreate) *ProgressCreateBulk {
+	return &ProgressCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *ProgressClient) MapCreateBulk(slice any, setFunc func(*ProgressCreate, int)) *ProgressCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &ProgressCreateBulk{err: fmt.Errorf("calling to ProgressClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*ProgressCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &ProgressCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Progress.
+func (c *ProgressClient) Update() *ProgressUpdate {
+	mutation := newProgressMutation(c.config, OpUpdate)
+	return &ProgressUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *ProgressClient) UpdateOne(_m *Progress) *ProgressUpdateOne {
+	mutation := newProgressMutation(c.config, OpUpdateOne, withProgress(_m))
+	return &ProgressUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *ProgressClient) UpdateOneID(id string) *ProgressUpdateOne {
+	mutation := newProgressMutation(c.config, OpUpdateOne, withProgressID(id))
+	return &ProgressUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Progress.
+func (c *ProgressClient) Delete() *ProgressDelete {
+	mutation := newProgressMutation(c.config, OpDelete)
+	return &ProgressDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *ProgressClient) DeleteOne(_m *Progress) *ProgressDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *ProgressClient) DeleteOneID(id string) *ProgressDeleteOne {
+	builder := c.Delete().Where(progress.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &ProgressDeleteOne{builder}
+}
+
+// Query returns a query builder for Progress.
+func (c *ProgressClient) Query() *ProgressQuery {
+	return &ProgressQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeProgress},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Progress entity by its id.
+func (c *ProgressClient) Get(ctx context.Context, id string) (*Progress, error) {
+	return c.Query().Where(progress.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ProgressClient) GetX(ctx context.Context, id string) *Progress {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *ProgressClient) Hooks() []Hook {
+	return c.hooks.Progress
+}
+
+// Interceptors returns the client interceptors.
+func (c *ProgressClient) Interceptors() []Interceptor {
+	return c.inters.Progress
+}
+
+func (c *ProgressClient) mutate(ctx context.Context, m *ProgressMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&ProgressCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&ProgressUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&ProgressUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&ProgressDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Progress mutation op: %q", m.Op())
 	}
 }
 
@@ -4471,6 +4771,272 @@ func (c *TimelineClient) mutate(ctx context.Context, m *TimelineMutation) (Value
 	}
 }
 
+// TransactionClient is a client for the Transaction schema.
+type TransactionClient struct {
+	config
+}
+
+// NewTransactionClient returns a client for the Transaction from the given config.
+func NewTransactionClient(c config) *TransactionClient {
+	return &TransactionClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `transaction.Hooks(f(g(h())))`.
+func (c *TransactionClient) Use(hooks ...Hook) {
+	c.hooks.Transaction = append(c.hooks.Transaction, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `transaction.Intercept(f(g(h())))`.
+func (c *TransactionClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Transaction = append(c.inters.Transaction, interceptors...)
+}
+
+// Create returns a builder for creating a Transaction entity.
+func (c *TransactionClient) Create() *TransactionCreate {
+	mutation := newTransactionMutation(c.config, OpCreate)
+	return &TransactionCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Transaction entities.
+func (c *TransactionClient) CreateBulk(builders ...*TransactionCreate) *TransactionCreateBulk {
+	return &TransactionCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *TransactionClient) MapCreateBulk(slice any, setFunc func(*TransactionCreate, int)) *TransactionCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &TransactionCreateBulk{err: fmt.Errorf("calling to TransactionClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*TransactionCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &TransactionCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Transaction.
+func (c *TransactionClient) Update() *TransactionUpdate {
+	mutation := newTransactionMutation(c.config, OpUpdate)
+	return &TransactionUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *TransactionClient) UpdateOne(_m *Transaction) *TransactionUpdateOne {
+	mutation := newTransactionMutation(c.config, OpUpdateOne, withTransaction(_m))
+	return &TransactionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *TransactionClient) UpdateOneID(id uuid.UUID) *TransactionUpdateOne {
+	mutation := newTransactionMutation(c.config, OpUpdateOne, withTransactionID(id))
+	return &TransactionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Transaction.
+func (c *TransactionClient) Delete() *TransactionDelete {
+	mutation := newTransactionMutation(c.config, OpDelete)
+	return &TransactionDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *TransactionClient) DeleteOne(_m *Transaction) *TransactionDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *TransactionClient) DeleteOneID(id uuid.UUID) *TransactionDeleteOne {
+	builder := c.Delete().Where(transaction.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &TransactionDeleteOne{builder}
+}
+
+// Query returns a query builder for Transaction.
+func (c *TransactionClient) Query() *TransactionQuery {
+	return &TransactionQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeTransaction},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Transaction entity by its id.
+func (c *TransactionClient) Get(ctx context.Context, id uuid.UUID) (*Transaction, error) {
+	return c.Query().Where(transaction.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *TransactionClient) GetX(ctx context.Context, id uuid.UUID) *Transaction {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *TransactionClient) Hooks() []Hook {
+	return c.hooks.Transaction
+}
+
+// Interceptors returns the client interceptors.
+func (c *TransactionClient) Interceptors() []Interceptor {
+	return c.inters.Transaction
+}
+
+func (c *TransactionClient) mutate(ctx context.Context, m *TransactionMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&TransactionCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&TransactionUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&TransactionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&TransactionDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Transaction mutation op: %q", m.Op())
+	}
+}
+
+// TransactionMemberClient is a client for the TransactionMember schema.
+type TransactionMemberClient struct {
+	config
+}
+
+// NewTransactionMemberClient returns a client for the TransactionMember from the given config.
+func NewTransactionMemberClient(c config) *TransactionMemberClient {
+	return &TransactionMemberClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `transactionmember.Hooks(f(g(h())))`.
+func (c *TransactionMemberClient) Use(hooks ...Hook) {
+	c.hooks.TransactionMember = append(c.hooks.TransactionMember, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `transactionmember.Intercept(f(g(h())))`.
+func (c *TransactionMemberClient) Intercept(interceptors ...Interceptor) {
+	c.inters.TransactionMember = append(c.inters.TransactionMember, interceptors...)
+}
+
+// Create returns a builder for creating a TransactionMember entity.
+func (c *TransactionMemberClient) Create() *TransactionMemberCreate {
+	mutation := newTransactionMemberMutation(c.config, OpCreate)
+	return &TransactionMemberCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of TransactionMember entities.
+func (c *TransactionMemberClient) CreateBulk(builders ...*TransactionMemberCreate) *TransactionMemberCreateBulk {
+	return &TransactionMemberCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *TransactionMemberClient) MapCreateBulk(slice any, setFunc func(*TransactionMemberCreate, int)) *TransactionMemberCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &TransactionMemberCreateBulk{err: fmt.Errorf("calling to TransactionMemberClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*TransactionMemberCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &TransactionMemberCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for TransactionMember.
+func (c *TransactionMemberClient) Update() *TransactionMemberUpdate {
+	mutation := newTransactionMemberMutation(c.config, OpUpdate)
+	return &TransactionMemberUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *TransactionMemberClient) UpdateOne(_m *TransactionMember) *TransactionMemberUpdateOne {
+	mutation := newTransactionMemberMutation(c.config, OpUpdateOne, withTransactionMember(_m))
+	return &TransactionMemberUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *TransactionMemberClient) UpdateOneID(id uuid.UUID) *TransactionMemberUpdateOne {
+	mutation := newTransactionMemberMutation(c.config, OpUpdateOne, withTransactionMemberID(id))
+	return &TransactionMemberUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for TransactionMember.
+func (c *TransactionMemberClient) Delete() *TransactionMemberDelete {
+	mutation := newTransactionMemberMutation(c.config, OpDelete)
+	return &TransactionMemberDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *TransactionMemberClient) DeleteOne(_m *TransactionMember) *TransactionMemberDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *TransactionMemberClient) DeleteOneID(id uuid.UUID) *TransactionMemberDeleteOne {
+	builder := c.Delete().Where(transactionmember.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &TransactionMemberDeleteOne{builder}
+}
+
+// Query returns a query builder for TransactionMember.
+func (c *TransactionMemberClient) Query() *TransactionMemberQuery {
+	return &TransactionMemberQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeTransactionMember},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a TransactionMember entity by its id.
+func (c *TransactionMemberClient) Get(ctx context.Context, id uuid.UUID) (*TransactionMember, error) {
+	return c.Query().Where(transactionmember.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *TransactionMemberClient) GetX(ctx context.Context, id uuid.UUID) *TransactionMember {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *TransactionMemberClient) Hooks() []Hook {
+	return c.hooks.TransactionMember
+}
+
+// Interceptors returns the client interceptors.
+func (c *TransactionMemberClient) Interceptors() []Interceptor {
+	return c.inters.TransactionMember
+}
+
+func (c *TransactionMemberClient) mutate(ctx context.Context, m *TransactionMemberMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&TransactionMemberCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&TransactionMemberUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&TransactionMemberUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&TransactionMemberDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown TransactionMember mutation op: %q", m.Op())
+	}
+}
+
 // TransferClient is a client for the Transfer schema.
 type TransferClient struct {
 	config
@@ -5006,19 +5572,21 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Attempt, Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan,
-		EsimProfile, EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch,
-		LedgerEntry, LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation,
-		Refund, ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
-		SupplierOrder, Timeline, Transfer, TransferResolution, WebhookEvent,
+		Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan, EsimProfile,
+		EsimSync, EsimToken, EsimTopup, Event, EventDay, Finding, IssuerLine, Job,
+		KillSwitch, LedgerEntry, LedgerPosting, Lock, Order, Payment, Progress,
+		RateLimit, Reconciliation, Refund, ReportedTransfer, Reservation,
+		ScreenedAddress, ScreeningList, Session, SupplierOrder, Timeline, Transaction,
+		TransactionMember, Transfer, TransferResolution, WebhookEvent,
 		Worker []ent.Hook
 	}
 	inters struct {
-		Attempt, Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan,
-		EsimProfile, EsimSync, EsimToken, Event, Finding, IssuerLine, Job, KillSwitch,
-		LedgerEntry, LedgerPosting, Lock, Order, Payment, RateLimit, Reconciliation,
-		Refund, ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
-		SupplierOrder, Timeline, Transfer, TransferResolution, WebhookEvent,
+		Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan, EsimProfile,
+		EsimSync, EsimToken, EsimTopup, Event, EventDay, Finding, IssuerLine, Job,
+		KillSwitch, LedgerEntry, LedgerPosting, Lock, Order, Payment, Progress,
+		RateLimit, Reconciliation, Refund, ReportedTransfer, Reservation,
+		ScreenedAddress, ScreeningList, Session, SupplierOrder, Timeline, Transaction,
+		TransactionMember, Transfer, TransferResolution, WebhookEvent,
 		Worker []ent.Interceptor
 	}
 )

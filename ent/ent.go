@@ -12,7 +12,6 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
-	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/cardlink"
@@ -22,7 +21,9 @@ import (
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
+	"github.com/roamcard/roamcard/ent/esimtopup"
 	"github.com/roamcard/roamcard/ent/event"
+	"github.com/roamcard/roamcard/ent/eventday"
 	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
@@ -32,6 +33,7 @@ import (
 	"github.com/roamcard/roamcard/ent/lock"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/progress"
 	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
@@ -42,6 +44,8 @@ import (
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transaction"
+	"github.com/roamcard/roamcard/ent/transactionmember"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/transferresolution"
 	"github.com/roamcard/roamcard/ent/webhookevent"
@@ -106,7 +110,6 @@ var (
 func checkColumn(t, c string) error {
 	initCheck.Do(func() {
 		columnCheck = sql.NewColumnCheck(map[string]func(string) bool{
-			attempt.Table:            attempt.ValidColumn,
 			audit.Table:              audit.ValidColumn,
 			card.Table:               card.ValidColumn,
 			cardlink.Table:           cardlink.ValidColumn,
@@ -116,7 +119,9 @@ func checkColumn(t, c string) error {
 			esimprofile.Table:        esimprofile.ValidColumn,
 			esimsync.Table:           esimsync.ValidColumn,
 			esimtoken.Table:          esimtoken.ValidColumn,
+			esimtopup.Table:          esimtopup.ValidColumn,
 			event.Table:              event.ValidColumn,
+			eventday.Table:           eventday.ValidColumn,
 			finding.Table:            finding.ValidColumn,
 			issuerline.Table:         issuerline.ValidColumn,
 			job.Table:                job.ValidColumn,
@@ -126,6 +131,7 @@ func checkColumn(t, c string) error {
 			lock.Table:               lock.ValidColumn,
 			order.Table:              order.ValidColumn,
 			payment.Table:            payment.ValidColumn,
+			progress.Table:           progress.ValidColumn,
 			ratelimit.Table:          ratelimit.ValidColumn,
 			reconciliation.Table:     reconciliation.ValidColumn,
 			refund.Table:             refund.ValidColumn,
@@ -136,6 +142,8 @@ func checkColumn(t, c string) error {
 			session.Table:            session.ValidColumn,
 			supplierorder.Table:      supplierorder.ValidColumn,
 			timeline.Table:           timeline.ValidColumn,
+			transaction.Table:        transaction.ValidColumn,
+			transactionmember.Table:  transactionmember.ValidColumn,
 			transfer.Table:           transfer.ValidColumn,
 			transferresolution.Table: transferresolution.ValidColumn,
 			webhookevent.Table:       webhookevent.ValidColumn,

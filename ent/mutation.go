@@ -13,7 +13,6 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
-	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/cardlink"
@@ -23,7 +22,9 @@ import (
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
+	"github.com/roamcard/roamcard/ent/esimtopup"
 	"github.com/roamcard/roamcard/ent/event"
+	"github.com/roamcard/roamcard/ent/eventday"
 	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
@@ -33,6 +34,7 @@ import (
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/predicate"
+	"github.com/roamcard/roamcard/ent/progress"
 	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
@@ -44,6 +46,8 @@ import (
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transaction"
+	"github.com/roamcard/roamcard/ent/transactionmember"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/transferresolution"
 	"github.com/roamcard/roamcard/ent/webhookevent"
@@ -59,7 +63,6 @@ const (
 	OpUpdateOne = ent.OpUpdateOne
 
 	// Node types.
-	TypeAttempt            = "Attempt"
 	TypeAudit              = "Audit"
 	TypeCard               = "Card"
 	TypeCardLink           = "CardLink"
@@ -69,7 +72,9 @@ const (
 	TypeEsimProfile        = "EsimProfile"
 	TypeEsimSync           = "EsimSync"
 	TypeEsimToken          = "EsimToken"
+	TypeEsimTopup          = "EsimTopup"
 	TypeEvent              = "Event"
+	TypeEventDay           = "EventDay"
 	TypeFinding            = "Finding"
 	TypeIssuerLine         = "IssuerLine"
 	TypeJob                = "Job"
@@ -79,6 +84,7 @@ const (
 	TypeLock               = "Lock"
 	TypeOrder              = "Order"
 	TypePayment            = "Payment"
+	TypeProgress           = "Progress"
 	TypeRateLimit          = "RateLimit"
 	TypeReconciliation     = "Reconciliation"
 	TypeRefund             = "Refund"
@@ -89,752 +95,13 @@ const (
 	TypeSession            = "Session"
 	TypeSupplierOrder      = "SupplierOrder"
 	TypeTimeline           = "Timeline"
+	TypeTransaction        = "Transaction"
+	TypeTransactionMember  = "TransactionMember"
 	TypeTransfer           = "Transfer"
 	TypeTransferResolution = "TransferResolution"
 	TypeWebhookEvent       = "WebhookEvent"
 	TypeWorker             = "Worker"
 )
-
-// AttemptMutation represents an operation that mutates the Attempt nodes in the graph.
-type AttemptMutation struct {
-	config
-	op             Op
-	typ            string
-	id             *uuid.UUID
-	payment_id     *uuid.UUID
-	relayer        *string
-	nonce          *int64
-	addnonce       *int64
-	variants       *[]schema.Variant
-	appendvariants []schema.Variant
-	status         *attempt.Status
-	created_at     *time.Time
-	spent_wei      *int64
-	addspent_wei   *int64
-	clearedFields  map[string]struct{}
-	done           bool
-	oldValue       func(context.Context) (*Attempt, error)
-	predicates     []predicate.Attempt
-}
-
-var _ ent.Mutation = (*AttemptMutation)(nil)
-
-// attemptOption allows management of the mutation configuration using functional options.
-type attemptOption func(*AttemptMutation)
-
-// newAttemptMutation creates new mutation for the Attempt entity.
-func newAttemptMutation(c config, op Op, opts ...attemptOption) *AttemptMutation {
-	m := &AttemptMutation{
-		config:        c,
-		op:            op,
-		typ:           TypeAttempt,
-		clearedFields: make(map[string]struct{}),
-	}
-	for _, opt := range opts {
-		opt(m)
-	}
-	return m
-}
-
-// withAttemptID sets the ID field of the mutation.
-func withAttemptID(id uuid.UUID) attemptOption {
-	return func(m *AttemptMutation) {
-		var (
-			err   error
-			once  sync.Once
-			value *Attempt
-		)
-		m.oldValue = func(ctx context.Context) (*Attempt, error) {
-			once.Do(func() {
-				if m.done {
-					err = errors.New("querying old values post mutation is not allowed")
-				} else {
-					value, err = m.Client().Attempt.Get(ctx, id)
-				}
-			})
-			return value, err
-		}
-		m.id = &id
-	}
-}
-
-// withAttempt sets the old Attempt of the mutation.
-func withAttempt(node *Attempt) attemptOption {
-	return func(m *AttemptMutation) {
-		m.oldValue = func(context.Context) (*Attempt, error) {
-			return node, nil
-		}
-		m.id = &node.ID
-	}
-}
-
-// Client returns a new `ent.Client` from the mutation. If the mutation was
-// executed in a transaction (ent.Tx), a transactional client is returned.
-func (m AttemptMutation) Client() *Client {
-	client := &Client{config: m.config}
-	client.init()
-	return client
-}
-
-// Tx returns an `ent.Tx` for mutations that were executed in transactions;
-// it returns an error otherwise.
-func (m AttemptMutation) Tx() (*Tx, error) {
-	if _, ok := m.driver.(*txDriver); !ok {
-		return nil, errors.New("ent: mutation is not running in a transaction")
-	}
-	tx := &Tx{config: m.config}
-	tx.init()
-	return tx, nil
-}
-
-// SetID sets the value of the id field. Note that this
-// operation is only accepted on creation of Attempt entities.
-func (m *AttemptMutation) SetID(id uuid.UUID) {
-	m.id = &id
-}
-
-// ID returns the ID value in the mutation. Note that the ID is only available
-// if it was provided to the builder or after it was returned from the database.
-func (m *AttemptMutation) ID() (id uuid.UUID, exists bool) {
-	if m.id == nil {
-		return
-	}
-	return *m.id, true
-}
-
-// IDs queries the database and returns the entity ids that match the mutation's predicate.
-// That means, if the mutation is applied within a transaction with an isolation level such
-// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
-// or updated by the mutation.
-func (m *AttemptMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
-	switch {
-	case m.op.Is(OpUpdateOne | OpDeleteOne):
-		id, exists := m.ID()
-		if exists {
-			return []uuid.UUID{id}, nil
-		}
-		fallthrough
-	case m.op.Is(OpUpdate | OpDelete):
-		return m.Client().Attempt.Query().Where(m.predicates...).IDs(ctx)
-	default:
-		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
-	}
-}
-
-// SetPaymentID sets the "payment_id" field.
-func (m *AttemptMutation) SetPaymentID(u uuid.UUID) {
-	m.payment_id = &u
-}
-
-// PaymentID returns the value of the "payment_id" field in the mutation.
-func (m *AttemptMutation) PaymentID() (r uuid.UUID, exists bool) {
-	v := m.payment_id
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldPaymentID returns the old "payment_id" field's value of the Attempt entity.
-// If the Attempt object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *AttemptMutation) OldPaymentID(ctx context.Context) (v uuid.UUID, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldPaymentID is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldPaymentID requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldPaymentID: %w", err)
-	}
-	return oldValue.PaymentID, nil
-}
-
-// ResetPaymentID resets all changes to the "payment_id" field.
-func (m *AttemptMutation) ResetPaymentID() {
-	m.payment_id = nil
-}
-
-// SetRelayer sets the "relayer" field.
-func (m *AttemptMutation) SetRelayer(s string) {
-	m.relayer = &s
-}
-
-// Relayer returns the value of the "relayer" field in the mutation.
-func (m *AttemptMutation) Relayer() (r string, exists bool) {
-	v := m.relayer
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldRelayer returns the old "relayer" field's value of the Attempt entity.
-// If the Attempt object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *AttemptMutation) OldRelayer(ctx context.Context) (v string, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldRelayer is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldRelayer requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldRelayer: %w", err)
-	}
-	return oldValue.Relayer, nil
-}
-
-// ResetRelayer resets all changes to the "relayer" field.
-func (m *AttemptMutation) ResetRelayer() {
-	m.relayer = nil
-}
-
-// SetNonce sets the "nonce" field.
-func (m *AttemptMutation) SetNonce(i int64) {
-	m.nonce = &i
-	m.addnonce = nil
-}
-
-// Nonce returns the value of the "nonce" field in the mutation.
-func (m *AttemptMutation) Nonce() (r int64, exists bool) {
-	v := m.nonce
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldNonce returns the old "nonce" field's value of the Attempt entity.
-// If the Attempt object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *AttemptMutation) OldNonce(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldNonce is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldNonce requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldNonce: %w", err)
-	}
-	return oldValue.Nonce, nil
-}
-
-// AddNonce adds i to the "nonce" field.
-func (m *AttemptMutation) AddNonce(i int64) {
-	if m.addnonce != nil {
-		*m.addnonce += i
-	} else {
-		m.addnonce = &i
-	}
-}
-
-// AddedNonce returns the value that was added to the "nonce" field in this mutation.
-func (m *AttemptMutation) AddedNonce() (r int64, exists bool) {
-	v := m.addnonce
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetNonce resets all changes to the "nonce" field.
-func (m *AttemptMutation) ResetNonce() {
-	m.nonce = nil
-	m.addnonce = nil
-}
-
-// SetVariants sets the "variants" field.
-func (m *AttemptMutation) SetVariants(s []schema.Variant) {
-	m.variants = &s
-	m.appendvariants = nil
-}
-
-// Variants returns the value of the "variants" field in the mutation.
-func (m *AttemptMutation) Variants() (r []schema.Variant, exists bool) {
-	v := m.variants
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldVariants returns the old "variants" field's value of the Attempt entity.
-// If the Attempt object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *AttemptMutation) OldVariants(ctx context.Context) (v []schema.Variant, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldVariants is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldVariants requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldVariants: %w", err)
-	}
-	return oldValue.Variants, nil
-}
-
-// AppendVariants adds s to the "variants" field.
-func (m *AttemptMutation) AppendVariants(s []schema.Variant) {
-	m.appendvariants = append(m.appendvariants, s...)
-}
-
-// AppendedVariants returns the list of values that were appended to the "variants" field in this mutation.
-func (m *AttemptMutation) AppendedVariants() ([]schema.Variant, bool) {
-	if len(m.appendvariants) == 0 {
-		return nil, false
-	}
-	return m.appendvariants, true
-}
-
-// ResetVariants resets all changes to the "variants" field.
-func (m *AttemptMutation) ResetVariants() {
-	m.variants = nil
-	m.appendvariants = nil
-}
-
-// SetStatus sets the "status" field.
-func (m *AttemptMutation) SetStatus(a attempt.Status) {
-	m.status = &a
-}
-
-// Status returns the value of the "status" field in the mutation.
-func (m *AttemptMutation) Status() (r attempt.Status, exists bool) {
-	v := m.status
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldStatus returns the old "status" field's value of the Attempt entity.
-// If the Attempt object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *AttemptMutation) OldStatus(ctx context.Context) (v attempt.Status, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldStatus is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldStatus requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldStatus: %w", err)
-	}
-	return oldValue.Status, nil
-}
-
-// ResetStatus resets all changes to the "status" field.
-func (m *AttemptMutation) ResetStatus() {
-	m.status = nil
-}
-
-// SetCreatedAt sets the "created_at" field.
-func (m *AttemptMutation) SetCreatedAt(t time.Time) {
-	m.created_at = &t
-}
-
-// CreatedAt returns the value of the "created_at" field in the mutation.
-func (m *AttemptMutation) CreatedAt() (r time.Time, exists bool) {
-	v := m.created_at
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldCreatedAt returns the old "created_at" field's value of the Attempt entity.
-// If the Attempt object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *AttemptMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
-	}
-	return oldValue.CreatedAt, nil
-}
-
-// ResetCreatedAt resets all changes to the "created_at" field.
-func (m *AttemptMutation) ResetCreatedAt() {
-	m.created_at = nil
-}
-
-// SetSpentWei sets the "spent_wei" field.
-func (m *AttemptMutation) SetSpentWei(i int64) {
-	m.spent_wei = &i
-	m.addspent_wei = nil
-}
-
-// SpentWei returns the value of the "spent_wei" field in the mutation.
-func (m *AttemptMutation) SpentWei() (r int64, exists bool) {
-	v := m.spent_wei
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// OldSpentWei returns the old "spent_wei" field's value of the Attempt entity.
-// If the Attempt object wasn't provided to the builder, the object is fetched from the database.
-// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *AttemptMutation) OldSpentWei(ctx context.Context) (v int64, err error) {
-	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldSpentWei is only allowed on UpdateOne operations")
-	}
-	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldSpentWei requires an ID field in the mutation")
-	}
-	oldValue, err := m.oldValue(ctx)
-	if err != nil {
-		return v, fmt.Errorf("querying old value for OldSpentWei: %w", err)
-	}
-	return oldValue.SpentWei, nil
-}
-
-// AddSpentWei adds i to the "spent_wei" field.
-func (m *AttemptMutation) AddSpentWei(i int64) {
-	if m.addspent_wei != nil {
-		*m.addspent_wei += i
-	} else {
-		m.addspent_wei = &i
-	}
-}
-
-// AddedSpentWei returns the value that was added to the "spent_wei" field in this mutation.
-func (m *AttemptMutation) AddedSpentWei() (r int64, exists bool) {
-	v := m.addspent_wei
-	if v == nil {
-		return
-	}
-	return *v, true
-}
-
-// ResetSpentWei resets all changes to the "spent_wei" field.
-func (m *AttemptMutation) ResetSpentWei() {
-	m.spent_wei = nil
-	m.addspent_wei = nil
-}
-
-// Where appends a list predicates to the AttemptMutation builder.
-func (m *AttemptMutation) Where(ps ...predicate.Attempt) {
-	m.predicates = append(m.predicates, ps...)
-}
-
-// WhereP appends storage-level predicates to the AttemptMutation builder. Using this method,
-// users can use type-assertion to append predicates that do not depend on any generated package.
-func (m *AttemptMutation) WhereP(ps ...func(*sql.Selector)) {
-	p := make([]predicate.Attempt, len(ps))
-	for i := range ps {
-		p[i] = ps[i]
-	}
-	m.Where(p...)
-}
-
-// Op returns the operation name.
-func (m *AttemptMutation) Op() Op {
-	return m.op
-}
-
-// SetOp allows setting the mutation operation.
-func (m *AttemptMutation) SetOp(op Op) {
-	m.op = op
-}
-
-// Type returns the node type of this mutation (Attempt).
-func (m *AttemptMutation) Type() string {
-	return m.typ
-}
-
-// Fields returns all fields that were changed during this mutation. Note that in
-// order to get all numeric fields that were incremented/decremented, call
-// AddedFields().
-func (m *AttemptMutation) Fields() []string {
-	fields := make([]string, 0, 7)
-	if m.payment_id != nil {
-		fields = append(fields, attempt.FieldPaymentID)
-	}
-	if m.relayer != nil {
-		fields = append(fields, attempt.FieldRelayer)
-	}
-	if m.nonce != nil {
-		fields = append(fields, attempt.FieldNonce)
-	}
-	if m.variants != nil {
-		fields = append(fields, attempt.FieldVariants)
-	}
-	if m.status != nil {
-		fields = append(fields, attempt.FieldStatus)
-	}
-	if m.created_at != nil {
-		fields = append(fields, attempt.FieldCreatedAt)
-	}
-	if m.spent_wei != nil {
-		fields = append(fields, attempt.FieldSpentWei)
-	}
-	return fields
-}
-
-// Field returns the value of a field with the given name. The second boolean
-// return value indicates that this field was not set, or was not defined in the
-// schema.
-func (m *AttemptMutation) Field(name string) (ent.Value, bool) {
-	switch name {
-	case attempt.FieldPaymentID:
-		return m.PaymentID()
-	case attempt.FieldRelayer:
-		return m.Relayer()
-	case attempt.FieldNonce:
-		return m.Nonce()
-	case attempt.FieldVariants:
-		return m.Variants()
-	case attempt.FieldStatus:
-		return m.Status()
-	case attempt.FieldCreatedAt:
-		return m.CreatedAt()
-	case attempt.FieldSpentWei:
-		return m.SpentWei()
-	}
-	return nil, false
-}
-
-// OldField returns the old value of the field from the database. An error is
-// returned if the mutation operation is not UpdateOne, or the query to the
-// database failed.
-func (m *AttemptMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
-	switch name {
-	case attempt.FieldPaymentID:
-		return m.OldPaymentID(ctx)
-	case attempt.FieldRelayer:
-		return m.OldRelayer(ctx)
-	case attempt.FieldNonce:
-		return m.OldNonce(ctx)
-	case attempt.FieldVariants:
-		return m.OldVariants(ctx)
-	case attempt.FieldStatus:
-		return m.OldStatus(ctx)
-	case attempt.FieldCreatedAt:
-		return m.OldCreatedAt(ctx)
-	case attempt.FieldSpentWei:
-		return m.OldSpentWei(ctx)
-	}
-	return nil, fmt.Errorf("unknown Attempt field %s", name)
-}
-
-// SetField sets the value of a field with the given name. It returns an error if
-// the field is not defined in the schema, or if the type mismatched the field
-// type.
-func (m *AttemptMutation) SetField(name string, value ent.Value) error {
-	switch name {
-	case attempt.FieldPaymentID:
-		v, ok := value.(uuid.UUID)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetPaymentID(v)
-		return nil
-	case attempt.FieldRelayer:
-		v, ok := value.(string)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetRelayer(v)
-		return nil
-	case attempt.FieldNonce:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetNonce(v)
-		return nil
-	case attempt.FieldVariants:
-		v, ok := value.([]schema.Variant)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetVariants(v)
-		return nil
-	case attempt.FieldStatus:
-		v, ok := value.(attempt.Status)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetStatus(v)
-		return nil
-	case attempt.FieldCreatedAt:
-		v, ok := value.(time.Time)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetCreatedAt(v)
-		return nil
-	case attempt.FieldSpentWei:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.SetSpentWei(v)
-		return nil
-	}
-	return fmt.Errorf("unknown Attempt field %s", name)
-}
-
-// AddedFields returns all numeric fields that were incremented/decremented during
-// this mutation.
-func (m *AttemptMutation) AddedFields() []string {
-	var fields []string
-	if m.addnonce != nil {
-		fields = append(fields, attempt.FieldNonce)
-	}
-	if m.addspent_wei != nil {
-		fields = append(fields, attempt.FieldSpentWei)
-	}
-	return fields
-}
-
-// AddedField returns the numeric value that was incremented/decremented on a field
-// with the given name. The second boolean return value indicates that this field
-// was not set, or was not defined in the schema.
-func (m *AttemptMutation) AddedField(name string) (ent.Value, bool) {
-	switch name {
-	case attempt.FieldNonce:
-		return m.AddedNonce()
-	case attempt.FieldSpentWei:
-		return m.AddedSpentWei()
-	}
-	return nil, false
-}
-
-// AddField adds the value to the field with the given name. It returns an error if
-// the field is not defined in the schema, or if the type mismatched the field
-// type.
-func (m *AttemptMutation) AddField(name string, value ent.Value) error {
-	switch name {
-	case attempt.FieldNonce:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddNonce(v)
-		return nil
-	case attempt.FieldSpentWei:
-		v, ok := value.(int64)
-		if !ok {
-			return fmt.Errorf("unexpected type %T for field %s", value, name)
-		}
-		m.AddSpentWei(v)
-		return nil
-	}
-	return fmt.Errorf("unknown Attempt numeric field %s", name)
-}
-
-// ClearedFields returns all nullable fields that were cleared during this
-// mutation.
-func (m *AttemptMutation) ClearedFields() []string {
-	return nil
-}
-
-// FieldCleared returns a boolean indicating if a field with the given name was
-// cleared in this mutation.
-func (m *AttemptMutation) FieldCleared(name string) bool {
-	_, ok := m.clearedFields[name]
-	return ok
-}
-
-// ClearField clears the value of the field with the given name. It returns an
-// error if the field is not defined in the schema.
-func (m *AttemptMutation) ClearField(name string) error {
-	return fmt.Errorf("unknown Attempt nullable field %s", name)
-}
-
-// ResetField resets all changes in the mutation for the field with the given name.
-// It returns an error if the field is not defined in the schema.
-func (m *AttemptMutation) ResetField(name string) error {
-	switch name {
-	case attempt.FieldPaymentID:
-		m.ResetPaymentID()
-		return nil
-	case attempt.FieldRelayer:
-		m.ResetRelayer()
-		return nil
-	case attempt.FieldNonce:
-		m.ResetNonce()
-		return nil
-	case attempt.FieldVariants:
-		m.ResetVariants()
-		return nil
-	case attempt.FieldStatus:
-		m.ResetStatus()
-		return nil
-	case attempt.FieldCreatedAt:
-		m.ResetCreatedAt()
-		return nil
-	case attempt.FieldSpentWei:
-		m.ResetSpentWei()
-		return nil
-	}
-	return fmt.Errorf("unknown Attempt field %s", name)
-}
-
-// AddedEdges returns all edge names that were set/added in this mutation.
-func (m *AttemptMutation) AddedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// AddedIDs returns all IDs (to other nodes) that were added for the given edge
-// name in this mutation.
-func (m *AttemptMutation) AddedIDs(name string) []ent.Value {
-	return nil
-}
-
-// RemovedEdges returns all edge names that were removed in this mutation.
-func (m *AttemptMutation) RemovedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
-// the given name in this mutation.
-func (m *AttemptMutation) RemovedIDs(name string) []ent.Value {
-	return nil
-}
-
-// ClearedEdges returns all edge names that were cleared in this mutation.
-func (m *AttemptMutation) ClearedEdges() []string {
-	edges := make([]string, 0, 0)
-	return edges
-}
-
-// EdgeCleared returns a boolean which indicates if the edge with the given name
-// was cleared in this mutation.
-func (m *AttemptMutation) EdgeCleared(name string) bool {
-	return false
-}
-
-// ClearEdge clears the value of the edge with the given name. It returns an error
-// if that edge is not defined in the schema.
-func (m *AttemptMutation) ClearEdge(name string) error {
-	return fmt.Errorf("unknown Attempt unique edge %s", name)
-}
-
-// ResetEdge resets all changes to the edge with the given name in this mutation.
-// It returns an error if the edge is not defined in the schema.
-func (m *AttemptMutation) ResetEdge(name string) error {
-	return fmt.Errorf("unknown Attempt edge %s", name)
-}
 
 // AuditMutation represents an operation that mutates the Audit nodes in the graph.
 type AuditMutation struct {
@@ -8407,6 +7674,914 @@ func (m *EsimTokenMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown EsimToken edge %s", name)
 }
 
+// EsimTopupMutation represents an operation that mutates the EsimTopup nodes in the graph.
+type EsimTopupMutation struct {
+	config
+	op             Op
+	typ            string
+	id             *uuid.UUID
+	order_id       *string
+	owner          *string
+	profile_id     *uuid.UUID
+	plan_id        *string
+	provider       *string
+	status         *esimtopup.Status
+	reference      *uuid.UUID
+	account        *string
+	cost_micros    *int64
+	addcost_micros *int64
+	created_at     *time.Time
+	updated_at     *time.Time
+	clearedFields  map[string]struct{}
+	done           bool
+	oldValue       func(context.Context) (*EsimTopup, error)
+	predicates     []predicate.EsimTopup
+}
+
+var _ ent.Mutation = (*EsimTopupMutation)(nil)
+
+// esimtopupOption allows management of the mutation configuration using functional options.
+type esimtopupOption func(*EsimTopupMutation)
+
+// newEsimTopupMutation creates new mutation for the EsimTopup entity.
+func newEsimTopupMutation(c config, op Op, opts ...esimtopupOption) *EsimTopupMutation {
+	m := &EsimTopupMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeEsimTopup,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withEsimTopupID sets the ID field of the mutation.
+func withEsimTopupID(id uuid.UUID) esimtopupOption {
+	return func(m *EsimTopupMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *EsimTopup
+		)
+		m.oldValue = func(ctx context.Context) (*EsimTopup, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().EsimTopup.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withEsimTopup sets the old EsimTopup of the mutation.
+func withEsimTopup(node *EsimTopup) esimtopupOption {
+	return func(m *EsimTopupMutation) {
+		m.oldValue = func(context.Context) (*EsimTopup, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m EsimTopupMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m EsimTopupMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of EsimTopup entities.
+func (m *EsimTopupMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *EsimTopupMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *EsimTopupMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().EsimTopup.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetOrderID sets the "order_id" field.
+func (m *EsimTopupMutation) SetOrderID(s string) {
+	m.order_id = &s
+}
+
+// OrderID returns the value of the "order_id" field in the mutation.
+func (m *EsimTopupMutation) OrderID() (r string, exists bool) {
+	v := m.order_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOrderID returns the old "order_id" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldOrderID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOrderID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOrderID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOrderID: %w", err)
+	}
+	return oldValue.OrderID, nil
+}
+
+// ResetOrderID resets all changes to the "order_id" field.
+func (m *EsimTopupMutation) ResetOrderID() {
+	m.order_id = nil
+}
+
+// SetOwner sets the "owner" field.
+func (m *EsimTopupMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *EsimTopupMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *EsimTopupMutation) ResetOwner() {
+	m.owner = nil
+}
+
+// SetProfileID sets the "profile_id" field.
+func (m *EsimTopupMutation) SetProfileID(u uuid.UUID) {
+	m.profile_id = &u
+}
+
+// ProfileID returns the value of the "profile_id" field in the mutation.
+func (m *EsimTopupMutation) ProfileID() (r uuid.UUID, exists bool) {
+	v := m.profile_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProfileID returns the old "profile_id" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldProfileID(ctx context.Context) (v uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProfileID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProfileID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProfileID: %w", err)
+	}
+	return oldValue.ProfileID, nil
+}
+
+// ResetProfileID resets all changes to the "profile_id" field.
+func (m *EsimTopupMutation) ResetProfileID() {
+	m.profile_id = nil
+}
+
+// SetPlanID sets the "plan_id" field.
+func (m *EsimTopupMutation) SetPlanID(s string) {
+	m.plan_id = &s
+}
+
+// PlanID returns the value of the "plan_id" field in the mutation.
+func (m *EsimTopupMutation) PlanID() (r string, exists bool) {
+	v := m.plan_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPlanID returns the old "plan_id" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldPlanID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPlanID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPlanID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPlanID: %w", err)
+	}
+	return oldValue.PlanID, nil
+}
+
+// ResetPlanID resets all changes to the "plan_id" field.
+func (m *EsimTopupMutation) ResetPlanID() {
+	m.plan_id = nil
+}
+
+// SetProvider sets the "provider" field.
+func (m *EsimTopupMutation) SetProvider(s string) {
+	m.provider = &s
+}
+
+// Provider returns the value of the "provider" field in the mutation.
+func (m *EsimTopupMutation) Provider() (r string, exists bool) {
+	v := m.provider
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProvider returns the old "provider" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldProvider(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProvider is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProvider requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProvider: %w", err)
+	}
+	return oldValue.Provider, nil
+}
+
+// ResetProvider resets all changes to the "provider" field.
+func (m *EsimTopupMutation) ResetProvider() {
+	m.provider = nil
+}
+
+// SetStatus sets the "status" field.
+func (m *EsimTopupMutation) SetStatus(e esimtopup.Status) {
+	m.status = &e
+}
+
+// Status returns the value of the "status" field in the mutation.
+func (m *EsimTopupMutation) Status() (r esimtopup.Status, exists bool) {
+	v := m.status
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldStatus returns the old "status" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldStatus(ctx context.Context) (v esimtopup.Status, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldStatus is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldStatus requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldStatus: %w", err)
+	}
+	return oldValue.Status, nil
+}
+
+// ResetStatus resets all changes to the "status" field.
+func (m *EsimTopupMutation) ResetStatus() {
+	m.status = nil
+}
+
+// SetReference sets the "reference" field.
+func (m *EsimTopupMutation) SetReference(u uuid.UUID) {
+	m.reference = &u
+}
+
+// Reference returns the value of the "reference" field in the mutation.
+func (m *EsimTopupMutation) Reference() (r uuid.UUID, exists bool) {
+	v := m.reference
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReference returns the old "reference" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldReference(ctx context.Context) (v uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReference is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReference requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReference: %w", err)
+	}
+	return oldValue.Reference, nil
+}
+
+// ResetReference resets all changes to the "reference" field.
+func (m *EsimTopupMutation) ResetReference() {
+	m.reference = nil
+}
+
+// SetAccount sets the "account" field.
+func (m *EsimTopupMutation) SetAccount(s string) {
+	m.account = &s
+}
+
+// Account returns the value of the "account" field in the mutation.
+func (m *EsimTopupMutation) Account() (r string, exists bool) {
+	v := m.account
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAccount returns the old "account" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldAccount(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAccount is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAccount requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAccount: %w", err)
+	}
+	return oldValue.Account, nil
+}
+
+// ResetAccount resets all changes to the "account" field.
+func (m *EsimTopupMutation) ResetAccount() {
+	m.account = nil
+}
+
+// SetCostMicros sets the "cost_micros" field.
+func (m *EsimTopupMutation) SetCostMicros(i int64) {
+	m.cost_micros = &i
+	m.addcost_micros = nil
+}
+
+// CostMicros returns the value of the "cost_micros" field in the mutation.
+func (m *EsimTopupMutation) CostMicros() (r int64, exists bool) {
+	v := m.cost_micros
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCostMicros returns the old "cost_micros" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldCostMicros(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCostMicros is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCostMicros requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCostMicros: %w", err)
+	}
+	return oldValue.CostMicros, nil
+}
+
+// AddCostMicros adds i to the "cost_micros" field.
+func (m *EsimTopupMutation) AddCostMicros(i int64) {
+	if m.addcost_micros != nil {
+		*m.addcost_micros += i
+	} else {
+		m.addcost_micros = &i
+	}
+}
+
+// AddedCostMicros returns the value that was added to the "cost_micros" field in this mutation.
+func (m *EsimTopupMutation) AddedCostMicros() (r int64, exists bool) {
+	v := m.addcost_micros
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetCostMicros resets all changes to the "cost_micros" field.
+func (m *EsimTopupMutation) ResetCostMicros() {
+	m.cost_micros = nil
+	m.addcost_micros = nil
+}
+
+// SetCreatedAt sets the "created_at" field.
+func (m *EsimTopupMutation) SetCreatedAt(t time.Time) {
+	m.created_at = &t
+}
+
+// CreatedAt returns the value of the "created_at" field in the mutation.
+func (m *EsimTopupMutation) CreatedAt() (r time.Time, exists bool) {
+	v := m.created_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCreatedAt returns the old "created_at" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
+	}
+	return oldValue.CreatedAt, nil
+}
+
+// ResetCreatedAt resets all changes to the "created_at" field.
+func (m *EsimTopupMutation) ResetCreatedAt() {
+	m.created_at = nil
+}
+
+// SetUpdatedAt sets the "updated_at" field.
+func (m *EsimTopupMutation) SetUpdatedAt(t time.Time) {
+	m.updated_at = &t
+}
+
+// UpdatedAt returns the value of the "updated_at" field in the mutation.
+func (m *EsimTopupMutation) UpdatedAt() (r time.Time, exists bool) {
+	v := m.updated_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUpdatedAt returns the old "updated_at" field's value of the EsimTopup entity.
+// If the EsimTopup object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTopupMutation) OldUpdatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUpdatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUpdatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUpdatedAt: %w", err)
+	}
+	return oldValue.UpdatedAt, nil
+}
+
+// ResetUpdatedAt resets all changes to the "updated_at" field.
+func (m *EsimTopupMutation) ResetUpdatedAt() {
+	m.updated_at = nil
+}
+
+// Where appends a list predicates to the EsimTopupMutation builder.
+func (m *EsimTopupMutation) Where(ps ...predicate.EsimTopup) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the EsimTopupMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *EsimTopupMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.EsimTopup, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *EsimTopupMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *EsimTopupMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (EsimTopup).
+func (m *EsimTopupMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *EsimTopupMutation) Fields() []string {
+	fields := make([]string, 0, 11)
+	if m.order_id != nil {
+		fields = append(fields, esimtopup.FieldOrderID)
+	}
+	if m.owner != nil {
+		fields = append(fields, esimtopup.FieldOwner)
+	}
+	if m.profile_id != nil {
+		fields = append(fields, esimtopup.FieldProfileID)
+	}
+	if m.plan_id != nil {
+		fields = append(fields, esimtopup.FieldPlanID)
+	}
+	if m.provider != nil {
+		fields = append(fields, esimtopup.FieldProvider)
+	}
+	if m.status != nil {
+		fields = append(fields, esimtopup.FieldStatus)
+	}
+	if m.reference != nil {
+		fields = append(fields, esimtopup.FieldReference)
+	}
+	if m.account != nil {
+		fields = append(fields, esimtopup.FieldAccount)
+	}
+	if m.cost_micros != nil {
+		fields = append(fields, esimtopup.FieldCostMicros)
+	}
+	if m.created_at != nil {
+		fields = append(fields, esimtopup.FieldCreatedAt)
+	}
+	if m.updated_at != nil {
+		fields = append(fields, esimtopup.FieldUpdatedAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *EsimTopupMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case esimtopup.FieldOrderID:
+		return m.OrderID()
+	case esimtopup.FieldOwner:
+		return m.Owner()
+	case esimtopup.FieldProfileID:
+		return m.ProfileID()
+	case esimtopup.FieldPlanID:
+		return m.PlanID()
+	case esimtopup.FieldProvider:
+		return m.Provider()
+	case esimtopup.FieldStatus:
+		return m.Status()
+	case esimtopup.FieldReference:
+		return m.Reference()
+	case esimtopup.FieldAccount:
+		return m.Account()
+	case esimtopup.FieldCostMicros:
+		return m.CostMicros()
+	case esimtopup.FieldCreatedAt:
+		return m.CreatedAt()
+	case esimtopup.FieldUpdatedAt:
+		return m.UpdatedAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *EsimTopupMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case esimtopup.FieldOrderID:
+		return m.OldOrderID(ctx)
+	case esimtopup.FieldOwner:
+		return m.OldOwner(ctx)
+	case esimtopup.FieldProfileID:
+		return m.OldProfileID(ctx)
+	case esimtopup.FieldPlanID:
+		return m.OldPlanID(ctx)
+	case esimtopup.FieldProvider:
+		return m.OldProvider(ctx)
+	case esimtopup.FieldStatus:
+		return m.OldStatus(ctx)
+	case esimtopup.FieldReference:
+		return m.OldReference(ctx)
+	case esimtopup.FieldAccount:
+		return m.OldAccount(ctx)
+	case esimtopup.FieldCostMicros:
+		return m.OldCostMicros(ctx)
+	case esimtopup.FieldCreatedAt:
+		return m.OldCreatedAt(ctx)
+	case esimtopup.FieldUpdatedAt:
+		return m.OldUpdatedAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown EsimTopup field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimTopupMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case esimtopup.FieldOrderID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOrderID(v)
+		return nil
+	case esimtopup.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
+	case esimtopup.FieldProfileID:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProfileID(v)
+		return nil
+	case esimtopup.FieldPlanID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPlanID(v)
+		return nil
+	case esimtopup.FieldProvider:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProvider(v)
+		return nil
+	case esimtopup.FieldStatus:
+		v, ok := value.(esimtopup.Status)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetStatus(v)
+		return nil
+	case esimtopup.FieldReference:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReference(v)
+		return nil
+	case esimtopup.FieldAccount:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAccount(v)
+		return nil
+	case esimtopup.FieldCostMicros:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCostMicros(v)
+		return nil
+	case esimtopup.FieldCreatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCreatedAt(v)
+		return nil
+	case esimtopup.FieldUpdatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUpdatedAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EsimTopup field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *EsimTopupMutation) AddedFields() []string {
+	var fields []string
+	if m.addcost_micros != nil {
+		fields = append(fields, esimtopup.FieldCostMicros)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *EsimTopupMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case esimtopup.FieldCostMicros:
+		return m.AddedCostMicros()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimTopupMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case esimtopup.FieldCostMicros:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddCostMicros(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EsimTopup numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *EsimTopupMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *EsimTopupMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *EsimTopupMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown EsimTopup nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *EsimTopupMutation) ResetField(name string) error {
+	switch name {
+	case esimtopup.FieldOrderID:
+		m.ResetOrderID()
+		return nil
+	case esimtopup.FieldOwner:
+		m.ResetOwner()
+		return nil
+	case esimtopup.FieldProfileID:
+		m.ResetProfileID()
+		return nil
+	case esimtopup.FieldPlanID:
+		m.ResetPlanID()
+		return nil
+	case esimtopup.FieldProvider:
+		m.ResetProvider()
+		return nil
+	case esimtopup.FieldStatus:
+		m.ResetStatus()
+		return nil
+	case esimtopup.FieldReference:
+		m.ResetReference()
+		return nil
+	case esimtopup.FieldAccount:
+		m.ResetAccount()
+		return nil
+	case esimtopup.FieldCostMicros:
+		m.ResetCostMicros()
+		return nil
+	case esimtopup.FieldCreatedAt:
+		m.ResetCreatedAt()
+		return nil
+	case esimtopup.FieldUpdatedAt:
+		m.ResetUpdatedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown EsimTopup field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *EsimTopupMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *EsimTopupMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *EsimTopupMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *EsimTopupMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *EsimTopupMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *EsimTopupMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *EsimTopupMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown EsimTopup unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *EsimTopupMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown EsimTopup edge %s", name)
+}
+
 // EventMutation represents an operation that mutates the Event nodes in the graph.
 type EventMutation struct {
 	config
@@ -8953,6 +9128,590 @@ func (m *EventMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *EventMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Event edge %s", name)
+}
+
+// EventDayMutation represents an operation that mutates the EventDay nodes in the graph.
+type EventDayMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *uuid.UUID
+	day           *time.Time
+	subject       *string
+	value         *string
+	events        *int64
+	addevents     *int64
+	visitors      *[]byte
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*EventDay, error)
+	predicates    []predicate.EventDay
+}
+
+var _ ent.Mutation = (*EventDayMutation)(nil)
+
+// eventdayOption allows management of the mutation configuration using functional options.
+type eventdayOption func(*EventDayMutation)
+
+// newEventDayMutation creates new mutation for the EventDay entity.
+func newEventDayMutation(c config, op Op, opts ...eventdayOption) *EventDayMutation {
+	m := &EventDayMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeEventDay,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withEventDayID sets the ID field of the mutation.
+func withEventDayID(id uuid.UUID) eventdayOption {
+	return func(m *EventDayMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *EventDay
+		)
+		m.oldValue = func(ctx context.Context) (*EventDay, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().EventDay.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withEventDay sets the old EventDay of the mutation.
+func withEventDay(node *EventDay) eventdayOption {
+	return func(m *EventDayMutation) {
+		m.oldValue = func(context.Context) (*EventDay, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m EventDayMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m EventDayMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of EventDay entities.
+func (m *EventDayMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *EventDayMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *EventDayMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().EventDay.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetDay sets the "day" field.
+func (m *EventDayMutation) SetDay(t time.Time) {
+	m.day = &t
+}
+
+// Day returns the value of the "day" field in the mutation.
+func (m *EventDayMutation) Day() (r time.Time, exists bool) {
+	v := m.day
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldDay returns the old "day" field's value of the EventDay entity.
+// If the EventDay object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EventDayMutation) OldDay(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldDay is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldDay requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldDay: %w", err)
+	}
+	return oldValue.Day, nil
+}
+
+// ResetDay resets all changes to the "day" field.
+func (m *EventDayMutation) ResetDay() {
+	m.day = nil
+}
+
+// SetSubject sets the "subject" field.
+func (m *EventDayMutation) SetSubject(s string) {
+	m.subject = &s
+}
+
+// Subject returns the value of the "subject" field in the mutation.
+func (m *EventDayMutation) Subject() (r string, exists bool) {
+	v := m.subject
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSubject returns the old "subject" field's value of the EventDay entity.
+// If the EventDay object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EventDayMutation) OldSubject(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSubject is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSubject requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSubject: %w", err)
+	}
+	return oldValue.Subject, nil
+}
+
+// ResetSubject resets all changes to the "subject" field.
+func (m *EventDayMutation) ResetSubject() {
+	m.subject = nil
+}
+
+// SetValue sets the "value" field.
+func (m *EventDayMutation) SetValue(s string) {
+	m.value = &s
+}
+
+// Value returns the value of the "value" field in the mutation.
+func (m *EventDayMutation) Value() (r string, exists bool) {
+	v := m.value
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValue returns the old "value" field's value of the EventDay entity.
+// If the EventDay object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EventDayMutation) OldValue(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValue is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValue requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValue: %w", err)
+	}
+	return oldValue.Value, nil
+}
+
+// ResetValue resets all changes to the "value" field.
+func (m *EventDayMutation) ResetValue() {
+	m.value = nil
+}
+
+// SetEvents sets the "events" field.
+func (m *EventDayMutation) SetEvents(i int64) {
+	m.events = &i
+	m.addevents = nil
+}
+
+// Events returns the value of the "events" field in the mutation.
+func (m *EventDayMutation) Events() (r int64, exists bool) {
+	v := m.events
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldEvents returns the old "events" field's value of the EventDay entity.
+// If the EventDay object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EventDayMutation) OldEvents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldEvents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldEvents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldEvents: %w", err)
+	}
+	return oldValue.Events, nil
+}
+
+// AddEvents adds i to the "events" field.
+func (m *EventDayMutation) AddEvents(i int64) {
+	if m.addevents != nil {
+		*m.addevents += i
+	} else {
+		m.addevents = &i
+	}
+}
+
+// AddedEvents returns the value that was added to the "events" field in this mutation.
+func (m *EventDayMutation) AddedEvents() (r int64, exists bool) {
+	v := m.addevents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetEvents resets all changes to the "events" field.
+func (m *EventDayMutation) ResetEvents() {
+	m.events = nil
+	m.addevents = nil
+}
+
+// SetVisitors sets the "visitors" field.
+func (m *EventDayMutation) SetVisitors(b []byte) {
+	m.visitors = &b
+}
+
+// Visitors returns the value of the "visitors" field in the mutation.
+func (m *EventDayMutation) Visitors() (r []byte, exists bool) {
+	v := m.visitors
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldVisitors returns the old "visitors" field's value of the EventDay entity.
+// If the EventDay object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EventDayMutation) OldVisitors(ctx context.Context) (v []byte, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldVisitors is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldVisitors requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldVisitors: %w", err)
+	}
+	return oldValue.Visitors, nil
+}
+
+// ResetVisitors resets all changes to the "visitors" field.
+func (m *EventDayMutation) ResetVisitors() {
+	m.visitors = nil
+}
+
+// Where appends a list predicates to the EventDayMutation builder.
+func (m *EventDayMutation) Where(ps ...predicate.EventDay) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the EventDayMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *EventDayMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.EventDay, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *EventDayMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *EventDayMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (EventDay).
+func (m *EventDayMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *EventDayMutation) Fields() []string {
+	fields := make([]string, 0, 5)
+	if m.day != nil {
+		fields = append(fields, eventday.FieldDay)
+	}
+	if m.subject != nil {
+		fields = append(fields, eventday.FieldSubject)
+	}
+	if m.value != nil {
+		fields = append(fields, eventday.FieldValue)
+	}
+	if m.events != nil {
+		fields = append(fields, eventday.FieldEvents)
+	}
+	if m.visitors != nil {
+		fields = append(fields, eventday.FieldVisitors)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *EventDayMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case eventday.FieldDay:
+		return m.Day()
+	case eventday.FieldSubject:
+		return m.Subject()
+	case eventday.FieldValue:
+		return m.Value()
+	case eventday.FieldEvents:
+		return m.Events()
+	case eventday.FieldVisitors:
+		return m.Visitors()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *EventDayMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case eventday.FieldDay:
+		return m.OldDay(ctx)
+	case eventday.FieldSubject:
+		return m.OldSubject(ctx)
+	case eventday.FieldValue:
+		return m.OldValue(ctx)
+	case eventday.FieldEvents:
+		return m.OldEvents(ctx)
+	case eventday.FieldVisitors:
+		return m.OldVisitors(ctx)
+	}
+	return nil, fmt.Errorf("unknown EventDay field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EventDayMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case eventday.FieldDay:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetDay(v)
+		return nil
+	case eventday.FieldSubject:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSubject(v)
+		return nil
+	case eventday.FieldValue:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValue(v)
+		return nil
+	case eventday.FieldEvents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetEvents(v)
+		return nil
+	case eventday.FieldVisitors:
+		v, ok := value.([]byte)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetVisitors(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EventDay field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *EventDayMutation) AddedFields() []string {
+	var fields []string
+	if m.addevents != nil {
+		fields = append(fields, eventday.FieldEvents)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *EventDayMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case eventday.FieldEvents:
+		return m.AddedEvents()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EventDayMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case eventday.FieldEvents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddEvents(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EventDay numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *EventDayMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *EventDayMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *EventDayMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown EventDay nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *EventDayMutation) ResetField(name string) error {
+	switch name {
+	case eventday.FieldDay:
+		m.ResetDay()
+		return nil
+	case eventday.FieldSubject:
+		m.ResetSubject()
+		return nil
+	case eventday.FieldValue:
+		m.ResetValue()
+		return nil
+	case eventday.FieldEvents:
+		m.ResetEvents()
+		return nil
+	case eventday.FieldVisitors:
+		m.ResetVisitors()
+		return nil
+	}
+	return fmt.Errorf("unknown EventDay field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *EventDayMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *EventDayMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *EventDayMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *EventDayMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *EventDayMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *EventDayMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *EventDayMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown EventDay unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *EventDayMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown EventDay edge %s", name)
 }
 
 // FindingMutation represents an operation that mutates the Finding nodes in the graph.
@@ -17630,6 +18389,392 @@ func (m *PaymentMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Payment edge %s", name)
 }
 
+// ProgressMutation represents an operation that mutates the Progress nodes in the graph.
+type ProgressMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *string
+	at            *time.Time
+	place         *string
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*Progress, error)
+	predicates    []predicate.Progress
+}
+
+var _ ent.Mutation = (*ProgressMutation)(nil)
+
+// progressOption allows management of the mutation configuration using functional options.
+type progressOption func(*ProgressMutation)
+
+// newProgressMutation creates new mutation for the Progress entity.
+func newProgressMutation(c config, op Op, opts ...progressOption) *ProgressMutation {
+	m := &ProgressMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeProgress,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withProgressID sets the ID field of the mutation.
+func withProgressID(id string) progressOption {
+	return func(m *ProgressMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *Progress
+		)
+		m.oldValue = func(ctx context.Context) (*Progress, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().Progress.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withProgress sets the old Progress of the mutation.
+func withProgress(node *Progress) progressOption {
+	return func(m *ProgressMutation) {
+		m.oldValue = func(context.Context) (*Progress, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m ProgressMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m ProgressMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of Progress entities.
+func (m *ProgressMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *ProgressMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *ProgressMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().Progress.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetAt sets the "at" field.
+func (m *ProgressMutation) SetAt(t time.Time) {
+	m.at = &t
+}
+
+// At returns the value of the "at" field in the mutation.
+func (m *ProgressMutation) At() (r time.Time, exists bool) {
+	v := m.at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAt returns the old "at" field's value of the Progress entity.
+// If the Progress object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ProgressMutation) OldAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAt: %w", err)
+	}
+	return oldValue.At, nil
+}
+
+// ResetAt resets all changes to the "at" field.
+func (m *ProgressMutation) ResetAt() {
+	m.at = nil
+}
+
+// SetPlace sets the "place" field.
+func (m *ProgressMutation) SetPlace(s string) {
+	m.place = &s
+}
+
+// Place returns the value of the "place" field in the mutation.
+func (m *ProgressMutation) Place() (r string, exists bool) {
+	v := m.place
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPlace returns the old "place" field's value of the Progress entity.
+// If the Progress object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ProgressMutation) OldPlace(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPlace is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPlace requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPlace: %w", err)
+	}
+	return oldValue.Place, nil
+}
+
+// ResetPlace resets all changes to the "place" field.
+func (m *ProgressMutation) ResetPlace() {
+	m.place = nil
+}
+
+// Where appends a list predicates to the ProgressMutation builder.
+func (m *ProgressMutation) Where(ps ...predicate.Progress) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the ProgressMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *ProgressMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Progress, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *ProgressMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *ProgressMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (Progress).
+func (m *ProgressMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *ProgressMutation) Fields() []string {
+	fields := make([]string, 0, 2)
+	if m.at != nil {
+		fields = append(fields, progress.FieldAt)
+	}
+	if m.place != nil {
+		fields = append(fields, progress.FieldPlace)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *ProgressMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case progress.FieldAt:
+		return m.At()
+	case progress.FieldPlace:
+		return m.Place()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *ProgressMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case progress.FieldAt:
+		return m.OldAt(ctx)
+	case progress.FieldPlace:
+		return m.OldPlace(ctx)
+	}
+	return nil, fmt.Errorf("unknown Progress field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ProgressMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case progress.FieldAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAt(v)
+		return nil
+	case progress.FieldPlace:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPlace(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Progress field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *ProgressMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *ProgressMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ProgressMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown Progress numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *ProgressMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *ProgressMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *ProgressMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown Progress nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *ProgressMutation) ResetField(name string) error {
+	switch name {
+	case progress.FieldAt:
+		m.ResetAt()
+		return nil
+	case progress.FieldPlace:
+		m.ResetPlace()
+		return nil
+	}
+	return fmt.Errorf("unknown Progress field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *ProgressMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *ProgressMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *ProgressMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *ProgressMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *ProgressMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *ProgressMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *ProgressMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Progress unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *ProgressMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Progress edge %s", name)
+}
+
 // RateLimitMutation represents an operation that mutates the RateLimit nodes in the graph.
 type RateLimitMutation struct {
 	config
@@ -23682,6 +24827,7 @@ type SupplierOrderMutation struct {
 	addcost_micros *int64
 	sent_at        *time.Time
 	account        *string
+	onto           *string
 	clearedFields  map[string]struct{}
 	done           bool
 	oldValue       func(context.Context) (*SupplierOrder, error)
@@ -24064,6 +25210,42 @@ func (m *SupplierOrderMutation) ResetAccount() {
 	m.account = nil
 }
 
+// SetOnto sets the "onto" field.
+func (m *SupplierOrderMutation) SetOnto(s string) {
+	m.onto = &s
+}
+
+// Onto returns the value of the "onto" field in the mutation.
+func (m *SupplierOrderMutation) Onto() (r string, exists bool) {
+	v := m.onto
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOnto returns the old "onto" field's value of the SupplierOrder entity.
+// If the SupplierOrder object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *SupplierOrderMutation) OldOnto(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOnto is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOnto requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOnto: %w", err)
+	}
+	return oldValue.Onto, nil
+}
+
+// ResetOnto resets all changes to the "onto" field.
+func (m *SupplierOrderMutation) ResetOnto() {
+	m.onto = nil
+}
+
 // Where appends a list predicates to the SupplierOrderMutation builder.
 func (m *SupplierOrderMutation) Where(ps ...predicate.SupplierOrder) {
 	m.predicates = append(m.predicates, ps...)
@@ -24098,7 +25280,7 @@ func (m *SupplierOrderMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *SupplierOrderMutation) Fields() []string {
-	fields := make([]string, 0, 7)
+	fields := make([]string, 0, 8)
 	if m.provider != nil {
 		fields = append(fields, supplierorder.FieldProvider)
 	}
@@ -24119,6 +25301,9 @@ func (m *SupplierOrderMutation) Fields() []string {
 	}
 	if m.account != nil {
 		fields = append(fields, supplierorder.FieldAccount)
+	}
+	if m.onto != nil {
+		fields = append(fields, supplierorder.FieldOnto)
 	}
 	return fields
 }
@@ -24142,6 +25327,8 @@ func (m *SupplierOrderMutation) Field(name string) (ent.Value, bool) {
 		return m.SentAt()
 	case supplierorder.FieldAccount:
 		return m.Account()
+	case supplierorder.FieldOnto:
+		return m.Onto()
 	}
 	return nil, false
 }
@@ -24165,6 +25352,8 @@ func (m *SupplierOrderMutation) OldField(ctx context.Context, name string) (ent.
 		return m.OldSentAt(ctx)
 	case supplierorder.FieldAccount:
 		return m.OldAccount(ctx)
+	case supplierorder.FieldOnto:
+		return m.OldOnto(ctx)
 	}
 	return nil, fmt.Errorf("unknown SupplierOrder field %s", name)
 }
@@ -24222,6 +25411,13 @@ func (m *SupplierOrderMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetAccount(v)
+		return nil
+	case supplierorder.FieldOnto:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOnto(v)
 		return nil
 	}
 	return fmt.Errorf("unknown SupplierOrder field %s", name)
@@ -24307,6 +25503,9 @@ func (m *SupplierOrderMutation) ResetField(name string) error {
 		return nil
 	case supplierorder.FieldAccount:
 		m.ResetAccount()
+		return nil
+	case supplierorder.FieldOnto:
+		m.ResetOnto()
 		return nil
 	}
 	return fmt.Errorf("unknown SupplierOrder field %s", name)
@@ -25180,6 +26379,1364 @@ func (m *TimelineMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *TimelineMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Timeline edge %s", name)
+}
+
+// TransactionMutation represents an operation that mutates the Transaction nodes in the graph.
+type TransactionMutation struct {
+	config
+	op             Op
+	typ            string
+	id             *uuid.UUID
+	relayer        *string
+	nonce          *int64
+	addnonce       *int64
+	variants       *[]schema.Variant
+	appendvariants []schema.Variant
+	status         *transaction.Status
+	created_at     *time.Time
+	spent_wei      *int64
+	addspent_wei   *int64
+	clearedFields  map[string]struct{}
+	done           bool
+	oldValue       func(context.Context) (*Transaction, error)
+	predicates     []predicate.Transaction
+}
+
+var _ ent.Mutation = (*TransactionMutation)(nil)
+
+// transactionOption allows management of the mutation configuration using functional options.
+type transactionOption func(*TransactionMutation)
+
+// newTransactionMutation creates new mutation for the Transaction entity.
+func newTransactionMutation(c config, op Op, opts ...transactionOption) *TransactionMutation {
+	m := &TransactionMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeTransaction,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withTransactionID sets the ID field of the mutation.
+func withTransactionID(id uuid.UUID) transactionOption {
+	return func(m *TransactionMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *Transaction
+		)
+		m.oldValue = func(ctx context.Context) (*Transaction, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().Transaction.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withTransaction sets the old Transaction of the mutation.
+func withTransaction(node *Transaction) transactionOption {
+	return func(m *TransactionMutation) {
+		m.oldValue = func(context.Context) (*Transaction, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m TransactionMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m TransactionMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of Transaction entities.
+func (m *TransactionMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *TransactionMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *TransactionMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().Transaction.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetRelayer sets the "relayer" field.
+func (m *TransactionMutation) SetRelayer(s string) {
+	m.relayer = &s
+}
+
+// Relayer returns the value of the "relayer" field in the mutation.
+func (m *TransactionMutation) Relayer() (r string, exists bool) {
+	v := m.relayer
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRelayer returns the old "relayer" field's value of the Transaction entity.
+// If the Transaction object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMutation) OldRelayer(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRelayer is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRelayer requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRelayer: %w", err)
+	}
+	return oldValue.Relayer, nil
+}
+
+// ResetRelayer resets all changes to the "relayer" field.
+func (m *TransactionMutation) ResetRelayer() {
+	m.relayer = nil
+}
+
+// SetNonce sets the "nonce" field.
+func (m *TransactionMutation) SetNonce(i int64) {
+	m.nonce = &i
+	m.addnonce = nil
+}
+
+// Nonce returns the value of the "nonce" field in the mutation.
+func (m *TransactionMutation) Nonce() (r int64, exists bool) {
+	v := m.nonce
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldNonce returns the old "nonce" field's value of the Transaction entity.
+// If the Transaction object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMutation) OldNonce(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldNonce is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldNonce requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldNonce: %w", err)
+	}
+	return oldValue.Nonce, nil
+}
+
+// AddNonce adds i to the "nonce" field.
+func (m *TransactionMutation) AddNonce(i int64) {
+	if m.addnonce != nil {
+		*m.addnonce += i
+	} else {
+		m.addnonce = &i
+	}
+}
+
+// AddedNonce returns the value that was added to the "nonce" field in this mutation.
+func (m *TransactionMutation) AddedNonce() (r int64, exists bool) {
+	v := m.addnonce
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetNonce resets all changes to the "nonce" field.
+func (m *TransactionMutation) ResetNonce() {
+	m.nonce = nil
+	m.addnonce = nil
+}
+
+// SetVariants sets the "variants" field.
+func (m *TransactionMutation) SetVariants(s []schema.Variant) {
+	m.variants = &s
+	m.appendvariants = nil
+}
+
+// Variants returns the value of the "variants" field in the mutation.
+func (m *TransactionMutation) Variants() (r []schema.Variant, exists bool) {
+	v := m.variants
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldVariants returns the old "variants" field's value of the Transaction entity.
+// If the Transaction object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMutation) OldVariants(ctx context.Context) (v []schema.Variant, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldVariants is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldVariants requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldVariants: %w", err)
+	}
+	return oldValue.Variants, nil
+}
+
+// AppendVariants adds s to the "variants" field.
+func (m *TransactionMutation) AppendVariants(s []schema.Variant) {
+	m.appendvariants = append(m.appendvariants, s...)
+}
+
+// AppendedVariants returns the list of values that were appended to the "variants" field in this mutation.
+func (m *TransactionMutation) AppendedVariants() ([]schema.Variant, bool) {
+	if len(m.appendvariants) == 0 {
+		return nil, false
+	}
+	return m.appendvariants, true
+}
+
+// ResetVariants resets all changes to the "variants" field.
+func (m *TransactionMutation) ResetVariants() {
+	m.variants = nil
+	m.appendvariants = nil
+}
+
+// SetStatus sets the "status" field.
+func (m *TransactionMutation) SetStatus(t transaction.Status) {
+	m.status = &t
+}
+
+// Status returns the value of the "status" field in the mutation.
+func (m *TransactionMutation) Status() (r transaction.Status, exists bool) {
+	v := m.status
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldStatus returns the old "status" field's value of the Transaction entity.
+// If the Transaction object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMutation) OldStatus(ctx context.Context) (v transaction.Status, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldStatus is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldStatus requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldStatus: %w", err)
+	}
+	return oldValue.Status, nil
+}
+
+// ResetStatus resets all changes to the "status" field.
+func (m *TransactionMutation) ResetStatus() {
+	m.status = nil
+}
+
+// SetCreatedAt sets the "created_at" field.
+func (m *TransactionMutation) SetCreatedAt(t time.Time) {
+	m.created_at = &t
+}
+
+// CreatedAt returns the value of the "created_at" field in the mutation.
+func (m *TransactionMutation) CreatedAt() (r time.Time, exists bool) {
+	v := m.created_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCreatedAt returns the old "created_at" field's value of the Transaction entity.
+// If the Transaction object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
+	}
+	return oldValue.CreatedAt, nil
+}
+
+// ResetCreatedAt resets all changes to the "created_at" field.
+func (m *TransactionMutation) ResetCreatedAt() {
+	m.created_at = nil
+}
+
+// SetSpentWei sets the "spent_wei" field.
+func (m *TransactionMutation) SetSpentWei(i int64) {
+	m.spent_wei = &i
+	m.addspent_wei = nil
+}
+
+// SpentWei returns the value of the "spent_wei" field in the mutation.
+func (m *TransactionMutation) SpentWei() (r int64, exists bool) {
+	v := m.spent_wei
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSpentWei returns the old "spent_wei" field's value of the Transaction entity.
+// If the Transaction object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMutation) OldSpentWei(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSpentWei is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSpentWei requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSpentWei: %w", err)
+	}
+	return oldValue.SpentWei, nil
+}
+
+// AddSpentWei adds i to the "spent_wei" field.
+func (m *TransactionMutation) AddSpentWei(i int64) {
+	if m.addspent_wei != nil {
+		*m.addspent_wei += i
+	} else {
+		m.addspent_wei = &i
+	}
+}
+
+// AddedSpentWei returns the value that was added to the "spent_wei" field in this mutation.
+func (m *TransactionMutation) AddedSpentWei() (r int64, exists bool) {
+	v := m.addspent_wei
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetSpentWei resets all changes to the "spent_wei" field.
+func (m *TransactionMutation) ResetSpentWei() {
+	m.spent_wei = nil
+	m.addspent_wei = nil
+}
+
+// Where appends a list predicates to the TransactionMutation builder.
+func (m *TransactionMutation) Where(ps ...predicate.Transaction) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the TransactionMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *TransactionMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Transaction, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *TransactionMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *TransactionMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (Transaction).
+func (m *TransactionMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *TransactionMutation) Fields() []string {
+	fields := make([]string, 0, 6)
+	if m.relayer != nil {
+		fields = append(fields, transaction.FieldRelayer)
+	}
+	if m.nonce != nil {
+		fields = append(fields, transaction.FieldNonce)
+	}
+	if m.variants != nil {
+		fields = append(fields, transaction.FieldVariants)
+	}
+	if m.status != nil {
+		fields = append(fields, transaction.FieldStatus)
+	}
+	if m.created_at != nil {
+		fields = append(fields, transaction.FieldCreatedAt)
+	}
+	if m.spent_wei != nil {
+		fields = append(fields, transaction.FieldSpentWei)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *TransactionMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case transaction.FieldRelayer:
+		return m.Relayer()
+	case transaction.FieldNonce:
+		return m.Nonce()
+	case transaction.FieldVariants:
+		return m.Variants()
+	case transaction.FieldStatus:
+		return m.Status()
+	case transaction.FieldCreatedAt:
+		return m.CreatedAt()
+	case transaction.FieldSpentWei:
+		return m.SpentWei()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *TransactionMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case transaction.FieldRelayer:
+		return m.OldRelayer(ctx)
+	case transaction.FieldNonce:
+		return m.OldNonce(ctx)
+	case transaction.FieldVariants:
+		return m.OldVariants(ctx)
+	case transaction.FieldStatus:
+		return m.OldStatus(ctx)
+	case transaction.FieldCreatedAt:
+		return m.OldCreatedAt(ctx)
+	case transaction.FieldSpentWei:
+		return m.OldSpentWei(ctx)
+	}
+	return nil, fmt.Errorf("unknown Transaction field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *TransactionMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case transaction.FieldRelayer:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRelayer(v)
+		return nil
+	case transaction.FieldNonce:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetNonce(v)
+		return nil
+	case transaction.FieldVariants:
+		v, ok := value.([]schema.Variant)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetVariants(v)
+		return nil
+	case transaction.FieldStatus:
+		v, ok := value.(transaction.Status)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetStatus(v)
+		return nil
+	case transaction.FieldCreatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCreatedAt(v)
+		return nil
+	case transaction.FieldSpentWei:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSpentWei(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Transaction field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *TransactionMutation) AddedFields() []string {
+	var fields []string
+	if m.addnonce != nil {
+		fields = append(fields, transaction.FieldNonce)
+	}
+	if m.addspent_wei != nil {
+		fields = append(fields, transaction.FieldSpentWei)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *TransactionMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case transaction.FieldNonce:
+		return m.AddedNonce()
+	case transaction.FieldSpentWei:
+		return m.AddedSpentWei()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *TransactionMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case transaction.FieldNonce:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddNonce(v)
+		return nil
+	case transaction.FieldSpentWei:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddSpentWei(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Transaction numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *TransactionMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *TransactionMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *TransactionMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown Transaction nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *TransactionMutation) ResetField(name string) error {
+	switch name {
+	case transaction.FieldRelayer:
+		m.ResetRelayer()
+		return nil
+	case transaction.FieldNonce:
+		m.ResetNonce()
+		return nil
+	case transaction.FieldVariants:
+		m.ResetVariants()
+		return nil
+	case transaction.FieldStatus:
+		m.ResetStatus()
+		return nil
+	case transaction.FieldCreatedAt:
+		m.ResetCreatedAt()
+		return nil
+	case transaction.FieldSpentWei:
+		m.ResetSpentWei()
+		return nil
+	}
+	return fmt.Errorf("unknown Transaction field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *TransactionMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *TransactionMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *TransactionMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *TransactionMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *TransactionMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *TransactionMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *TransactionMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Transaction unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *TransactionMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Transaction edge %s", name)
+}
+
+// TransactionMemberMutation represents an operation that mutates the TransactionMember nodes in the graph.
+type TransactionMemberMutation struct {
+	config
+	op             Op
+	typ            string
+	id             *uuid.UUID
+	transaction_id *uuid.UUID
+	payment_id     *uuid.UUID
+	place          *int
+	addplace       *int
+	status         *transactionmember.Status
+	created_at     *time.Time
+	lost_wei       *int64
+	addlost_wei    *int64
+	clearedFields  map[string]struct{}
+	done           bool
+	oldValue       func(context.Context) (*TransactionMember, error)
+	predicates     []predicate.TransactionMember
+}
+
+var _ ent.Mutation = (*TransactionMemberMutation)(nil)
+
+// transactionmemberOption allows management of the mutation configuration using functional options.
+type transactionmemberOption func(*TransactionMemberMutation)
+
+// newTransactionMemberMutation creates new mutation for the TransactionMember entity.
+func newTransactionMemberMutation(c config, op Op, opts ...transactionmemberOption) *TransactionMemberMutation {
+	m := &TransactionMemberMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeTransactionMember,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withTransactionMemberID sets the ID field of the mutation.
+func withTransactionMemberID(id uuid.UUID) transactionmemberOption {
+	return func(m *TransactionMemberMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *TransactionMember
+		)
+		m.oldValue = func(ctx context.Context) (*TransactionMember, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().TransactionMember.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withTransactionMember sets the old TransactionMember of the mutation.
+func withTransactionMember(node *TransactionMember) transactionmemberOption {
+	return func(m *TransactionMemberMutation) {
+		m.oldValue = func(context.Context) (*TransactionMember, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m TransactionMemberMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m TransactionMemberMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of TransactionMember entities.
+func (m *TransactionMemberMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *TransactionMemberMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *TransactionMemberMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().TransactionMember.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetTransactionID sets the "transaction_id" field.
+func (m *TransactionMemberMutation) SetTransactionID(u uuid.UUID) {
+	m.transaction_id = &u
+}
+
+// TransactionID returns the value of the "transaction_id" field in the mutation.
+func (m *TransactionMemberMutation) TransactionID() (r uuid.UUID, exists bool) {
+	v := m.transaction_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldTransactionID returns the old "transaction_id" field's value of the TransactionMember entity.
+// If the TransactionMember object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMemberMutation) OldTransactionID(ctx context.Context) (v uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldTransactionID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldTransactionID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldTransactionID: %w", err)
+	}
+	return oldValue.TransactionID, nil
+}
+
+// ResetTransactionID resets all changes to the "transaction_id" field.
+func (m *TransactionMemberMutation) ResetTransactionID() {
+	m.transaction_id = nil
+}
+
+// SetPaymentID sets the "payment_id" field.
+func (m *TransactionMemberMutation) SetPaymentID(u uuid.UUID) {
+	m.payment_id = &u
+}
+
+// PaymentID returns the value of the "payment_id" field in the mutation.
+func (m *TransactionMemberMutation) PaymentID() (r uuid.UUID, exists bool) {
+	v := m.payment_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPaymentID returns the old "payment_id" field's value of the TransactionMember entity.
+// If the TransactionMember object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMemberMutation) OldPaymentID(ctx context.Context) (v uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPaymentID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPaymentID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPaymentID: %w", err)
+	}
+	return oldValue.PaymentID, nil
+}
+
+// ResetPaymentID resets all changes to the "payment_id" field.
+func (m *TransactionMemberMutation) ResetPaymentID() {
+	m.payment_id = nil
+}
+
+// SetPlace sets the "place" field.
+func (m *TransactionMemberMutation) SetPlace(i int) {
+	m.place = &i
+	m.addplace = nil
+}
+
+// Place returns the value of the "place" field in the mutation.
+func (m *TransactionMemberMutation) Place() (r int, exists bool) {
+	v := m.place
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPlace returns the old "place" field's value of the TransactionMember entity.
+// If the TransactionMember object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMemberMutation) OldPlace(ctx context.Context) (v int, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPlace is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPlace requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPlace: %w", err)
+	}
+	return oldValue.Place, nil
+}
+
+// AddPlace adds i to the "place" field.
+func (m *TransactionMemberMutation) AddPlace(i int) {
+	if m.addplace != nil {
+		*m.addplace += i
+	} else {
+		m.addplace = &i
+	}
+}
+
+// AddedPlace returns the value that was added to the "place" field in this mutation.
+func (m *TransactionMemberMutation) AddedPlace() (r int, exists bool) {
+	v := m.addplace
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetPlace resets all changes to the "place" field.
+func (m *TransactionMemberMutation) ResetPlace() {
+	m.place = nil
+	m.addplace = nil
+}
+
+// SetStatus sets the "status" field.
+func (m *TransactionMemberMutation) SetStatus(t transactionmember.Status) {
+	m.status = &t
+}
+
+// Status returns the value of the "status" field in the mutation.
+func (m *TransactionMemberMutation) Status() (r transactionmember.Status, exists bool) {
+	v := m.status
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldStatus returns the old "status" field's value of the TransactionMember entity.
+// If the TransactionMember object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMemberMutation) OldStatus(ctx context.Context) (v transactionmember.Status, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldStatus is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldStatus requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldStatus: %w", err)
+	}
+	return oldValue.Status, nil
+}
+
+// ResetStatus resets all changes to the "status" field.
+func (m *TransactionMemberMutation) ResetStatus() {
+	m.status = nil
+}
+
+// SetCreatedAt sets the "created_at" field.
+func (m *TransactionMemberMutation) SetCreatedAt(t time.Time) {
+	m.created_at = &t
+}
+
+// CreatedAt returns the value of the "created_at" field in the mutation.
+func (m *TransactionMemberMutation) CreatedAt() (r time.Time, exists bool) {
+	v := m.created_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCreatedAt returns the old "created_at" field's value of the TransactionMember entity.
+// If the TransactionMember object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMemberMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
+	}
+	return oldValue.CreatedAt, nil
+}
+
+// ResetCreatedAt resets all changes to the "created_at" field.
+func (m *TransactionMemberMutation) ResetCreatedAt() {
+	m.created_at = nil
+}
+
+// SetLostWei sets the "lost_wei" field.
+func (m *TransactionMemberMutation) SetLostWei(i int64) {
+	m.lost_wei = &i
+	m.addlost_wei = nil
+}
+
+// LostWei returns the value of the "lost_wei" field in the mutation.
+func (m *TransactionMemberMutation) LostWei() (r int64, exists bool) {
+	v := m.lost_wei
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLostWei returns the old "lost_wei" field's value of the TransactionMember entity.
+// If the TransactionMember object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TransactionMemberMutation) OldLostWei(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLostWei is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLostWei requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLostWei: %w", err)
+	}
+	return oldValue.LostWei, nil
+}
+
+// AddLostWei adds i to the "lost_wei" field.
+func (m *TransactionMemberMutation) AddLostWei(i int64) {
+	if m.addlost_wei != nil {
+		*m.addlost_wei += i
+	} else {
+		m.addlost_wei = &i
+	}
+}
+
+// AddedLostWei returns the value that was added to the "lost_wei" field in this mutation.
+func (m *TransactionMemberMutation) AddedLostWei() (r int64, exists bool) {
+	v := m.addlost_wei
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetLostWei resets all changes to the "lost_wei" field.
+func (m *TransactionMemberMutation) ResetLostWei() {
+	m.lost_wei = nil
+	m.addlost_wei = nil
+}
+
+// Where appends a list predicates to the TransactionMemberMutation builder.
+func (m *TransactionMemberMutation) Where(ps ...predicate.TransactionMember) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the TransactionMemberMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *TransactionMemberMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.TransactionMember, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *TransactionMemberMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *TransactionMemberMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (TransactionMember).
+func (m *TransactionMemberMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *TransactionMemberMutation) Fields() []string {
+	fields := make([]string, 0, 6)
+	if m.transaction_id != nil {
+		fields = append(fields, transactionmember.FieldTransactionID)
+	}
+	if m.payment_id != nil {
+		fields = append(fields, transactionmember.FieldPaymentID)
+	}
+	if m.place != nil {
+		fields = append(fields, transactionmember.FieldPlace)
+	}
+	if m.status != nil {
+		fields = append(fields, transactionmember.FieldStatus)
+	}
+	if m.created_at != nil {
+		fields = append(fields, transactionmember.FieldCreatedAt)
+	}
+	if m.lost_wei != nil {
+		fields = append(fields, transactionmember.FieldLostWei)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *TransactionMemberMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case transactionmember.FieldTransactionID:
+		return m.TransactionID()
+	case transactionmember.FieldPaymentID:
+		return m.PaymentID()
+	case transactionmember.FieldPlace:
+		return m.Place()
+	case transactionmember.FieldStatus:
+		return m.Status()
+	case transactionmember.FieldCreatedAt:
+		return m.CreatedAt()
+	case transactionmember.FieldLostWei:
+		return m.LostWei()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *TransactionMemberMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case transactionmember.FieldTransactionID:
+		return m.OldTransactionID(ctx)
+	case transactionmember.FieldPaymentID:
+		return m.OldPaymentID(ctx)
+	case transactionmember.FieldPlace:
+		return m.OldPlace(ctx)
+	case transactionmember.FieldStatus:
+		return m.OldStatus(ctx)
+	case transactionmember.FieldCreatedAt:
+		return m.OldCreatedAt(ctx)
+	case transactionmember.FieldLostWei:
+		return m.OldLostWei(ctx)
+	}
+	return nil, fmt.Errorf("unknown TransactionMember field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *TransactionMemberMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case transactionmember.FieldTransactionID:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetTransactionID(v)
+		return nil
+	case transactionmember.FieldPaymentID:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPaymentID(v)
+		return nil
+	case transactionmember.FieldPlace:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPlace(v)
+		return nil
+	case transactionmember.FieldStatus:
+		v, ok := value.(transactionmember.Status)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetStatus(v)
+		return nil
+	case transactionmember.FieldCreatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCreatedAt(v)
+		return nil
+	case transactionmember.FieldLostWei:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLostWei(v)
+		return nil
+	}
+	return fmt.Errorf("unknown TransactionMember field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *TransactionMemberMutation) AddedFields() []string {
+	var fields []string
+	if m.addplace != nil {
+		fields = append(fields, transactionmember.FieldPlace)
+	}
+	if m.addlost_wei != nil {
+		fields = append(fields, transactionmember.FieldLostWei)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *TransactionMemberMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case transactionmember.FieldPlace:
+		return m.AddedPlace()
+	case transactionmember.FieldLostWei:
+		return m.AddedLostWei()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *TransactionMemberMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case transactionmember.FieldPlace:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddPlace(v)
+		return nil
+	case transactionmember.FieldLostWei:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddLostWei(v)
+		return nil
+	}
+	return fmt.Errorf("unknown TransactionMember numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *TransactionMemberMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *TransactionMemberMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *TransactionMemberMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown TransactionMember nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *TransactionMemberMutation) ResetField(name string) error {
+	switch name {
+	case transactionmember.FieldTransactionID:
+		m.ResetTransactionID()
+		return nil
+	case transactionmember.FieldPaymentID:
+		m.ResetPaymentID()
+		return nil
+	case transactionmember.FieldPlace:
+		m.ResetPlace()
+		return nil
+	case transactionmember.FieldStatus:
+		m.ResetStatus()
+		return nil
+	case transactionmember.FieldCreatedAt:
+		m.ResetCreatedAt()
+		return nil
+	case transactionmember.FieldLostWei:
+		m.ResetLostWei()
+		return nil
+	}
+	return fmt.Errorf("unknown TransactionMember field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *TransactionMemberMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *TransactionMemberMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *TransactionMemberMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *TransactionMemberMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *TransactionMemberMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *TransactionMemberMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *TransactionMemberMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown TransactionMember unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *TransactionMemberMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown TransactionMember edge %s", name)
 }
 
 // TransferMutation represents an operation that mutates the Transfer nodes in the graph.

@@ -4,7 +4,6 @@ package ent
 
 import (
 	"github.com/google/uuid"
-	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/cardlink"
@@ -12,12 +11,15 @@ import (
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
+	"github.com/roamcard/roamcard/ent/esimtopup"
 	"github.com/roamcard/roamcard/ent/event"
+	"github.com/roamcard/roamcard/ent/eventday"
 	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/progress"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/reservation"
@@ -27,6 +29,8 @@ import (
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/ent/transaction"
+	"github.com/roamcard/roamcard/ent/transactionmember"
 	"github.com/roamcard/roamcard/ent/transfer"
 	"github.com/roamcard/roamcard/ent/webhookevent"
 )
@@ -35,16 +39,6 @@ import (
 // (default values, validators, hooks and policies) and stitches it
 // to their package variables.
 func init() {
-	attemptFields := schema.Attempt{}.Fields()
-	_ = attemptFields
-	// attemptDescSpentWei is the schema descriptor for spent_wei field.
-	attemptDescSpentWei := attemptFields[7].Descriptor()
-	// attempt.DefaultSpentWei holds the default value on creation for the spent_wei field.
-	attempt.DefaultSpentWei = attemptDescSpentWei.Default.(int64)
-	// attemptDescID is the schema descriptor for id field.
-	attemptDescID := attemptFields[0].Descriptor()
-	// attempt.DefaultID holds the default value on creation for the id field.
-	attempt.DefaultID = attemptDescID.Default.(func() uuid.UUID)
 	auditFields := schema.Audit{}.Fields()
 	_ = auditFields
 	// auditDescReason is the schema descriptor for reason field.
@@ -147,6 +141,20 @@ func init() {
 	esimprofileDescID := esimprofileFields[0].Descriptor()
 	// esimprofile.DefaultID holds the default value on creation for the id field.
 	esimprofile.DefaultID = esimprofileDescID.Default.(func() uuid.UUID)
+	esimtopupFields := schema.EsimTopup{}.Fields()
+	_ = esimtopupFields
+	// esimtopupDescAccount is the schema descriptor for account field.
+	esimtopupDescAccount := esimtopupFields[8].Descriptor()
+	// esimtopup.DefaultAccount holds the default value on creation for the account field.
+	esimtopup.DefaultAccount = esimtopupDescAccount.Default.(string)
+	// esimtopupDescCostMicros is the schema descriptor for cost_micros field.
+	esimtopupDescCostMicros := esimtopupFields[9].Descriptor()
+	// esimtopup.DefaultCostMicros holds the default value on creation for the cost_micros field.
+	esimtopup.DefaultCostMicros = esimtopupDescCostMicros.Default.(int64)
+	// esimtopupDescID is the schema descriptor for id field.
+	esimtopupDescID := esimtopupFields[0].Descriptor()
+	// esimtopup.DefaultID holds the default value on creation for the id field.
+	esimtopup.DefaultID = esimtopupDescID.Default.(func() uuid.UUID)
 	eventFields := schema.Event{}.Fields()
 	_ = eventFields
 	// eventDescPath is the schema descriptor for path field.
@@ -157,6 +165,12 @@ func init() {
 	eventDescID := eventFields[0].Descriptor()
 	// event.DefaultID holds the default value on creation for the id field.
 	event.DefaultID = eventDescID.Default.(func() uuid.UUID)
+	eventdayFields := schema.EventDay{}.Fields()
+	_ = eventdayFields
+	// eventdayDescID is the schema descriptor for id field.
+	eventdayDescID := eventdayFields[0].Descriptor()
+	// eventday.DefaultID holds the default value on creation for the id field.
+	eventday.DefaultID = eventdayDescID.Default.(func() uuid.UUID)
 	findingFields := schema.Finding{}.Fields()
 	_ = findingFields
 	// findingDescResolution is the schema descriptor for resolution field.
@@ -247,6 +261,12 @@ func init() {
 	paymentDescID := paymentFields[0].Descriptor()
 	// payment.DefaultID holds the default value on creation for the id field.
 	payment.DefaultID = paymentDescID.Default.(func() uuid.UUID)
+	progressFields := schema.Progress{}.Fields()
+	_ = progressFields
+	// progressDescPlace is the schema descriptor for place field.
+	progressDescPlace := progressFields[2].Descriptor()
+	// progress.DefaultPlace holds the default value on creation for the place field.
+	progress.DefaultPlace = progressDescPlace.Default.(string)
 	reconciliationFields := schema.Reconciliation{}.Fields()
 	_ = reconciliationFields
 	// reconciliationDescBlocks is the schema descriptor for blocks field.
@@ -289,6 +309,10 @@ func init() {
 	supplierorderDescAccount := supplierorderFields[7].Descriptor()
 	// supplierorder.DefaultAccount holds the default value on creation for the account field.
 	supplierorder.DefaultAccount = supplierorderDescAccount.Default.(string)
+	// supplierorderDescOnto is the schema descriptor for onto field.
+	supplierorderDescOnto := supplierorderFields[8].Descriptor()
+	// supplierorder.DefaultOnto holds the default value on creation for the onto field.
+	supplierorder.DefaultOnto = supplierorderDescOnto.Default.(string)
 	// supplierorderDescID is the schema descriptor for id field.
 	supplierorderDescID := supplierorderFields[0].Descriptor()
 	// supplierorder.DefaultID holds the default value on creation for the id field.
@@ -299,6 +323,26 @@ func init() {
 	timelineDescID := timelineFields[0].Descriptor()
 	// timeline.DefaultID holds the default value on creation for the id field.
 	timeline.DefaultID = timelineDescID.Default.(func() uuid.UUID)
+	transactionFields := schema.Transaction{}.Fields()
+	_ = transactionFields
+	// transactionDescSpentWei is the schema descriptor for spent_wei field.
+	transactionDescSpentWei := transactionFields[6].Descriptor()
+	// transaction.DefaultSpentWei holds the default value on creation for the spent_wei field.
+	transaction.DefaultSpentWei = transactionDescSpentWei.Default.(int64)
+	// transactionDescID is the schema descriptor for id field.
+	transactionDescID := transactionFields[0].Descriptor()
+	// transaction.DefaultID holds the default value on creation for the id field.
+	transaction.DefaultID = transactionDescID.Default.(func() uuid.UUID)
+	transactionmemberFields := schema.TransactionMember{}.Fields()
+	_ = transactionmemberFields
+	// transactionmemberDescLostWei is the schema descriptor for lost_wei field.
+	transactionmemberDescLostWei := transactionmemberFields[6].Descriptor()
+	// transactionmember.DefaultLostWei holds the default value on creation for the lost_wei field.
+	transactionmember.DefaultLostWei = transactionmemberDescLostWei.Default.(int64)
+	// transactionmemberDescID is the schema descriptor for id field.
+	transactionmemberDescID := transactionmemberFields[0].Descriptor()
+	// transactionmember.DefaultID holds the default value on creation for the id field.
+	transactionmember.DefaultID = transactionmemberDescID.Default.(func() uuid.UUID)
 	transferFields := schema.Transfer{}.Fields()
 	_ = transferFields
 	// transferDescNonce is the schema descriptor for nonce field.

@@ -31,7 +31,9 @@ type SupplierOrder struct {
 	// SentAt holds the value of the "sent_at" field.
 	SentAt time.Time `json:"sent_at,omitempty"`
 	// Account holds the value of the "account" field.
-	Account      string `json:"account,omitempty"`
+	Account string `json:"account,omitempty"`
+	// Onto holds the value of the "onto" field.
+	Onto         string `json:"onto,omitempty"`
 	selectValues sql.SelectValues
 }
 
@@ -42,7 +44,7 @@ func (*SupplierOrder) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case supplierorder.FieldCostMicros:
 			values[i] = new(sql.NullInt64)
-		case supplierorder.FieldProvider, supplierorder.FieldOwner, supplierorder.FieldCode, supplierorder.FieldAccount:
+		case supplierorder.FieldProvider, supplierorder.FieldOwner, supplierorder.FieldCode, supplierorder.FieldAccount, supplierorder.FieldOnto:
 			values[i] = new(sql.NullString)
 		case supplierorder.FieldSentAt:
 			values[i] = new(sql.NullTime)
@@ -111,6 +113,12 @@ func (_m *SupplierOrder) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.Account = value.String
 			}
+		case supplierorder.FieldOnto:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field onto", values[i])
+			} else if value.Valid {
+				_m.Onto = value.String
+			}
 		default:
 			_m.selectValues.Set(columns[i], values[i])
 		}
@@ -167,6 +175,9 @@ func (_m *SupplierOrder) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("account=")
 	builder.WriteString(_m.Account)
+	builder.WriteString(", ")
+	builder.WriteString("onto=")
+	builder.WriteString(_m.Onto)
 	builder.WriteByte(')')
 	return builder.String()
 }

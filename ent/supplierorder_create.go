@@ -74,6 +74,20 @@ func (_c *SupplierOrderCreate) SetNillableAccount(v *string) *SupplierOrderCreat
 	return _c
 }
 
+// SetOnto sets the "onto" field.
+func (_c *SupplierOrderCreate) SetOnto(v string) *SupplierOrderCreate {
+	_c.mutation.SetOnto(v)
+	return _c
+}
+
+// SetNillableOnto sets the "onto" field if the given value is not nil.
+func (_c *SupplierOrderCreate) SetNillableOnto(v *string) *SupplierOrderCreate {
+	if v != nil {
+		_c.SetOnto(*v)
+	}
+	return _c
+}
+
 // SetID sets the "id" field.
 func (_c *SupplierOrderCreate) SetID(v uuid.UUID) *SupplierOrderCreate {
 	_c.mutation.SetID(v)
@@ -127,6 +141,10 @@ func (_c *SupplierOrderCreate) defaults() {
 		v := supplierorder.DefaultAccount
 		_c.mutation.SetAccount(v)
 	}
+	if _, ok := _c.mutation.Onto(); !ok {
+		v := supplierorder.DefaultOnto
+		_c.mutation.SetOnto(v)
+	}
 	if _, ok := _c.mutation.ID(); !ok {
 		v := supplierorder.DefaultID()
 		_c.mutation.SetID(v)
@@ -155,6 +173,9 @@ func (_c *SupplierOrderCreate) check() error {
 	}
 	if _, ok := _c.mutation.Account(); !ok {
 		return &ValidationError{Name: "account", err: errors.New(`ent: missing required field "SupplierOrder.account"`)}
+	}
+	if _, ok := _c.mutation.Onto(); !ok {
+		return &ValidationError{Name: "onto", err: errors.New(`ent: missing required field "SupplierOrder.onto"`)}
 	}
 	return nil
 }
@@ -219,6 +240,10 @@ func (_c *SupplierOrderCreate) createSpec() (*SupplierOrder, *sqlgraph.CreateSpe
 	if value, ok := _c.mutation.Account(); ok {
 		_spec.SetField(supplierorder.FieldAccount, field.TypeString, value)
 		_node.Account = value
+	}
+	if value, ok := _c.mutation.Onto(); ok {
+		_spec.SetField(supplierorder.FieldOnto, field.TypeString, value)
+		_node.Onto = value
 	}
 	return _node, _spec
 }
@@ -318,6 +343,9 @@ func (u *SupplierOrderUpsertOne) UpdateNewValues() *SupplierOrderUpsertOne {
 		}
 		if _, exists := u.create.mutation.SentAt(); exists {
 			s.SetIgnore(supplierorder.FieldSentAt)
+		}
+		if _, exists := u.create.mutation.Onto(); exists {
+			s.SetIgnore(supplierorder.FieldOnto)
 		}
 	}))
 	return u
@@ -564,6 +592,9 @@ func (u *SupplierOrderUpsertBulk) UpdateNewValues() *SupplierOrderUpsertBulk {
 			}
 			if _, exists := b.mutation.SentAt(); exists {
 				s.SetIgnore(supplierorder.FieldSentAt)
+			}
+			if _, exists := b.mutation.Onto(); exists {
+				s.SetIgnore(supplierorder.FieldOnto)
 			}
 		}
 	}))

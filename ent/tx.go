@@ -12,8 +12,6 @@ import (
 // Tx is a transactional client that is created by calling Client.Tx().
 type Tx struct {
 	config
-	// Attempt is the client for interacting with the Attempt builders.
-	Attempt *AttemptClient
 	// Audit is the client for interacting with the Audit builders.
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
@@ -32,8 +30,12 @@ type Tx struct {
 	EsimSync *EsimSyncClient
 	// EsimToken is the client for interacting with the EsimToken builders.
 	EsimToken *EsimTokenClient
+	// EsimTopup is the client for interacting with the EsimTopup builders.
+	EsimTopup *EsimTopupClient
 	// Event is the client for interacting with the Event builders.
 	Event *EventClient
+	// EventDay is the client for interacting with the EventDay builders.
+	EventDay *EventDayClient
 	// Finding is the client for interacting with the Finding builders.
 	Finding *FindingClient
 	// IssuerLine is the client for interacting with the IssuerLine builders.
@@ -52,6 +54,8 @@ type Tx struct {
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
+	// Progress is the client for interacting with the Progress builders.
+	Progress *ProgressClient
 	// RateLimit is the client for interacting with the RateLimit builders.
 	RateLimit *RateLimitClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
@@ -72,6 +76,10 @@ type Tx struct {
 	SupplierOrder *SupplierOrderClient
 	// Timeline is the client for interacting with the Timeline builders.
 	Timeline *TimelineClient
+	// Transaction is the client for interacting with the Transaction builders.
+	Transaction *TransactionClient
+	// TransactionMember is the client for interacting with the TransactionMember builders.
+	TransactionMember *TransactionMemberClient
 	// Transfer is the client for interacting with the Transfer builders.
 	Transfer *TransferClient
 	// TransferResolution is the client for interacting with the TransferResolution builders.
@@ -211,7 +219,6 @@ func (tx *Tx) Client() *Client {
 }
 
 func (tx *Tx) init() {
-	tx.Attempt = NewAttemptClient(tx.config)
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
 	tx.CardLink = NewCardLinkClient(tx.config)
@@ -221,7 +228,9 @@ func (tx *Tx) init() {
 	tx.EsimProfile = NewEsimProfileClient(tx.config)
 	tx.EsimSync = NewEsimSyncClient(tx.config)
 	tx.EsimToken = NewEsimTokenClient(tx.config)
+	tx.EsimTopup = NewEsimTopupClient(tx.config)
 	tx.Event = NewEventClient(tx.config)
+	tx.EventDay = NewEventDayClient(tx.config)
 	tx.Finding = NewFindingClient(tx.config)
 	tx.IssuerLine = NewIssuerLineClient(tx.config)
 	tx.Job = NewJobClient(tx.config)
@@ -231,6 +240,7 @@ func (tx *Tx) init() {
 	tx.Lock = NewLockClient(tx.config)
 	tx.Order = NewOrderClient(tx.config)
 	tx.Payment = NewPaymentClient(tx.config)
+	tx.Progress = NewProgressClient(tx.config)
 	tx.RateLimit = NewRateLimitClient(tx.config)
 	tx.Reconciliation = NewReconciliationClient(tx.config)
 	tx.Refund = NewRefundClient(tx.config)
@@ -241,6 +251,8 @@ func (tx *Tx) init() {
 	tx.Session = NewSessionClient(tx.config)
 	tx.SupplierOrder = NewSupplierOrderClient(tx.config)
 	tx.Timeline = NewTimelineClient(tx.config)
+	tx.Transaction = NewTransactionClient(tx.config)
+	tx.TransactionMember = NewTransactionMemberClient(tx.config)
 	tx.Transfer = NewTransferClient(tx.config)
 	tx.TransferResolution = NewTransferResolutionClient(tx.config)
 	tx.WebhookEvent = NewWebhookEventClient(tx.config)
@@ -254,7 +266,7 @@ func (tx *Tx) init() {
 // of them in order to commit or rollback the transaction.
 //
 // If a closed transaction is embedded in one of the generated entities, and the entity
-// applies a query, for example: Attempt.QueryXXX(), the query will be executed
+// applies a query, for example: Audit.QueryXXX(), the query will be executed
 // through the driver which created this transaction.
 //
 // Note that txDriver is not goroutine safe.

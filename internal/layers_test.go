@@ -23,7 +23,7 @@ const module = "github.com/roamcard/roamcard/"
 var rows = [][]string{
 	0: {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger"},
-	2: {"curve", "handshake", "order", "job", "provider/wire/spoil"},
+	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler"},
 	3: {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing", "agent/keys",
 		"agent/install"},
 	4: {"product/*"},
@@ -55,7 +55,7 @@ var sellers = []string{"checkout", "settlement", "admin"}
 // the folder above it; it holds for the folder's own packages too.
 var only = map[string][]string{
 	module + "ent":                    {"store"},
-	"github.com/ethereum/go-ethereum": {"curve", "auth", "chain", "devtools/devnet", "agent/keys"},
+	"github.com/ethereum/go-ethereum": {"curve", "auth", "chain", "chain/settler", "devtools/devnet", "agent/keys"},
 	"connectrpc.com":                  {"transport/rpcx", "transport/rpc", "transport/rest", "transport/edge"},
 	"github.com/modelcontextprotocol": {"transport/mcp", "agent"},
 	module + "gen/go": {
@@ -99,6 +99,8 @@ var allowed = map[string][]string{
 var narrow = map[string][]string{
 	// Who calls is known without what is sold.
 	"auth": {"curve", "fault", "handshake", "limit", "secret", "x402"},
+	// What a contract is called with knows payments only as the chain does.
+	"chain/settler": {"money", "x402"},
 	// The story is told from outside, by what any client could know.
 	"devtools/demo": {"secret"},
 	// The wallet's owner is a client like any other.

@@ -44,17 +44,24 @@ const micros = (nanos) => (nanos / 1000).toFixed(1);
 const table = (head, rows) => [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
 const version = mid('cgo Claim/pgbench', 'server-version');
-const transports = [['REST', 'rest', '0.5'], ['Connect JSON', 'connect', '–']];
+const transports = [['REST', 'rest', '0.55'], ['Connect JSON', 'connect', '–']];
+// Each with its number of clients, whose pgbench it is compared with.
 const claims = [
-  ['claim to settled', 'settled', '1.0'],
-  ['the same, buyers sharing no float', 'apart', '–'],
-  ['claim to fulfilled', 'fulfilled', '–'],
+  ['claim alone', 32, '', 'claim', '1.0'],
+  ['claim to settled', 32, '', 'settled', '0.4'],
+  ['the same, buyers sharing no float', 32, '', 'apart', '–'],
+  ['claim to fulfilled', 32, '', 'fulfilled', '0.18'],
+  ['claim alone', 128, 'many/', 'claim', '1.5'],
+  ['claim to settled', 128, 'many/', 'settled', '0.7'],
 ];
 const verifications = [
   ['payment header decoded', 'decode'], ['signer recovered', 'recover'],
   ['every check that needs no chain', 'check'], ['decoded and checked', 'header'],
 ];
-const sizes = [['one to a transaction', 'by1'], ['20 to a transaction', 'by20'], ['100 to a transaction', 'by100']];
+const sizes = [
+  ['one to a transaction', 'alone', '–'], ['20 by our settler', 'settler20', '0.62'], ['100 by our settler', 'settler100', '–'],
+  ['20 by Multicall3', 'multicall20', '–'], ['100 by Multicall3', 'multicall100', '–'],
+];
 
 const tables = {
   machine: `Measured ${facts.date} on ${facts.cores} cores of ${facts.cpu}, with ${facts.go}, PostgreSQL ${Math.floor(version / 10000)}.${version % 10000} ` +
@@ -71,15 +78,32 @@ const tables = {
     ['database transactions (reads)', count(Math.max(...all('cgo ChallengeBooks', 'reads')))],
     ['of these in a second', Math.max(...all('cgo ChallengeBooks', 'reads/s')).toFixed(1)],
   ]),
-  claim: table(['purchase', 'purchases/s', 'pgbench tx/s', 'ratio', 'aim', 'p50 ms', 'p99 ms', 'transactions each', 'rows written'], claims.map(([title, name, aim]) => [
-    title, count(mid(`cgo Claim/${name}`, 'tx/s')), count(mid('cgo Claim/pgbench', 'tx/s')),
-    ratio(all(`cgo Claim/${name}`, 'tx/s'), all('cgo Claim/pgbench', 'tx/s')), aim,
-    count(mid(`cgo Claim/${name}`, 'p50-ms')), count(mid(`cgo Claim/${name}`, 'p99-ms')), mid(`cgo Claim/${name}`, 'transactions/op').toFixed(1), mid(`cgo Claim/${name}`, 'rows/op').toFixed(1),
-  ])),
+  claim: table(['purchase', 'clients', 'purchases/s', 'pgbench tx/s', 'ratio', 'aim', 'p50 ms', 'p99 ms', 'transactions each', 'rows written'], claims.map(([title, clients, group, of, aim]) => {
+    const name = `cgo Claim/${group}${of}`;
+    const yardstick = `cgo Claim/${group}pgbench`;
+    return [
+      title, clients, count(mid(name, 'tx/s')), count(mid(yardstick, 'tx/s')), ratio(all(name, 'tx/s'), all(yardstick, 'tx/s')), aim,
+      count(mid(name, 'p50-ms')), count(mid(name, 'p99-ms')), mid(name, 'transactions/op').toFixed(1), mid(name, 'rows/op').toFixed(1),
+    ];
+  })),
   waiting: table(['buyers waiting', 'KB each', 'late, p50 ms', 'late, p99 ms', 'late, at most ms'], [200, 2000].map((crowd) => {
     const of = (unit) => single(`cgo Waiting/${crowd}`, unit);
     return [count(crowd), count(of('bytes/waiter') / 1024), ...['p50', 'p99', 'max'].map((at) => count(of(`late-${at}-ms`)))];
   })),
+  purchases: table(['buyers', 'settled/s', 'p50 blocks', 'p99 blocks', 'calls to the chain each', 'settlement_unknown'], [16, 200, 600].map((buyers) => {
+    const of = (unit) => single(`cgo Purchases/${buyers}`, unit);
+    return [buyers, of('settled/s').toFixed(1), of('blocks-p50').toFixed(1), of('blocks-p99').toFixed(1), of('calls/settled').toFixed(1), count(of('unknown'))];
+  })),
+  servers: table(['chain', 'servers', 'settled/s', 'rate : one server', 'p50 s', 'p99 s', 'CPU of the servers each, ms', 'transactions each', 'calls to the chain each', 'settlement_unknown'], [
+    ['a block for each transaction, 16 keys', 'instant'], ['a block every 2 s, 16 keys', 'blocks'],
+  ].flatMap(([title, name]) => [1, 3].map((servers) => {
+    const of = (unit) => single(`cgo Servers/${name}/${servers}`, unit);
+    const rate = of('settled/s') / single(`cgo Servers/${name}/1`, 'settled/s');
+    return [
+      title, servers, of('settled/s').toFixed(1), `**${fixed(rate)}**`, of('p50-s').toFixed(1), of('p99-s').toFixed(1),
+      of('cpu-ms/settled').toFixed(1), of('transactions/settled').toFixed(1), of('calls/settled').toFixed(1), count(of('unknown')),
+    ];
+  }))),
   transcoder: table(['answer', 'REST µs', 'Connect JSON µs', 'by hand µs', 'REST : Connect', 'REST : by hand', 'allocations'], ['post', 'get'].map((verb) => {
     const of = (way) => `cgo Transcoder/${verb}-${way}`;
     return [
@@ -93,9 +117,9 @@ const tables = {
     title, count(mid(`cgo Verification/${name}`, 'op/s')), count(mid(`pure Verification/${name}`, 'op/s')),
     ratio(all(`cgo Verification/${name}`, 'op/s'), all(`pure Verification/${name}`, 'op/s')),
   ])),
-  settlement: table(['payments', 'gas each', 'gas : single', 'payments/s', 'rate : single'], sizes.map(([title, name]) => [
-    title, count(mid(`cgo Settlement/${name}`, 'gas/pay')), ratio(all(`cgo Settlement/${name}`, 'gas/pay'), all('cgo Settlement/by1', 'gas/pay')),
-    count(mid(`cgo Settlement/${name}`, 'pay/s')), ratio(all(`cgo Settlement/${name}`, 'pay/s'), all('cgo Settlement/by1', 'pay/s')),
+  settlement: table(['payments', 'gas each', 'gas : single', 'aim', 'bytes each'], sizes.map(([title, name, aim]) => [
+    title, count(mid(`cgo Settlement/${name}`, 'gas/pay')), ratio(all(`cgo Settlement/${name}`, 'gas/pay'), all('cgo Settlement/alone', 'gas/pay')), aim,
+    count(mid(`cgo Settlement/${name}`, 'bytes/pay')),
   ])),
 };
 

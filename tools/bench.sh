@@ -35,8 +35,10 @@ measure() {
   sed "s/^Benchmark/$program Benchmark/" "$out/one.txt" | grep -E 'Benchmark|^cpu:' | tee -a "$results"
 }
 
-# It waits for a minute and hardly swings: once is enough.
+# They wait for minutes and hardly swing: once is enough.
 measure cgo '^BenchmarkWaiting$' 1x
+measure cgo '^BenchmarkPurchases$' 1x
+measure cgo '^BenchmarkServers$' 1x
 for ((round = 1; round <= rounds; round++)); do
   echo "round: $round of $rounds" | tee -a "$results"
   measure cgo '^BenchmarkChallenge$' 2s

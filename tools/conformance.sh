@@ -3,6 +3,7 @@
 # Each tool is one function below and one line at the end.
 #
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
+#   OPERATIONS= leaves the alerts and the chart out: promtool and helm take minutes to build, once
 set -uo pipefail
 cd "$(dirname "$0")/.."
 here=tools/conformance
@@ -133,8 +134,27 @@ bundle() {
       --ready-file "$ROAMCARD_READY"
 }
 
+# alerts tests the Prometheus rules: each is quiet, fires and clears.
+alerts() {
+  GOWORK=off go build -C tools/promtool -o ../../bin/ github.com/prometheus/prometheus/cmd/promtool &&
+    bin/promtool check rules docs/operations/alerts.yml && bin/promtool test rules docs/operations/alerts_test.yml
+}
+
+# chart checks the Helm chart, and that its schema refuses a wrong value.
+chart() {
+  local at=packaging/helm/roamcard
+  GOWORK=off go build -C tools/helm -o ../../bin/ helm.sh/helm/v3/cmd/helm && bin/helm lint --strict "$at" &&
+    bin/helm template roamcard "$at" --kube-version 1.31.0 --set metrics.podMonitor=true >"$work/chart" &&
+    ! bin/helm template roamcard "$at" --kube-version 1.31.0 --set server.replicas=many >"$work/chart" 2>&1 &&
+    grep -q "want integer" "$work/chart"
+}
+
+if [[ -n ${OPERATIONS-yes} ]]; then
+  step "Prometheus rules" alerts
+  step "Helm chart" chart
+fi
 if ! start; then
-  echo "0 passed, 1 failed"
+  echo "$passed passed, $((failed + 1)) failed"
   exit 1
 fi
 step "MCP conformance suite, 2025-06-18" mcp_scenarios
@@ -155,6 +175,7 @@ ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundl
 if [[ $(uname -sm) == "Linux x86_64" ]]; then
   tests "browser" docs.test.mjs
   tests "browser, cards on pages" reveal.test.mjs
+  tests "browser, paying a link" pay.test.mjs
 else
   echo "--- browser: left out, its npm package is for Linux on x86_64"
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes everything that is generated: gen/, the clients' messages, Python's blocking client, and ent.
+# Makes everything that is generated: gen/, the clients' messages, Python's blocking client, ent and the contracts' code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 buf=tools/node_modules/.bin/buf
@@ -17,3 +17,7 @@ clients/python/.venv/bin/python clients/python/tools/models.py
 clients/python/.venv/bin/python clients/python/tools/sync.py
 go generate ./ent
 node clients/testing/publish.mjs
+node tools/contracts.mjs
+# What the pages are built with, where nobody has asked make for it.
+[[ -f web/node_modules/.ready ]] || make --no-print-directory web/node_modules/.ready
+npm run --silent --prefix web build

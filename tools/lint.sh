@@ -9,7 +9,7 @@ if [[ -n $unformatted ]]; then
   exit 1
 fi
 # Lines have at most 120 characters. What is generated is not read, and a struct tag cannot be broken.
-long=$(git ls-files -co --exclude-standard '*.go' clients | grep -E '\.(go|py|ts|mjs)$' |
+long=$(git ls-files -co --exclude-standard '*.go' clients web | grep -E '\.(go|py|ts|tsx|css|mjs)$' |
   grep -vE '(^|/)_?gen/|/testing/published\.ts$' | xargs grep -L '^// Code generated' |
   LC_ALL=C.UTF-8 xargs grep -HnP '^(?!.*`json:).{121}' | cut -d: -f1,2 || true)
 if [[ -n $long ]]; then
@@ -23,11 +23,11 @@ bin/staticcheck ./cmd/... ./internal/... ./ent/schema/... $(go list -m -f '{{.Di
 tools/teeth.sh --check
 
 # Generated files are compared with themselves before and after, so that a work in progress lints too.
-generated() { find gen third_party ent clients/typescript/src/gen clients/python/src/roamcard/_gen clients/python/src/roamcard/_sync internal/devtools/devnet/contracts clients/go/roamcard/roamcardtest/published.json clients/typescript/src/testing/published.ts clients/python/src/roamcard/testing/published.json -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum; }
+generated() { find gen third_party ent clients/typescript/src/gen clients/python/src/roamcard/_gen clients/python/src/roamcard/_sync internal/devtools/devnet/contracts internal/chain/settler internal/transport/web/dist clients/go/roamcard/roamcardtest/published.json clients/typescript/src/testing/published.ts clients/python/src/roamcard/testing/published.json -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum; }
 before=$(generated)
 tools/gen.sh
-node internal/devtools/devnet/contracts/build.mjs --check
 if ! diff <(echo "$before") <(generated); then
   echo "generated files are not current: run make gen and commit what it changes"
   exit 1
 fi
+npm run --silent --prefix web check

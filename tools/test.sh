@@ -49,8 +49,9 @@ gotests() {
 clients() {
   step "official clients" npm test --prefix clients/typescript
   step "python client" tools/test-python.sh
-  # Every operation in every phase, with fewer examples and recipes than `make conformance` has by default.
-  step "conformance" env EXAMPLES="${EXAMPLES:-5}" CASES="${CASES:-2500}" RECIPES="${RECIPES-vercel}" tools/conformance.sh
+  # Every operation in every phase, with fewer examples and recipes than `make conformance` has by default. The alerts
+  # and the chart are tested there; the Go tests look at what they name.
+  step "conformance" env OPERATIONS= EXAMPLES="${EXAMPLES:-5}" CASES="${CASES:-2500}" RECIPES="${RECIPES-vercel}" tools/conformance.sh
 }
 
 step "lint" tools/lint.sh

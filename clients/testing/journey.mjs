@@ -158,6 +158,8 @@ class Walker {
     const card = { id: this.card };
     await this.rpc("transactions", "CardService/ListCardTransactions", card, this.session);
     await this.call("transactions, REST", "GET", `/api/cards/${this.card}/transactions`, { headers: this.session });
+    await this.rpc("details", "CardService/GetCardDetails", card, this.session);
+    await this.call("details, REST", "GET", `/api/cards/${this.card}/details`, { headers: this.session });
     await this.rpc("no limits", "CardService/GetCardLimits", card, this.session);
     const limits = { perTransactionUsdCents: 2000, perMonthUsdCents: 10000, blockedCategories: ["7995"] };
     await this.rpc("limits set", "CardService/SetCardLimits", { ...card, ...limits }, this.session);
@@ -180,6 +182,7 @@ class Walker {
     await this.call("unfreeze again, REST", "POST", `/api/cards/${this.card}/unfreeze`, { headers: this.session });
     const other = { id: crypto.randomUUID() };
     await this.rpc("freeze of another card", "CardService/FreezeCard", other, this.session);
+    await this.rpc("details of another card", "CardService/GetCardDetails", other, this.session);
     await this.rpc("limits of another card", "CardService/GetCardLimits", other, this.session);
     await this.rpc("transactions of another card", "CardService/ListCardTransactions", other, this.session);
   }
@@ -217,6 +220,22 @@ class Walker {
       headers: token,
     });
     await this.rpc("cancel of an eSIM", "EsimService/CancelEsim", { orderId: order.orderId }, this.session);
+    await this.topEsimUp(order.orderId);
+  }
+
+  async topEsimUp(cancelled) {
+    const { planId } = this.plan;
+    const wanted = { planId, idempotencyKey: "journey-more" };
+    const { orderId } = await this.pay("eSIM to top up", "/api/esim/purchase", wanted);
+    const at = `/api/esim/orders/${orderId}`;
+    await this.rpc("top-ups of an eSIM", "EsimService/ListEsimTopups", { orderId }, this.session);
+    await this.call("top-ups of an eSIM, REST", "GET", `${at}/topups`, { headers: this.session });
+    await this.pay("top-up of an eSIM, REST", `${at}/topup`, { idempotencyKey: "journey-esim-topup" });
+    await this.rpc("profile of a topped-up eSIM", "EsimService/GetEsimProfile", { orderId }, this.session);
+    await this.rpc("cancel of a topped-up eSIM", "EsimService/CancelEsim", { orderId }, this.session);
+    const more = { idempotencyKey: "journey-no-topup" };
+    await this.rpc("top-up of a cancelled eSIM", "EsimService/TopUpEsim", { ...more, orderId: cancelled });
+    await this.rpc("top-up of another eSIM", "EsimService/TopUpEsim", { ...more, orderId: "ord_other" });
   }
 
   async openAndPay() {

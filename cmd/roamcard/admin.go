@@ -17,10 +17,8 @@ func admin() *cobra.Command {
 		Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
 	}
 	b.flags(cmd)
-	cmd.AddCommand(b.feeJobs(), b.closings(), b.cancellations(), b.adminOrders(), b.transfers(), b.findings(),
-		b.switches(), b.challenges(),
-		b.books(),
-		activity())
+	cmd.AddCommand(b.whoAmI(), b.audit(), b.gauges(), b.jobs(), b.feeJobs(), b.closings(), b.cancellations(),
+		b.adminOrders(), b.transfers(), b.findings(), b.switches(), b.challenges(), b.books(), activity())
 	return cmd
 }
 
@@ -35,7 +33,7 @@ func (b *buyer) feeJobsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List fee jobs, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			jobs, err := roamcard.Collect(client.Admin.FeeJobs(cmd.Context(), status))
+			jobs, err := roamcard.Collect(client.Admin().FeeJobs(cmd.Context(), status))
 			if err != nil {
 				return err
 			}
@@ -56,7 +54,7 @@ func (b *buyer) feeJobsReconcile() *cobra.Command {
 	return &cobra.Command{
 		Use: "reconcile JOB", Args: oneArg, Short: "Read what became of a withdrawal at the issuer; nothing is sent again",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			res, err := client.Admin.ReconcileFeeJob(cmd.Context(), &roamcardv1.ReconcileFeeJobRequest{Id: args[0]})
+			res, err := client.Admin().ReconcileFeeJob(cmd.Context(), &roamcardv1.ReconcileFeeJobRequest{Id: args[0]})
 			if err != nil {
 				return err
 			}
@@ -71,7 +69,7 @@ func (b *buyer) feeJobsRetry() *cobra.Command {
 		Use: "retry JOB", Args: oneArg, Short: "Queue the next version of a withdrawal that the issuer confirmed as failed",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: args[0], Reason: reason})
+			res, err := client.Admin().RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: args[0], Reason: reason})
 			if err != nil {
 				return err
 			}

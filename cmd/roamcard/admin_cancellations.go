@@ -19,7 +19,7 @@ func (b *buyer) cancellations() *cobra.Command {
 		Short: "Let the cancellation of an order's eSIM that waits for an operator go on from its stage",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.RetryEsimCancellation(ctx, &roamcardv1.RetryEsimCancellationRequest{
+			res, err := client.Admin().RetryEsimCancellation(ctx, &roamcardv1.RetryEsimCancellationRequest{
 				OrderId: args[0], Reason: reason,
 			})
 			if err != nil {

@@ -18,16 +18,31 @@ func (b *buyer) closings() *cobra.Command {
 	cmd.AddCommand(
 		b.closing("close CARD", "Close a card: what is left on it is taken back and refunded to its owner on chain",
 			func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
-				res, err := c.Admin.CloseCard(ctx, &roamcardv1.CloseCardRequest{Id: id, Reason: reason})
+				res, err := c.Admin().CloseCard(ctx, &roamcardv1.CloseCardRequest{Id: id, Reason: reason})
 				return res.GetClosing(), err
 			}),
 		b.closing("retry CLOSING", "Let a closing that waits for an operator go on from its stage",
 			func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
-				res, err := c.Admin.RetryCardClosing(ctx, &roamcardv1.RetryCardClosingRequest{Id: id, Reason: reason})
+				res, err := c.Admin().RetryCardClosing(ctx, &roamcardv1.RetryCardClosingRequest{Id: id, Reason: reason})
 				return res.GetClosing(), err
 			}),
+		b.concludeClosing(),
 		b.closingsList(),
 	)
+	return cmd
+}
+
+func (b *buyer) concludeClosing() *cobra.Command {
+	var transaction string
+	cmd := b.closing("conclude CLOSING", "Let a closing go on whose remainder was refunded by hand, by the transaction",
+		func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
+			res, err := c.Admin().ConcludeCardClosing(ctx, &roamcardv1.ConcludeCardClosingRequest{
+				Id: id, Transaction: transaction, Reason: reason,
+			})
+			return res.GetClosing(), err
+		})
+	cmd.Flags().StringVar(&transaction, "transaction", "", "the hash of the transaction that refunded the remainder")
+	_ = cmd.MarkFlagRequired("transaction")
 	return cmd
 }
 
@@ -56,7 +71,7 @@ func (b *buyer) closingsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "closings", Args: noArgs, Short: "List the closings of cards, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			all, err := roamcard.Collect(client.Admin.CardClosings(cmd.Context(), status))
+			all, err := roamcard.Collect(client.Admin().CardClosings(cmd.Context(), status))
 			if err != nil {
 				return err
 			}

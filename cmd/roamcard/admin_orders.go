@@ -15,17 +15,21 @@ func (b *buyer) adminOrders() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "orders", Args: noArgs, Short: "Orders that need an operator, and the whole life of one", RunE: help,
 	}
-	cmd.AddCommand(b.ordersQueue(), b.ordersInspect(), b.ordersDecide(), b.ordersProve())
+	cmd.AddCommand(b.ordersQueue(), b.ordersCount(), b.ordersInspect(), b.ordersReview(), b.ordersDecide(),
+		b.ordersProve())
 	return cmd
 }
 
 func (b *buyer) ordersQueue() *cobra.Command {
-	var status string
+	var status, kind, owner, transaction, sort string
 	cmd := &cobra.Command{
 		Use: "queue", Aliases: []string{"stuck"}, Args: noArgs,
-		Short: "List orders in a status, those that wait for an operator unless another is named",
+		Short: "List orders, oldest first: those that wait for an operator, or those that the flags select",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			queue, err := roamcard.Collect(client.Admin.OrderQueue(cmd.Context(), status))
+			queue, err := roamcard.Collect(client.Admin().FindOrders(cmd.Context(), &roamcardv1.ListOrderQueueRequest{
+				Status: given(status), Kind: given(kind), Owner: given(owner), Transaction: given(transaction),
+				Sort: given(sort),
+			}))
 			if err != nil {
 				return err
 			}
@@ -37,17 +41,43 @@ func (b *buyer) ordersQueue() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&status, "status", "operator_review", "the status to list")
+	cmd.Flags().StringVar(&status, "status", "",
+		"the status to list (default: operator_review, or any with --owner or --transaction)")
 	complete(cmd, "status",
 		fixed("settling", "settled", "provisioning", "fulfilled", "refund_pending", "refunded", "operator_review"))
+	cmd.Flags().StringVar(&kind, "kind", "", "only card_issue, card_topup, esim or esim_topup")
+	complete(cmd, "kind", fixed("card_issue", "card_topup", "esim", "esim_topup"))
+	cmd.Flags().StringVar(&owner, "owner", "", "only orders that this wallet pays")
+	cmd.Flags().StringVar(&transaction, "transaction", "", "only the order that this transaction paid for or refunded")
+	cmd.Flags().StringVar(&sort, "sort", "oldest", "oldest or newest first")
+	complete(cmd, "sort", fixed("oldest", "newest"))
 	return cmd
+}
+
+func (b *buyer) ordersCount() *cobra.Command {
+	return &cobra.Command{
+		Use: "count", Args: noArgs, Short: "Count the orders that are not final, by kind and status",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			res, err := client.Admin().CountOrders(cmd.Context(), &roamcardv1.CountOrdersRequest{})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res, func(w io.Writer) {
+				fmt.Fprintln(w, "KIND\tSTATUS\tORDERS\tSINCE")
+				for _, c := range res.GetCounts() {
+					fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", c.GetKind(), c.GetStatus(), c.GetCount(),
+						c.GetSince().AsTime().Format("2006-01-02 15:04"))
+				}
+			})
+		}),
+	}
 }
 
 func (b *buyer) ordersInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ORDER", Args: oneArg, Short: "Show payments, refund, jobs, provider references and every move of an order",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			life, err := client.Admin.InspectOrder(cmd.Context(), &roamcardv1.InspectOrderRequest{OrderId: args[0]})
+			life, err := client.Admin().InspectOrder(cmd.Context(), &roamcardv1.InspectOrderRequest{OrderId: args[0]})
 			if err != nil {
 				return err
 			}
@@ -56,8 +86,23 @@ func (b *buyer) ordersInspect() *cobra.Command {
 	}
 }
 
+func (b *buyer) ordersReview() *cobra.Command {
+	return &cobra.Command{
+		Use: "review ORDER", Args: oneArg,
+		Short: "Show what can be done with an order, its version, its postings and what operators did with it",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			review, err := client.Admin().ReviewOrder(cmd.Context(), &roamcardv1.ReviewOrderRequest{OrderId: args[0]})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, review, func(w io.Writer) { reviewText(w, review) })
+		}),
+	}
+}
+
 func (b *buyer) ordersDecide() *cobra.Command {
 	var reason, key string
+	var version uint32
 	cmd := &cobra.Command{
 		Use: "decide ORDER refund|retry|fulfilled", Short: "Decide about an order in operator_review",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -68,8 +113,8 @@ func (b *buyer) ordersDecide() *cobra.Command {
 		},
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.DecideOrder(ctx, &roamcardv1.DecideOrderRequest{
-				OrderId: args[0], Action: args[1], Reason: reason,
+			res, err := client.Admin().DecideOrder(ctx, &roamcardv1.DecideOrderRequest{
+				OrderId: args[0], Action: args[1], Reason: reason, Version: seen(version),
 			})
 			if err != nil {
 				return err
@@ -78,11 +123,13 @@ func (b *buyer) ordersDecide() *cobra.Command {
 		}),
 	}
 	actionFlags(cmd, &reason, &key)
+	versionFlag(cmd, &version)
 	return cmd
 }
 
 func (b *buyer) ordersProve() *cobra.Command {
 	var reason, key string
+	var version uint32
 	cmd := &cobra.Command{
 		Use:   "prove ORDER TRANSACTION",
 		Short: "Name the transaction that made an order's payment; the chain must show it there",
@@ -94,8 +141,8 @@ func (b *buyer) ordersProve() *cobra.Command {
 		},
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.ProvePayment(ctx, &roamcardv1.ProvePaymentRequest{
-				OrderId: args[0], Transaction: args[1], Reason: reason,
+			res, err := client.Admin().ProvePayment(ctx, &roamcardv1.ProvePaymentRequest{
+				OrderId: args[0], Transaction: args[1], Reason: reason, Version: seen(version),
 			})
 			if err != nil {
 				return err
@@ -104,27 +151,30 @@ func (b *buyer) ordersProve() *cobra.Command {
 		}),
 	}
 	actionFlags(cmd, &reason, &key)
+	versionFlag(cmd, &version)
 	return cmd
 }
 
 func (b *buyer) switches() *cobra.Command {
 	cmd := &cobra.Command{Use: "switches", Args: noArgs, Short: "Close and open the sale of a product", RunE: help}
 	cmd.AddCommand(&cobra.Command{
-		Use: "list", Args: noArgs, Short: "Show which products are closed, since when and why",
+		Use: "list", Args: noArgs, Short: "Show which products and providers are closed, since when and why",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin.ListSwitches(cmd.Context(), &roamcardv1.ListSwitchesRequest{})
+			res, err := client.Admin().ListSwitches(cmd.Context(), &roamcardv1.ListSwitchesRequest{})
 			if err != nil {
 				return err
 			}
 			return b.show(cmd, res, func(w io.Writer) {
-				fmt.Fprintln(w, "PRODUCT\tPAUSED\tBY\tREASON")
+				fmt.Fprintln(w, "PRODUCT\tPAUSED\tBY CONFIG\tBY\tREASON")
 				for _, s := range res.GetSwitches() {
 					switchText(w, s)
 				}
 			})
 		}),
-	}, b.setSwitch("pause", "Close the sale of card_issue, card_topup or esim; orders that were paid go on", true),
-		b.setSwitch("resume", "Open the sale of card_issue, card_topup or esim again", false))
+	}, b.setSwitch("pause", "Close the sale of card_issue, card_topup, esim or esim_topup, or over provider.NAME; "+
+		"orders that were paid go on", true),
+		b.setSwitch("resume", "Open the sale of card_issue, card_topup, esim or esim_topup, or over provider.NAME, again",
+			false))
 	return cmd
 }
 
@@ -132,10 +182,10 @@ func (b *buyer) setSwitch(name, short string, paused bool) *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
 		Use: name + " PRODUCT", Args: oneArg, Short: short,
-		ValidArgsFunction: firstArg(fixed("card_issue", "card_topup", "esim")),
+		ValidArgsFunction: firstArg(fixed("card_issue", "card_topup", "esim", "esim_topup")),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.SetSwitch(ctx, &roamcardv1.SetSwitchRequest{
+			res, err := client.Admin().SetSwitch(ctx, &roamcardv1.SetSwitchRequest{
 				Product: args[0], Paused: &paused, Reason: reason,
 			})
 			if err != nil {
@@ -154,13 +204,35 @@ func actionFlags(cmd *cobra.Command, reason, key *string) {
 	cmd.Flags().StringVar(key, "key", "", "Idempotency-Key; the same key does it once (default: a new one)")
 }
 
+// versionFlag adds the flag of actions on what may have changed since it was read.
+func versionFlag(cmd *cobra.Command, version *uint32) {
+	cmd.Flags().Uint32Var(version, "version", 0, "only while it is at this version, as it was read (default: at any)")
+}
+
+// seen is a version, or nothing when it is zero.
+func seen(version uint32) *uint32 {
+	if version == 0 {
+		return nil
+	}
+	return &version
+}
+
+// given is a text, or nothing when it is empty.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
 func reviewItemText(w io.Writer, o *roamcardv1.QueuedOrder) {
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.GetOrderId(), o.GetKind(), o.GetStatus(), dollars(o.GetAmountUsdCents()),
 		o.GetSince().AsTime().Format("2006-01-02 15:04"), o.GetReason())
 }
 
 func switchText(w io.Writer, s *roamcardv1.Switch) {
-	fmt.Fprintf(w, "%s\t%v\t%s\t%s\n", s.GetProduct(), s.GetPaused(), s.GetOperator(), s.GetReason())
+	fmt.Fprintf(w, "%s\t%v\t%v\t%s\t%s\n", s.GetProduct(), s.GetPaused(), s.GetPausedByConfig(), s.GetOperator(),
+		s.GetReason())
 }
 
 func historyText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
@@ -185,5 +257,29 @@ func historyText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
 		for _, e := range m.GetEvidence() {
 			fmt.Fprintf(w, "\t  %s\n", e)
 		}
+	}
+}
+
+func reviewText(w io.Writer, review *roamcardv1.ReviewOrderResponse) {
+	for _, p := range review.GetPostings() {
+		for _, e := range p.GetEntries() {
+			fmt.Fprintf(w, "posted\t%s %s %s\n", p.GetKind(), e.GetAccount(), e.GetUnits())
+		}
+	}
+	for _, r := range review.GetAudit() {
+		fmt.Fprintf(w, "audit\t%s %s by %s: %s\n", r.GetAt().AsTime().Format("2006-01-02 15:04:05"), r.GetAction(),
+			r.GetActor(), r.GetReason())
+	}
+	fmt.Fprintf(w, "version\t%d\n", review.GetOrder().GetVersion())
+	actionsText(w, review.GetAllowedActions())
+}
+
+func actionsText(w io.Writer, all []*roamcardv1.AllowedAction) {
+	for _, a := range all {
+		can := "yes"
+		if !a.GetAllowed() {
+			can = "no: " + a.GetReason()
+		}
+		fmt.Fprintf(w, "can %s\t%s\n", a.GetAction(), can)
 	}
 }

@@ -238,9 +238,9 @@ func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 	})
 	calls := map[string]map[string]any{
 		"get_wallet": nil, "get_order": {"purchaseKey": "k"}, "list_cards": nil, "get_card_balance": nil,
-		"get_card_limits": nil, "list_card_transactions": nil, "list_esim_plans": nil,
-		"get_esim_profile": {"orderId": "ord_1"},
-		"quote":            {"tool": "buy_card"}, "buy_card": {"purchaseKey": "k"}, "show_card": nil,
+		"get_card_details": nil, "get_card_limits": nil, "list_card_transactions": nil, "list_esim_plans": nil,
+		"get_esim_profile": {"orderId": "ord_1"}, "list_esim_topups": {"orderId": "ord_1"},
+		"quote": {"tool": "buy_card"}, "buy_card": {"purchaseKey": "k"}, "show_card": nil,
 		"show_esim":   {"orderId": "ord_1"},
 		"top_up_card": {"purchaseKey": "k2", "amountUsdCents": 2500}, "buy_esim": {"purchaseKey": "k3", "planId": "p"},
 	}

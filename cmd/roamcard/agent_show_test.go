@@ -53,6 +53,9 @@ func TestAgentNeverGetsACardNumber(t *testing.T) {
 			t.Errorf("%v: %+v", named, got)
 		}
 	}
+	if got := a.call("get_card_details", nil); got.Failed || got.BillingAddress.PostalCode != "19901" {
+		t.Errorf("details: %+v", got)
+	}
 	if got := a.call("get_card_limits", nil); got.Failed || got.Currency != "USD" {
 		t.Errorf("limits: %+v", got)
 	}

@@ -209,6 +209,7 @@ type told struct {
 	Plans                                                    []struct{ PlanID string }
 	Cards                                                    []struct{ CardID, Status string }
 	Currency                                                 string
+	BillingAddress                                           struct{ PostalCode string }
 	Transactions                                             []struct{ Merchant string }
 	AmountUSDCents, MaxPerPaymentUSDCents, MaxPerDayUSDCents int64
 	Mode                                                     string

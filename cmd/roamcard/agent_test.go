@@ -89,9 +89,10 @@ func TestAgentToolsSayWhatTheyDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"buy_card", "buy_esim", "get_card_balance", "get_card_limits", "get_esim_profile", "get_order", "get_wallet",
+		"buy_card", "buy_esim", "get_card_balance", "get_card_details", "get_card_limits", "get_esim_profile", "get_order",
+		"get_wallet",
 		"list_card_transactions", "list_cards",
-		"list_esim_plans", "quote", "show_card", "show_esim", "top_up_card",
+		"list_esim_plans", "list_esim_topups", "quote", "show_card", "show_esim", "top_up_card",
 	}
 	var got []string
 	for _, tool := range res.Tools {

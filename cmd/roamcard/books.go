@@ -19,7 +19,7 @@ func (b *buyer) books() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "show", Args: noArgs, Short: "Show the last comparison",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin.GetReconciliation(cmd.Context(), &roamcardv1.GetReconciliationRequest{})
+			res, err := client.Admin().GetReconciliation(cmd.Context(), &roamcardv1.GetReconciliationRequest{})
 			if err != nil {
 				return err
 			}
@@ -28,7 +28,7 @@ func (b *buyer) books() *cobra.Command {
 	}, &cobra.Command{
 		Use: "compare", Args: noArgs, Short: "Compare them now; the exit code is 6 when they differ",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin.Reconcile(cmd.Context(), &roamcardv1.ReconcileRequest{})
+			res, err := client.Admin().Reconcile(cmd.Context(), &roamcardv1.ReconcileRequest{})
 			if err != nil {
 				return err
 			}

@@ -27,7 +27,7 @@ func card() *cobra.Command {
 	b.flags(cmd)
 	b.paying(cmd)
 	cmd.AddCommand(b.cardBuy(), b.cardTopup(), b.cardList(), b.cardBalance(), b.cardFreeze(), b.cardUnfreeze(),
-		b.cardTransactions(), b.cardLimits(), b.cardReveal())
+		b.cardTransactions(), b.cardLimits(), b.cardDetails(), b.cardReveal())
 	return cmd
 }
 
@@ -213,6 +213,49 @@ func (b *buyer) cardLimits() *cobra.Command {
 	return cmd
 }
 
+func (b *buyer) cardDetails() *cobra.Command {
+	return &cobra.Command{
+		Use: "details [CARD]", Args: optionalArg,
+		Short:             "Show the billing address of a card, and how 3-D Secure is answered",
+		ValidArgsFunction: firstArg(b.completeCards),
+		Long: "Shows what merchants ask for with a card, next to its number: the billing address that belongs to it, and " +
+			"how\n" +
+			"its 3-D Secure challenges are answered, as far as its issuer tells. Both are the operator's.",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			id, err := oneCard(cmd.Context(), client, args, roamcard.CardActive, roamcard.CardFrozen)
+			if err != nil {
+				return err
+			}
+			d, err := client.Cards.Details(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, d, func(w io.Writer) { detailsText(w, d) })
+		}),
+	}
+}
+
+func detailsText(w io.Writer, d *roamcardv1.CardDetails) {
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, text)
+		}
+	}
+	if b := d.GetBillingAddress(); b != nil {
+		line("name", b.GetName())
+		line("address", b.GetLine1())
+		line("", b.GetLine2())
+		line("city", b.GetCity())
+		line("region", b.GetRegion())
+		line("postal code", b.GetPostalCode())
+		line("country", b.GetCountry())
+	}
+	if t := d.GetThreeDSecure(); t != nil {
+		line("3-D Secure", strings.TrimSpace(t.GetMethod()+" "+t.GetDestination()))
+		line("", t.GetInstructions())
+	}
+}
+
 // noLimit takes a limit away.
 const noLimit = "none"
 
@@ -395,6 +438,9 @@ func orderText(w io.Writer, o *roamcardv1.Order) {
 	}
 	row("plan", o.GetDelivery().GetPlanId())
 	row("eSIM", o.GetDelivery().GetStatus())
+	row("plan", o.GetEsimTopup().GetPlanId())
+	row("data", o.GetEsimTopup().GetStatus())
+	row("for eSIM", o.GetEsimTopup().GetOrderId())
 	row("refund", first(o.GetRefund().GetTransaction(), o.GetRefund().GetStatus()))
 	row("top-up", o.GetTopup().GetStatus())
 	if t := o.GetTopup(); t != nil {

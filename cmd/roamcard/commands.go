@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,8 +37,8 @@ func root() *cobra.Command {
 	)
 	cmd.AddCommand(
 		devServer(), serve(), worker(), devnet(), sandbox(),
-		migrate(), doctorCommand(), config(), reconcile(), recovery(), admin(),
-		demo(), card(), esim(), orders(), wallet(), mcpTools(), approve(), openapi(), version(),
+		migrate(), doctorCommand(), config(), reconcile(), recovery(), deploySettler(), admin(),
+		demo(), card(), esim(), orders(), wallet(), mcpTools(), approve(), openapi(), version(), man(),
 	)
 	return cmd
 }
@@ -66,6 +67,7 @@ func devServer() *cobra.Command {
 		"settle through this x402 facilitator, which has to be on the same chain")
 	f.DurationVar(&c.IssuerCallTimeout, "issuer-call-timeout", 0, "the setting issuer.call_timeout")
 	f.DurationVar(&c.IssuerVisibilityDelay, "issuer-visibility-delay", 0, "the setting issuer.visibility_delay")
+	f.BoolVar(&c.OnlyEvery, "blocks-only-every-2s", false, onlyEvery)
 	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
 	f.StringVar(&c.Issuer, "issuer", "sandbox", "who issues the cards: "+strings.Join(dev.Names(dev.Issuer), ", ")+
@@ -124,6 +126,7 @@ func devnet() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&c.Port, "port", 8545, "loopback port to listen on; 0 picks one")
 	cmd.Flags().StringVar(&c.Dir, "data", "", "folder to keep the chain in (default: in memory)")
+	cmd.Flags().BoolVar(&c.OnlyEvery, "blocks-only-every-2s", false, onlyEvery)
 	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "JSON file to write once the chain answers")
 	return cmd
 }
@@ -229,6 +232,22 @@ func reconcile() *cobra.Command {
 	return cmd
 }
 
+func deploySettler() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "deploy-settler", GroupID: "operate", Args: noArgs,
+		Short: "Deploy the contract that settles several payments in one transaction, unless the chain has it",
+		Long: "Deploys the settler contract on the chain of the first node, unless it is there, and prints its address,\n" +
+			"which is the same on every chain. " + app.DeployerKey + " is the private key of an account with ether for\n" +
+			"gas that is no relayer's, or its _FILE names a file with it. The contract has no owner: afterwards the key is\n" +
+			"of no use to it.",
+	}
+	file := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return app.DeploySettler(cmd.Context(), app.DeploySettlerConfig{File: *file, Out: cmd.OutOrStdout()})
+	}
+	return cmd
+}
+
 func demo() *cobra.Command {
 	var c dev.DemoConfig
 	cmd := &cobra.Command{
@@ -262,11 +281,24 @@ func config() *cobra.Command {
 	show.RunE = func(cmd *cobra.Command, _ []string) error {
 		return app.ShowConfig(*file, asJSON, cmd.OutOrStdout())
 	}
-	cmd.AddCommand(show, &cobra.Command{
+	cmd.AddCommand(show, configCheck(), &cobra.Command{
 		Use: "init", Args: noArgs,
 		Short: "Print a configuration file to fill in: every setting, what it means and its default",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return app.InitConfig(cmd.OutOrStdout()) },
 	})
+	return cmd
+}
+
+func configCheck() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "check [FILE]", Args: optionalArg,
+		Short: "Say every mistake in the settings, without connecting to anything; the exit code is 5 when there is one",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return app.CheckConfig(strings.Join(args, ""), asJSON, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -285,12 +317,15 @@ func version() *cobra.Command {
 	b := &buyer{}
 	cmd := &cobra.Command{
 		Use: "version", Args: noArgs,
-		Short: "Print the version",
+		Short: "Print the version, and the commit it was built from",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if b.asJSON {
-				return b.showJSON(cmd, map[string]string{"version": app.Version})
+				return b.showJSON(cmd, map[string]string{
+					"version": app.Version, "commit": app.BuiltFrom(), "go": runtime.Version(),
+				})
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "roamcard", app.Version)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "roamcard %s (commit %s, %s)\n", app.Version,
+				first(app.BuiltFrom(), "unknown"), runtime.Version())
 			return err
 		},
 	}
@@ -333,3 +368,6 @@ func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// onlyEvery is the help of a flag.
+const onlyEvery = "make a block every 2 s and none for a transaction, which waits for the next one, as on Base"

@@ -147,6 +147,22 @@ func TestJSONOutputIsJSON(t *testing.T) {
 	}
 }
 
+func TestManualHasEveryCommand(t *testing.T) {
+	dir := t.TempDir()
+	if _, stderr, code := runWith(t, "man", dir); code != exitOK {
+		t.Fatalf("%d: %s", code, stderr)
+	}
+	for _, page := range []string{"roamcard", "roamcard-serve", "roamcard-config-check", "roamcard-admin-orders-decide"} {
+		text, err := os.ReadFile(filepath.Join(dir, page+".1"))
+		if err != nil || !strings.Contains(string(text), ".SH SYNOPSIS") || strings.Contains(string(text), "\ufffd") {
+			t.Errorf("%s: %v", page, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "roamcard-man.1")); err == nil {
+		t.Error("the manual has the command that writes it")
+	}
+}
+
 func TestEmptyConfigurationNamesEverySetting(t *testing.T) {
 	home(t)
 	out, _, code := runWith(t, "config", "init")
@@ -158,6 +174,59 @@ func TestEmptyConfigurationNamesEverySetting(t *testing.T) {
 	if code != exitOK || strings.Contains(shown, "error") || !strings.Contains(out, "rpc_url:") ||
 		!strings.Contains(out, "# the address that is paid") {
 		t.Errorf("%d\n%s\n%s", code, out, shown)
+	}
+}
+
+func TestConfigCheckSaysEveryMistakeAtOnce(t *testing.T) {
+	home(t)
+	dir := t.TempDir()
+	check := func(name, content string) (string, int) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _, code := runWith(t, "config", "check", path, "--json")
+		var told struct {
+			OK       bool
+			Mistakes []string
+		}
+		if err := json.Unmarshal([]byte(out), &told); err != nil || told.OK != (code == exitOK) || told.Mistakes == nil {
+			t.Fatalf("%v, %d: %s", err, code, out)
+		}
+		return strings.Join(told.Mistakes, "\n"), code
+	}
+	// Nothing listens at any of these addresses: whoever connects fails.
+	for name, value := range map[string]string{
+		"DATABASE__URL": "postgres://roamcard:hunter2@127.0.0.1:1/roamcard", "RELAYER__KEYS": strings.Repeat("11", 32),
+		"ISSUER__KEY": "k", "SUPPLIER__KEY": "k", "ESIM__KEYS": "k1:" + strings.Repeat("c4", 32),
+		"ESIM__TOKEN_KEY": strings.Repeat("7e", 32), "QUOTE__KEY": strings.Repeat("5a", 32),
+	} {
+		t.Setenv("ROAMCARD_"+name, value)
+	}
+	const right = "environment: sandbox\nbase_url: https://cards.example\nchain.rpc_url: http://127.0.0.1:1\n" +
+		"payment.pay_to: \"0x209693Bc6afc0C5328bA36FaF03C514EF312287C\"\nissuer.url: http://127.0.0.1:1\n" +
+		"supplier.url: http://127.0.0.1:1\n"
+	if told, code := check("right.yaml", right); code != exitOK {
+		t.Errorf("a right file ends with %d: %s", code, told)
+	}
+	out, _, code := runWith(t, "config", "check", filepath.Join(dir, "right.yaml"))
+	if code != exitOK || !strings.HasPrefix(out, "no mistakes") {
+		t.Errorf("%d, %s", code, out)
+	}
+	t.Setenv("ROAMCARD_DATABASE__URL", "postgres://roamcard:hunter2@127.0.0.1:port/roamcard")
+	t.Setenv("ROAMCARD_TREASURY__KEY", "hunter2")
+	told, code := check("wrong.yaml", right+"addr: nowhere\npayment.wiat: 20s\nworker.slots: many\n")
+	for _, want := range []string{"database.url: ", "treasury.key: ", "addr: ", "payment.wiat ", "worker.slots "} {
+		if !strings.Contains("\n"+told, "\n"+want) {
+			t.Errorf("%q is not told:\n%s", want, told)
+		}
+	}
+	if code != exitNotReady || strings.Contains(told, "hunter2") {
+		t.Errorf("ended with %d:\n%s", code, told)
+	}
+	if _, stderr, code := runWith(t, "config", "check", filepath.Join(dir, "none.yaml")); code != exitNotReady {
+		t.Errorf("a missing file ended with %d: %s", code, stderr)
 	}
 }
 
@@ -240,15 +309,34 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 		{"esim plans --country japan", exitFailure, "", "schema_invalid"},
 		{"esim buy --key travel --yes --max 130", exitOK, "esim", "Settled in 0x"},
 		{"esim status $ORDER --json", exitOK, `"delivery"`, ""},
+		{"esim topups $ORDER", exitOK, "MB", ""},
 		{"esim install $ORDER", exitUsage, "", "no terminal"},
 		{"esim install $ORDER --json", exitOK, `"lpa": "LPA:1$`, ""},
+		{"esim topup $ORDER --key more-data --yes --max 130", exitOK, "esim_topup", "Settled in 0x"},
 		{"admin switches pause card_topup --reason test", exitOK, "true", ""},
 		{"admin switches list", exitOK, "card_topup", ""},
 		{"admin switches resume card_topup --reason test", exitOK, "false", ""},
 		{"admin switches pause nonsense --reason test", exitFailure, "", "schema_invalid"},
+		{"admin whoami", exitOK, "dev", ""},
 		{"admin orders queue", exitOK, "REASON", ""},
+		{"admin orders queue --status fulfilled --kind esim_topup --sort newest", exitOK, "esim_topup", ""},
+		{"admin orders queue --sort sideways", exitFailure, "", "schema_invalid"},
+		{"admin orders count", exitOK, "STATUS", ""},
 		{"admin orders show $ORDER", exitOK, "payment_required -> settling by buyer", ""},
+		{"admin orders review $ORDER", exitOK, "no: Only an order in operator_review can be decided.", ""},
 		{"admin orders decide $ORDER refund --reason test", exitFailure, "", "order_not_in_review"},
+		{"admin orders decide $ORDER retry --version 1 --reason test", exitFailure, "", "version_changed"},
+		{"admin audit list --action switch.set --most 1", exitOK, "switch.set", ""},
+		{"admin audit list --since yesterday", exitFailure, "", "schema_invalid"},
+		{"admin audit export --action switch.set", exitOK, `"after":"{`, ""},
+		{"admin audit export --action switch.set --format csv", exitOK, "id,at,actor,action,subject", ""},
+		{"admin audit export --format xml", exitUsage, "", "ndjson or csv"},
+		{"admin gauges", exitOK, "USDC units", ""},
+		{"admin jobs list", exitOK, "ATTEMPTS", ""},
+		{"admin jobs list --status succeeded --kind order_fulfill", exitOK, "order_fulfill", ""},
+		{"admin jobs show 00000000-0000-4000-8000-000000000000", exitFailure, "", "job_not_found"},
+		{"admin jobs retry 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "job_not_found"},
+		{"admin jobs drop 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "job_not_found"},
 		{"admin findings list", exitOK, "RESOLUTION", ""},
 		{"admin findings resolve 4711 --reason test", exitFailure, "", "finding_not_found"},
 		{"admin transfers list", exitOK, "RESOLUTION", ""},
@@ -268,6 +356,8 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 		{"admin orders stuck", exitOK, "REASON", ""},
 		{"admin books compare", exitOK, "checked", ""},
 		{"admin books show --json", exitOK, `"findings": []`, ""},
+		{"card details", exitOK, "3-D Secure   automatic", ""},
+		{"card details --json", exitOK, `"postalCode": "19901"`, ""},
 		{"card limits", exitOK, "blocked categories  none", ""},
 		{"card limits --per-transaction 20 --per-month 100.50 --block 7995,5813", exitOK, "5813 7995", ""},
 		{"card limits --per-month none --json", exitOK, `"perTransactionUsdCents": 2000`, ""},

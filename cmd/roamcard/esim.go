@@ -20,7 +20,8 @@ func esim() *cobra.Command {
 	}
 	b.flags(cmd)
 	b.paying(cmd)
-	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimProfile(), b.esimInstall(), b.esimCancel())
+	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimProfile(), b.esimInstall(), b.esimCancel(),
+		b.esimTopups(), b.esimTopup())
 	return cmd
 }
 
@@ -33,17 +34,7 @@ func (b *buyer) esimPlans() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, &roamcardv1.ListEsimPlansResponse{Plans: plans}, func(w io.Writer) {
-				fmt.Fprintln(w, "PLAN\tUSD\tDATA\tDAYS\tNAME")
-				for _, p := range plans {
-					data := fmt.Sprintf("%d MB", p.GetDataMb())
-					if p.GetUnlimited() {
-						data = "unlimited"
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), data,
-						p.GetValidityDays(), p.GetName())
-				}
-			})
+			return b.show(cmd, &roamcardv1.ListEsimPlansResponse{Plans: plans}, func(w io.Writer) { showPlans(w, plans) })
 		}),
 	}
 	cmd.Flags().StringVar(&country, "country", "", "two letters, as in JP; regional plans that cover it are listed too")
@@ -51,6 +42,53 @@ func (b *buyer) esimPlans() *cobra.Command {
 	complete(cmd, "country", b.completeCountries)
 	complete(cmd, "type", fixed("country", "region"))
 	return cmd
+}
+
+func showPlans(w io.Writer, plans []*roamcardv1.EsimPlan) {
+	fmt.Fprintln(w, "PLAN\tUSD\tDATA\tDAYS\tNAME")
+	for _, p := range plans {
+		data := fmt.Sprintf("%d MB", p.GetDataMb())
+		if p.GetUnlimited() {
+			data = "unlimited"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), data,
+			p.GetValidityDays(), p.GetName())
+	}
+}
+
+func (b *buyer) esimTopups() *cobra.Command {
+	return &cobra.Command{
+		Use: "topups ORDER", Args: oneArg, Short: "List the plans that can be added to an eSIM, cheapest first",
+		ValidArgsFunction: firstArg(b.completeOrders),
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			plans, err := roamcard.Collect(client.ESIM.TopUps(cmd.Context(), args[0]))
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, &roamcardv1.ListEsimTopupsResponse{Plans: plans}, func(w io.Writer) { showPlans(w, plans) })
+		}),
+	}
+}
+
+func (b *buyer) esimTopup() *cobra.Command {
+	var key, plan string
+	cmd := &cobra.Command{
+		Use: "topup ORDER", Args: oneArg, Short: "Buy more data for an eSIM of the wallet",
+		ValidArgsFunction: firstArg(b.completeOrders),
+		Long: "The eSIM's supplier adds the plan to it: one of `roamcard esim topups ORDER`, the cheapest when none is " +
+			"named.\n" +
+			"An eSIM that was topped up can no longer be cancelled.",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			bought, err := client.ESIM.TopUp(cmd.Context(), args[0], plan, key)
+			if err != nil {
+				return err
+			}
+			return b.bought(cmd, *bought)
+		}),
+	}
+	cmd.Flags().StringVar(&plan, "plan", "", "the plan to add; the cheapest when empty")
+	b.keyed(cmd, &key)
+	return b.waiting(cmd)
 }
 
 func (b *buyer) esimBuy() *cobra.Command {

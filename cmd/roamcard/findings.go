@@ -21,7 +21,7 @@ func (b *buyer) findingsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List what comparisons of the books found, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			findings, err := roamcard.Collect(client.Admin.Findings(cmd.Context(), status, code))
+			findings, err := roamcard.Collect(client.Admin().Findings(cmd.Context(), status, code))
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func (b *buyer) findingsResolve() *cobra.Command {
 		Short: "Say that a finding is understood: it blocks nothing until there is more of it",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.ResolveFinding(ctx, &roamcardv1.ResolveFindingRequest{Id: args[0], Reason: reason})
+			res, err := client.Admin().ResolveFinding(ctx, &roamcardv1.ResolveFindingRequest{Id: args[0], Reason: reason})
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ func (b *buyer) challenges() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "retention", Args: noArgs, Short: "Show how long challenges are kept and how many are stale",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin.GetChallengeRetention(cmd.Context(), &roamcardv1.GetChallengeRetentionRequest{})
+			res, err := client.Admin().GetChallengeRetention(cmd.Context(), &roamcardv1.GetChallengeRetentionRequest{})
 			if err != nil {
 				return err
 			}
@@ -30,7 +30,7 @@ func (b *buyer) challenges() *cobra.Command {
 	}, &cobra.Command{
 		Use: "prune", Args: noArgs, Short: "Delete stale challenges now",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin.PruneChallenges(cmd.Context(), &roamcardv1.PruneChallengesRequest{})
+			res, err := client.Admin().PruneChallenges(cmd.Context(), &roamcardv1.PruneChallengesRequest{})
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func activity() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show", Args: noArgs, Short: "Show the events of the last days",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin.GetActivity(cmd.Context(), &roamcardv1.GetActivityRequest{Days: &days})
+			res, err := client.Admin().GetActivity(cmd.Context(), &roamcardv1.GetActivityRequest{Days: &days})
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func activity() *cobra.Command {
 	cmd.AddCommand(show, &cobra.Command{
 		Use: "prune", Args: noArgs, Short: "Delete events that are past their retention now",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin.PruneActivity(cmd.Context(), &roamcardv1.PruneActivityRequest{})
+			res, err := client.Admin().PruneActivity(cmd.Context(), &roamcardv1.PruneActivityRequest{})
 			if err != nil {
 				return err
 			}

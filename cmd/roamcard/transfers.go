@@ -25,7 +25,7 @@ func (b *buyer) transfersList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List the transfers that comparisons of the books found, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			transfers, err := roamcard.Collect(client.Admin.Transfers(cmd.Context(), status))
+			transfers, err := roamcard.Collect(client.Admin().Transfers(cmd.Context(), status))
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (b *buyer) transfersResolve() *cobra.Command {
 				return err
 			}
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin.ResolveTransfer(ctx, &roamcardv1.ResolveTransferRequest{
+			res, err := client.Admin().ResolveTransfer(ctx, &roamcardv1.ResolveTransferRequest{
 				Transaction: transaction, LogIndex: index, Resolution: strings.ReplaceAll(as, "-", "_"), Reason: reason,
 			})
 			if err != nil {

@@ -9,18 +9,6 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
-// The AttemptFunc type is an adapter to allow the use of ordinary
-// function as Attempt mutator.
-type AttemptFunc func(context.Context, *ent.AttemptMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f AttemptFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.AttemptMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.AttemptMutation", m)
-}
-
 // The AuditFunc type is an adapter to allow the use of ordinary
 // function as Audit mutator.
 type AuditFunc func(context.Context, *ent.AuditMutation) (ent.Value, error)
@@ -129,6 +117,18 @@ func (f EsimTokenFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, e
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimTokenMutation", m)
 }
 
+// The EsimTopupFunc type is an adapter to allow the use of ordinary
+// function as EsimTopup mutator.
+type EsimTopupFunc func(context.Context, *ent.EsimTopupMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f EsimTopupFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.EsimTopupMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimTopupMutation", m)
+}
+
 // The EventFunc type is an adapter to allow the use of ordinary
 // function as Event mutator.
 type EventFunc func(context.Context, *ent.EventMutation) (ent.Value, error)
@@ -139,6 +139,18 @@ func (f EventFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EventMutation", m)
+}
+
+// The EventDayFunc type is an adapter to allow the use of ordinary
+// function as EventDay mutator.
+type EventDayFunc func(context.Context, *ent.EventDayMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f EventDayFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.EventDayMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EventDayMutation", m)
 }
 
 // The FindingFunc type is an adapter to allow the use of ordinary
@@ -247,6 +259,18 @@ func (f PaymentFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.PaymentMutation", m)
+}
+
+// The ProgressFunc type is an adapter to allow the use of ordinary
+// function as Progress mutator.
+type ProgressFunc func(context.Context, *ent.ProgressMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f ProgressFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ProgressMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ProgressMutation", m)
 }
 
 // The RateLimitFunc type is an adapter to allow the use of ordinary
@@ -367,6 +391,30 @@ func (f TimelineFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, er
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TimelineMutation", m)
+}
+
+// The TransactionFunc type is an adapter to allow the use of ordinary
+// function as Transaction mutator.
+type TransactionFunc func(context.Context, *ent.TransactionMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f TransactionFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.TransactionMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransactionMutation", m)
+}
+
+// The TransactionMemberFunc type is an adapter to allow the use of ordinary
+// function as TransactionMember mutator.
+type TransactionMemberFunc func(context.Context, *ent.TransactionMemberMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f TransactionMemberFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.TransactionMemberMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransactionMemberMutation", m)
 }
 
 // The TransferFunc type is an adapter to allow the use of ordinary

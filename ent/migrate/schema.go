@@ -9,48 +9,6 @@ import (
 )
 
 var (
-	// AttemptsColumns holds the columns for the "attempts" table.
-	AttemptsColumns = []*schema.Column{
-		{Name: "id", Type: field.TypeUUID},
-		{Name: "payment_id", Type: field.TypeUUID},
-		{Name: "relayer", Type: field.TypeString},
-		{Name: "nonce", Type: field.TypeInt64},
-		{Name: "variants", Type: field.TypeJSON},
-		{Name: "status", Type: field.TypeEnum, Enums: []string{"open", "reverted", "closed"}},
-		{Name: "created_at", Type: field.TypeTime},
-		{Name: "spent_wei", Type: field.TypeInt64, Default: 0},
-	}
-	// AttemptsTable holds the schema information for the "attempts" table.
-	AttemptsTable = &schema.Table{
-		Name:       "attempts",
-		Columns:    AttemptsColumns,
-		PrimaryKey: []*schema.Column{AttemptsColumns[0]},
-		Indexes: []*schema.Index{
-			{
-				Name:    "attempts_nonce",
-				Unique:  true,
-				Columns: []*schema.Column{AttemptsColumns[2], AttemptsColumns[3]},
-			},
-			{
-				Name:    "attempts_open",
-				Unique:  true,
-				Columns: []*schema.Column{AttemptsColumns[1]},
-				Annotation: &entsql.IndexAnnotation{
-					Where: "((status)::text = 'open'::text)",
-				},
-			},
-			{
-				Name:    "attempt_payment_id_created_at",
-				Unique:  false,
-				Columns: []*schema.Column{AttemptsColumns[1], AttemptsColumns[6]},
-			},
-			{
-				Name:    "attempts_age",
-				Unique:  false,
-				Columns: []*schema.Column{AttemptsColumns[5], AttemptsColumns[6]},
-			},
-		},
-	}
 	// AuditColumns holds the columns for the "audit" table.
 	AuditColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -80,6 +38,14 @@ var (
 				Columns: []*schema.Column{AuditColumns[2], AuditColumns[3], AuditColumns[4], AuditColumns[6]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((idempotency_key)::text <> ''::text)",
+				},
+			},
+			{
+				Name:    "audit_reads",
+				Unique:  false,
+				Columns: []*schema.Column{AuditColumns[1]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((before IS NULL) AND (after IS NULL) AND (reason = ''::text) AND ((idempotency_key)::text = ''::text))",
 				},
 			},
 		},
@@ -321,6 +287,44 @@ var (
 		Columns:    EsimTokensColumns,
 		PrimaryKey: []*schema.Column{EsimTokensColumns[0]},
 	}
+	// EsimTopupsColumns holds the columns for the "esim_topups" table.
+	EsimTopupsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "order_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
+		{Name: "profile_id", Type: field.TypeUUID},
+		{Name: "plan_id", Type: field.TypeString},
+		{Name: "provider", Type: field.TypeString},
+		{Name: "status", Type: field.TypeEnum, Enums: []string{"ordered", "ready", "failed"}},
+		{Name: "reference", Type: field.TypeUUID},
+		{Name: "account", Type: field.TypeString, Default: ""},
+		{Name: "cost_micros", Type: field.TypeInt64, Default: 0},
+		{Name: "created_at", Type: field.TypeTime},
+		{Name: "updated_at", Type: field.TypeTime},
+	}
+	// EsimTopupsTable holds the schema information for the "esim_topups" table.
+	EsimTopupsTable = &schema.Table{
+		Name:       "esim_topups",
+		Columns:    EsimTopupsColumns,
+		PrimaryKey: []*schema.Column{EsimTopupsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "esimtopup_order_id_owner_created_at",
+				Unique:  false,
+				Columns: []*schema.Column{EsimTopupsColumns[1], EsimTopupsColumns[2], EsimTopupsColumns[10]},
+			},
+			{
+				Name:    "esim_topups_reference",
+				Unique:  true,
+				Columns: []*schema.Column{EsimTopupsColumns[7], EsimTopupsColumns[2]},
+			},
+			{
+				Name:    "esimtopup_profile_id_owner",
+				Unique:  false,
+				Columns: []*schema.Column{EsimTopupsColumns[3], EsimTopupsColumns[2]},
+			},
+		},
+	}
 	// EventsColumns holds the columns for the "events" table.
 	EventsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -340,6 +344,28 @@ var (
 				Name:    "event_at",
 				Unique:  false,
 				Columns: []*schema.Column{EventsColumns[5]},
+			},
+		},
+	}
+	// EventDaysColumns holds the columns for the "event_days" table.
+	EventDaysColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "day", Type: field.TypeTime},
+		{Name: "subject", Type: field.TypeString},
+		{Name: "value", Type: field.TypeString},
+		{Name: "events", Type: field.TypeInt64},
+		{Name: "visitors", Type: field.TypeBytes},
+	}
+	// EventDaysTable holds the schema information for the "event_days" table.
+	EventDaysTable = &schema.Table{
+		Name:       "event_days",
+		Columns:    EventDaysColumns,
+		PrimaryKey: []*schema.Column{EventDaysColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "event_days_count",
+				Unique:  true,
+				Columns: []*schema.Column{EventDaysColumns[1], EventDaysColumns[2], EventDaysColumns[3]},
 			},
 		},
 	}
@@ -551,7 +577,7 @@ var (
 			{
 				Name:    "ledger_entries_line",
 				Unique:  true,
-				Columns: []*schema.Column{LedgerEntriesColumns[1], LedgerEntriesColumns[3], LedgerEntriesColumns[2]},
+				Columns: []*schema.Column{LedgerEntriesColumns[1], LedgerEntriesColumns[2], LedgerEntriesColumns[3]},
 			},
 			{
 				Name:    "ledger_entries_card",
@@ -668,6 +694,14 @@ var (
 					Where: "((status)::text = 'payment_required'::text)",
 				},
 			},
+			{
+				Name:    "orders_expired",
+				Unique:  false,
+				Columns: []*schema.Column{OrdersColumns[16]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((status)::text = 'expired'::text)",
+				},
+			},
 		},
 	}
 	// PaymentsColumns holds the columns for the "payments" table.
@@ -731,6 +765,18 @@ var (
 				},
 			},
 		},
+	}
+	// ProgressColumns holds the columns for the "progress" table.
+	ProgressColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "at", Type: field.TypeTime},
+		{Name: "place", Type: field.TypeString, Default: ""},
+	}
+	// ProgressTable holds the schema information for the "progress" table.
+	ProgressTable = &schema.Table{
+		Name:       "progress",
+		Columns:    ProgressColumns,
+		PrimaryKey: []*schema.Column{ProgressColumns[0]},
 	}
 	// RateLimitsColumns holds the columns for the "rate_limits" table.
 	RateLimitsColumns = []*schema.Column{
@@ -951,6 +997,7 @@ var (
 		{Name: "cost_micros", Type: field.TypeInt64},
 		{Name: "sent_at", Type: field.TypeTime},
 		{Name: "account", Type: field.TypeString, Default: ""},
+		{Name: "onto", Type: field.TypeString, Default: ""},
 	}
 	// SupplierOrdersTable holds the schema information for the "supplier_orders" table.
 	SupplierOrdersTable = &schema.Table{
@@ -1000,7 +1047,79 @@ var (
 			{
 				Name:    "timeline_move",
 				Unique:  true,
-				Columns: []*schema.Column{TimelineColumns[1], TimelineColumns[3], TimelineColumns[2]},
+				Columns: []*schema.Column{TimelineColumns[1], TimelineColumns[2], TimelineColumns[3]},
+			},
+		},
+	}
+	// TransactionsColumns holds the columns for the "transactions" table.
+	TransactionsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "relayer", Type: field.TypeString},
+		{Name: "nonce", Type: field.TypeInt64},
+		{Name: "variants", Type: field.TypeJSON},
+		{Name: "status", Type: field.TypeEnum, Enums: []string{"open", "reverted", "closed"}},
+		{Name: "created_at", Type: field.TypeTime},
+		{Name: "spent_wei", Type: field.TypeInt64, Default: 0},
+	}
+	// TransactionsTable holds the schema information for the "transactions" table.
+	TransactionsTable = &schema.Table{
+		Name:       "transactions",
+		Columns:    TransactionsColumns,
+		PrimaryKey: []*schema.Column{TransactionsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "transactions_nonce",
+				Unique:  true,
+				Columns: []*schema.Column{TransactionsColumns[1], TransactionsColumns[2]},
+			},
+			{
+				Name:    "transactions_age",
+				Unique:  false,
+				Columns: []*schema.Column{TransactionsColumns[4], TransactionsColumns[5]},
+			},
+		},
+	}
+	// TransactionMembersColumns holds the columns for the "transaction_members" table.
+	TransactionMembersColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "transaction_id", Type: field.TypeUUID},
+		{Name: "payment_id", Type: field.TypeUUID},
+		{Name: "place", Type: field.TypeInt},
+		{Name: "status", Type: field.TypeEnum, Enums: []string{"open", "reverted", "closed"}},
+		{Name: "created_at", Type: field.TypeTime},
+		{Name: "lost_wei", Type: field.TypeInt64, Default: 0},
+	}
+	// TransactionMembersTable holds the schema information for the "transaction_members" table.
+	TransactionMembersTable = &schema.Table{
+		Name:       "transaction_members",
+		Columns:    TransactionMembersColumns,
+		PrimaryKey: []*schema.Column{TransactionMembersColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "transaction_members_place",
+				Unique:  true,
+				Columns: []*schema.Column{TransactionMembersColumns[1], TransactionMembersColumns[3]},
+			},
+			{
+				Name:    "transaction_members_open",
+				Unique:  true,
+				Columns: []*schema.Column{TransactionMembersColumns[2]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((status)::text = 'open'::text)",
+				},
+			},
+			{
+				Name:    "transactionmember_payment_id_created_at",
+				Unique:  false,
+				Columns: []*schema.Column{TransactionMembersColumns[2], TransactionMembersColumns[5]},
+			},
+			{
+				Name:    "transaction_members_reverted",
+				Unique:  false,
+				Columns: []*schema.Column{TransactionMembersColumns[5]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((status)::text = 'reverted'::text)",
+				},
 			},
 		},
 	}
@@ -1101,7 +1220,6 @@ var (
 	}
 	// Tables holds all the tables in the schema.
 	Tables = []*schema.Table{
-		AttemptsTable,
 		AuditTable,
 		CardsTable,
 		CardLinksTable,
@@ -1111,7 +1229,9 @@ var (
 		EsimProfilesTable,
 		EsimSyncsTable,
 		EsimTokensTable,
+		EsimTopupsTable,
 		EventsTable,
+		EventDaysTable,
 		FindingsTable,
 		IssuerLinesTable,
 		JobsTable,
@@ -1121,6 +1241,7 @@ var (
 		LocksTable,
 		OrdersTable,
 		PaymentsTable,
+		ProgressTable,
 		RateLimitsTable,
 		ReconciliationsTable,
 		RefundsTable,
@@ -1131,6 +1252,8 @@ var (
 		SessionsTable,
 		SupplierOrdersTable,
 		TimelineTable,
+		TransactionsTable,
+		TransactionMembersTable,
 		TransfersTable,
 		TransferResolutionsTable,
 		WebhookEventsTable,
@@ -1139,12 +1262,6 @@ var (
 )
 
 func init() {
-	AttemptsTable.Annotation = &entsql.Annotation{}
-	AttemptsTable.Annotation.Checks = map[string]string{
-		"attempts_nonce":  "nonce >= 0",
-		"attempts_spent":  "spent_wei >= 0",
-		"attempts_status": "status IN ('open', 'reverted', 'closed')",
-	}
 	AuditTable.Annotation = &entsql.Annotation{
 		Table: "audit",
 	}
@@ -1164,6 +1281,11 @@ func init() {
 		"esim_profiles_sealed": "(status = 'ready') = (sealed IS NOT NULL AND sealed_key <> '')",
 		"esim_profiles_status": "status IN ('ordered', 'ready', 'failed', 'cancelled')",
 	}
+	EsimTopupsTable.Annotation = &entsql.Annotation{}
+	EsimTopupsTable.Annotation.Checks = map[string]string{
+		"esim_topups_cost":   "cost_micros >= 0",
+		"esim_topups_status": "status IN ('ordered', 'ready', 'failed')",
+	}
 	IssuerLinesTable.Annotation = &entsql.Annotation{
 		Table: "issuer_lines",
 	}
@@ -1176,7 +1298,7 @@ func init() {
 	}
 	KillSwitchesTable.Annotation = &entsql.Annotation{}
 	KillSwitchesTable.Annotation.Checks = map[string]string{
-		"kill_switches_product": "id ~ '^[a-z][a-z_]{0,31}$'",
+		"kill_switches_product": "id ~ '^[a-z][a-z_]{0,31}$' OR id ~ '^provider\\.[a-z][a-z0-9_-]{0,31}$'",
 	}
 	LedgerEntriesTable.Annotation = &entsql.Annotation{
 		Table: "ledger_entries",
@@ -1202,6 +1324,9 @@ func init() {
 		"payments_status": "status IN ('claimed', 'paid', 'dead')",
 		"payments_value":  "value > 0",
 	}
+	ProgressTable.Annotation = &entsql.Annotation{
+		Table: "progress",
+	}
 	RefundsTable.Annotation = &entsql.Annotation{}
 	RefundsTable.Annotation.Checks = map[string]string{
 		"refunds_proof":  "(status = 'paid') = (transaction IS NOT NULL AND block IS NOT NULL AND block_hash IS NOT NULL AND log_index IS NOT NULL AND settled_at IS NOT NULL)",
@@ -1222,6 +1347,17 @@ func init() {
 	}
 	TimelineTable.Annotation = &entsql.Annotation{
 		Table: "timeline",
+	}
+	TransactionsTable.Annotation = &entsql.Annotation{}
+	TransactionsTable.Annotation.Checks = map[string]string{
+		"transactions_nonce":  "nonce >= 0",
+		"transactions_spent":  "spent_wei >= 0",
+		"transactions_status": "status IN ('open', 'reverted', 'closed')",
+	}
+	TransactionMembersTable.Annotation = &entsql.Annotation{}
+	TransactionMembersTable.Annotation.Checks = map[string]string{
+		"transaction_members_lost":   "lost_wei >= 0",
+		"transaction_members_status": "status IN ('open', 'reverted', 'closed')",
 	}
 	TransfersTable.Annotation = &entsql.Annotation{}
 	TransfersTable.Annotation.Checks = map[string]string{

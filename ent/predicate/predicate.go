@@ -6,9 +6,6 @@ import (
 	"entgo.io/ent/dialect/sql"
 )
 
-// Attempt is the predicate function for attempt builders.
-type Attempt func(*sql.Selector)
-
 // Audit is the predicate function for audit builders.
 type Audit func(*sql.Selector)
 
@@ -36,8 +33,14 @@ type EsimSync func(*sql.Selector)
 // EsimToken is the predicate function for esimtoken builders.
 type EsimToken func(*sql.Selector)
 
+// EsimTopup is the predicate function for esimtopup builders.
+type EsimTopup func(*sql.Selector)
+
 // Event is the predicate function for event builders.
 type Event func(*sql.Selector)
+
+// EventDay is the predicate function for eventday builders.
+type EventDay func(*sql.Selector)
 
 // Finding is the predicate function for finding builders.
 type Finding func(*sql.Selector)
@@ -65,6 +68,9 @@ type Order func(*sql.Selector)
 
 // Payment is the predicate function for payment builders.
 type Payment func(*sql.Selector)
+
+// Progress is the predicate function for progress builders.
+type Progress func(*sql.Selector)
 
 // RateLimit is the predicate function for ratelimit builders.
 type RateLimit func(*sql.Selector)
@@ -95,6 +101,12 @@ type SupplierOrder func(*sql.Selector)
 
 // Timeline is the predicate function for timeline builders.
 type Timeline func(*sql.Selector)
+
+// Transaction is the predicate function for transaction builders.
+type Transaction func(*sql.Selector)
+
+// TransactionMember is the predicate function for transactionmember builders.
+type TransactionMember func(*sql.Selector)
 
 // Transfer is the predicate function for transfer builders.
 type Transfer func(*sql.Selector)

@@ -10,7 +10,8 @@ import (
 	"entgo.io/ent/schema/index"
 )
 
-// Audit is one action of an operator: who, what, why, and what it changed. Append-only by trigger.
+// Audit is one action of an operator: who, what, why, and what it changed. Append-only by trigger. A row without
+// reason, key and change is a read: those are deleted after a while.
 type Audit struct{ ent.Schema }
 
 // Fields of an audit row.
@@ -37,6 +38,11 @@ func (Audit) Indexes() []ent.Index {
 			Unique().
 			StorageKey("audit_once").
 			Annotations(entsql.IndexWhere("((idempotency_key)::text <> ''::text)")),
+		// The reads, by age: what may be pruned.
+		index.Fields("at").
+			StorageKey("audit_reads").
+			Annotations(entsql.IndexWhere("((before IS NULL) AND (after IS NULL) AND (reason = ''::text) AND " +
+				"((idempotency_key)::text = ''::text))")),
 	}
 }
 

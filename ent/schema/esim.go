@@ -15,6 +15,7 @@ type EsimPlan struct{ ent.Schema }
 var (
 	planTypes       = []string{"country", "region"}
 	profileStatuses = []string{"ordered", "ready", "failed", "cancelled"}
+	topupStatuses   = []string{"ordered", "ready", "failed"}
 )
 
 // Fields of a plan.
@@ -110,6 +111,50 @@ func (EsimProfile) Annotations() []schema.Annotation {
 		"esim_profiles_status": oneOf("status", profileStatuses),
 		"esim_profiles_cost":   "cost_micros >= 0",
 		"esim_profiles_sealed": "(status = 'ready') = (sealed IS NOT NULL AND sealed_key <> '')",
+	})}
+}
+
+// EsimTopup is the data that one order adds to a profile.
+type EsimTopup struct{ ent.Schema }
+
+// Fields of a top-up.
+func (EsimTopup) Fields() []ent.Field {
+	return []ent.Field{
+		id(),
+		field.String("order_id").Immutable(),
+		owner(),
+		field.UUID("profile_id", uuid.UUID{}).Immutable(),
+		field.String("plan_id").Immutable(),
+		// The supplier by the name in the settings: the profile's.
+		field.String("provider").Immutable(),
+		field.Enum("status").Values(topupStatuses...),
+		// Our reference for the supplier's order, stored before the supplier is first called.
+		field.UUID("reference", uuid.UUID{}).Immutable(),
+		field.String("account").Default(""),
+		// What the supplier charged, in millionths of a dollar; 0 while that is not known.
+		field.Int64("cost_micros").Default(0),
+		field.Time("created_at").Immutable(),
+		field.Time("updated_at"),
+	}
+}
+
+// Indexes of a top-up.
+func (EsimTopup) Indexes() []ent.Index {
+	return []ent.Index{
+		// An order has one for each attempt at its delivery.
+		index.Fields("order_id", "owner", "created_at"),
+		// Derived from the order, which has one owner: so it is unique over all owners too.
+		index.Fields("reference", "owner").Unique().StorageKey("esim_topups_reference"),
+		// Read when a profile is given back.
+		index.Fields("profile_id", "owner"),
+	}
+}
+
+// Annotations of a top-up.
+func (EsimTopup) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Checks(map[string]string{
+		"esim_topups_status": oneOf("status", topupStatuses),
+		"esim_topups_cost":   "cost_micros >= 0",
 	})}
 }
 

@@ -7,10 +7,10 @@ import (
 	"entgo.io/ent/schema/field"
 )
 
-// KillSwitch says whether operators have closed the sale of a product. A product without one is open.
+// KillSwitch says whether operators have closed the sale of a product, or that over a provider. What has none is open.
 type KillSwitch struct{ ent.Schema }
 
-// Fields of a kill switch. The id is the product.
+// Fields of a kill switch. The id is the product, or "provider." and the provider's name.
 func (KillSwitch) Fields() []ent.Field {
 	return []ent.Field{
 		field.String("id").Immutable(),
@@ -23,5 +23,7 @@ func (KillSwitch) Fields() []ent.Field {
 
 // Annotations of a kill switch.
 func (KillSwitch) Annotations() []schema.Annotation {
-	return []schema.Annotation{entsql.Checks(map[string]string{"kill_switches_product": kindOf("id")})}
+	return []schema.Annotation{entsql.Checks(map[string]string{
+		"kill_switches_product": kindOf("id") + ` OR id ~ '^provider\.[a-z][a-z0-9_-]{0,31}$'`,
+	})}
 }

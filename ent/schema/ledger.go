@@ -65,7 +65,7 @@ func (LedgerEntry) Fields() []ent.Field {
 // Indexes of an entry.
 func (LedgerEntry) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("posting_id", "account", "owner").Unique().StorageKey("ledger_entries_line"),
+		index.Fields("posting_id", "owner", "account").Unique().StorageKey("ledger_entries_line"),
 		// What is on a card.
 		index.Fields("account").StorageKey("ledger_entries_card").
 			Annotations(entsql.IndexWhere("((account)::text ~~ 'card:%'::text)")),

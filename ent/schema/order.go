@@ -70,6 +70,10 @@ func (Order) Indexes() []ent.Index {
 		index.Fields("expires_at").
 			StorageKey("orders_unpaid").
 			Annotations(entsql.IndexWhere("((status)::text = 'payment_required'::text)")),
+		// Expired ones by age: what may be pruned. By another index they would be looked for among all orders.
+		index.Fields("updated_at").
+			StorageKey("orders_expired").
+			Annotations(entsql.IndexWhere("((status)::text = 'expired'::text)")),
 	}
 }
 

@@ -19,9 +19,9 @@ func (SupplierOrder) Fields() []ent.Field {
 	return []ent.Field{
 		id(),
 		field.String("provider").Immutable(),
-		// Our reference, that of an eSIM's row.
+		// Our reference, that of the row of an eSIM or of a top-up.
 		field.UUID("reference", uuid.UUID{}).Immutable(),
-		// That of the eSIM's row; empty when there is none.
+		// That of this row; empty when there is none.
 		owner(),
 		// The supplier's name for the plan.
 		field.String("code").Immutable(),
@@ -30,6 +30,8 @@ func (SupplierOrder) Fields() []ent.Field {
 		field.Time("sent_at").Immutable(),
 		// The supplier's own name for the order; empty until that is known.
 		field.String("account").Default(""),
+		// The supplier's name for the order whose eSIM this one was added to; empty when it is for an eSIM of its own.
+		field.String("onto").Immutable().Default(""),
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"entgo.io/ent/schema/index"
 )
 
-// Timeline is one transition of an order: who made it, why, and on what evidence. Append-only by trigger.
+// Timeline is one transition of an order: who made it, why, and on what evidence. Append-only by trigger. Of an order
+// that is final, the last line and those of operators stay for ever, the others for a while.
 type Timeline struct{ ent.Schema }
 
 // Fields of a timeline row.
@@ -31,8 +32,8 @@ func (Timeline) Fields() []ent.Field {
 // Indexes of a timeline row.
 func (Timeline) Indexes() []ent.Index {
 	return []ent.Index{
-		// No transition is recorded twice.
-		index.Fields("order_id", "version", "owner").Unique().StorageKey("timeline_move"),
+		// No transition is recorded twice. Rows are found by the order and its owner, so these come first.
+		index.Fields("order_id", "owner", "version").Unique().StorageKey("timeline_move"),
 	}
 }
 

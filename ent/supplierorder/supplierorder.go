@@ -26,6 +26,8 @@ const (
 	FieldSentAt = "sent_at"
 	// FieldAccount holds the string denoting the account field in the database.
 	FieldAccount = "account"
+	// FieldOnto holds the string denoting the onto field in the database.
+	FieldOnto = "onto"
 	// Table holds the table name of the supplierorder in the database.
 	Table = "supplier_orders"
 )
@@ -40,6 +42,7 @@ var Columns = []string{
 	FieldCostMicros,
 	FieldSentAt,
 	FieldAccount,
+	FieldOnto,
 }
 
 // ValidColumn reports if the column name is valid (part of the table columns).
@@ -55,6 +58,8 @@ func ValidColumn(column string) bool {
 var (
 	// DefaultAccount holds the default value on creation for the "account" field.
 	DefaultAccount string
+	// DefaultOnto holds the default value on creation for the "onto" field.
+	DefaultOnto string
 	// DefaultID holds the default value on creation for the "id" field.
 	DefaultID func() uuid.UUID
 )
@@ -100,4 +105,9 @@ func BySentAt(opts ...sql.OrderTermOption) OrderOption {
 // ByAccount orders the results by the account field.
 func ByAccount(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldAccount, opts...).ToFunc()
+}
+
+// ByOnto orders the results by the onto field.
+func ByOnto(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldOnto, opts...).ToFunc()
 }

@@ -90,6 +90,11 @@ func Account(v string) predicate.SupplierOrder {
 	return predicate.SupplierOrder(sql.FieldEQ(FieldAccount, v))
 }
 
+// Onto applies equality check predicate on the "onto" field. It's identical to OntoEQ.
+func Onto(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldEQ(FieldOnto, v))
+}
+
 // ProviderEQ applies the EQ predicate on the "provider" field.
 func ProviderEQ(v string) predicate.SupplierOrder {
 	return predicate.SupplierOrder(sql.FieldEQ(FieldProvider, v))
@@ -468,6 +473,71 @@ func AccountEqualFold(v string) predicate.SupplierOrder {
 // AccountContainsFold applies the ContainsFold predicate on the "account" field.
 func AccountContainsFold(v string) predicate.SupplierOrder {
 	return predicate.SupplierOrder(sql.FieldContainsFold(FieldAccount, v))
+}
+
+// OntoEQ applies the EQ predicate on the "onto" field.
+func OntoEQ(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldEQ(FieldOnto, v))
+}
+
+// OntoNEQ applies the NEQ predicate on the "onto" field.
+func OntoNEQ(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldNEQ(FieldOnto, v))
+}
+
+// OntoIn applies the In predicate on the "onto" field.
+func OntoIn(vs ...string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldIn(FieldOnto, vs...))
+}
+
+// OntoNotIn applies the NotIn predicate on the "onto" field.
+func OntoNotIn(vs ...string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldNotIn(FieldOnto, vs...))
+}
+
+// OntoGT applies the GT predicate on the "onto" field.
+func OntoGT(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldGT(FieldOnto, v))
+}
+
+// OntoGTE applies the GTE predicate on the "onto" field.
+func OntoGTE(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldGTE(FieldOnto, v))
+}
+
+// OntoLT applies the LT predicate on the "onto" field.
+func OntoLT(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldLT(FieldOnto, v))
+}
+
+// OntoLTE applies the LTE predicate on the "onto" field.
+func OntoLTE(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldLTE(FieldOnto, v))
+}
+
+// OntoContains applies the Contains predicate on the "onto" field.
+func OntoContains(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldContains(FieldOnto, v))
+}
+
+// OntoHasPrefix applies the HasPrefix predicate on the "onto" field.
+func OntoHasPrefix(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldHasPrefix(FieldOnto, v))
+}
+
+// OntoHasSuffix applies the HasSuffix predicate on the "onto" field.
+func OntoHasSuffix(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldHasSuffix(FieldOnto, v))
+}
+
+// OntoEqualFold applies the EqualFold predicate on the "onto" field.
+func OntoEqualFold(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldEqualFold(FieldOnto, v))
+}
+
+// OntoContainsFold applies the ContainsFold predicate on the "onto" field.
+func OntoContainsFold(v string) predicate.SupplierOrder {
+	return predicate.SupplierOrder(sql.FieldContainsFold(FieldOnto, v))
 }
 
 // And groups predicates with the AND operator between them.

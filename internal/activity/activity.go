@@ -41,12 +41,18 @@ type Event struct {
 type Store interface {
 	// Record stores an event unless one with its id is there.
 	Record(ctx context.Context, e Event) error
-	// Summarize counts the events from a time on.
-	Summarize(ctx context.Context, from time.Time) (Summary, error)
+	// Tallies counts the events of each day from a time on, at which a day begins in UTC.
+	Tallies(ctx context.Context, from time.Time) ([]Tally, error)
+	// RollUp counts the events of the first day that is not rolled up, in which there are any, for good, and reports
+	// whether there was one before a time, at which a day begins. An event that comes later counts for the day after those
+	// that are rolled up.
+	RollUp(ctx context.Context, until time.Time) (bool, error)
 	// Oldest is the time of the oldest of the newest so many events; the zero time when there are not more.
 	Oldest(ctx context.Context, newest int) (time.Time, error)
 	// Prune deletes at most limit events from before a time, and says how many.
 	Prune(ctx context.Context, before time.Time, limit int) (int, error)
+	// PruneDays does the same with the counts of days that are rolled up.
+	PruneDays(ctx context.Context, before time.Time, limit int) (int, error)
 	// Pruned writes to the audit trail that actor had so many events deleted.
 	Pruned(ctx context.Context, actor string, deleted int) error
 }
@@ -122,11 +128,27 @@ func (a *Activity) Report(ctx context.Context, days int) (Report, error) {
 	}
 	now := a.Now().UTC()
 	r := Report{Days: days, From: now.Truncate(24*time.Hour).AddDate(0, 0, 1-days), To: now}
-	var err error
-	if r.Summary, err = a.Store.Summarize(ctx, r.From); err != nil {
-		return Report{}, fmt.Errorf("summarize the events: %w", err)
+	tallies, err := a.Store.Tallies(ctx, r.From)
+	if err != nil {
+		return Report{}, fmt.Errorf("count the events: %w", err)
 	}
+	r.Summary = sum(tallies)
 	return r, nil
+}
+
+// rollUpAfter is how long after its end a day is rolled up. No event is on its way to the store for so long, and the
+// clocks of processes differ by less.
+const rollUpAfter = time.Hour
+
+// RollUp counts the events of days that are over, so that reports need not read them, and those that are pruned have
+// been counted. It is safe to call at any time and by several processes.
+func (a *Activity) RollUp(ctx context.Context) error {
+	until := a.Now().Add(-rollUpAfter).UTC().Truncate(24 * time.Hour)
+	for {
+		if more, err := a.Store.RollUp(ctx, until); err != nil || !more {
+			return err
+		}
+	}
 }
 
 const (
@@ -136,9 +158,12 @@ const (
 )
 
 // Prune deletes the events that are past their retention, and the oldest of more than are kept, in bounded
-// batches, and says how many.
+// batches, and says how many. The counts of a day go when all of its events are past their retention.
 func (a *Activity) Prune(ctx context.Context) (int, error) {
 	before, deleted := a.Now().Add(-a.Retention), 0
+	if _, err := a.Store.PruneDays(ctx, before.UTC().Truncate(24*time.Hour), pruneBatch); err != nil {
+		return 0, fmt.Errorf("prune the days: %w", err)
+	}
 	if a.MostStored > 0 {
 		oldest, err := a.Store.Oldest(ctx, a.MostStored)
 		if err != nil {

@@ -28,7 +28,7 @@ func Names() []string {
 // properties are the allowlisted ones with their types. There is no free text: a type admits values that
 // can be listed or are too short to hide anything in.
 var properties = map[string]func(string) bool{
-	"product":     among("card", "card_issue", "card_topup", "esim"),
+	"product":     among("card", "card_issue", "card_topup", "esim", "esim_topup"),
 	"planType":    among("country", "region"),
 	"countryCode": regexp.MustCompile(`^[A-Z]{2}$`).MatchString,
 	"step":        regexp.MustCompile(`^[a-z]{2,12}(_[a-z]{2,12}){0,2}$`).MatchString,

@@ -3,12 +3,16 @@
 //	Queue ─► Inspect ─► Decide: operator_review ─► refund_pending, provisioning or fulfilled
 //	                    Prove:  settling ─► settled, by a transaction that the chain shows
 //	Closed ─► Close: a product's kill switch
+//	Jobs ─► Retry, Drop: a job that was parked or has failed
+//	Audit: what operators did
 package admin
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -23,12 +27,16 @@ import (
 type Admin struct {
 	Records  Records
 	Switches Switches
-	Refunds  Refunds
+	// Providers are the names of those that are configured, each of which has a switch.
+	Providers []string
+	Refunds   Refunds
 	// Products list the provider references of orders, and the postings of orders that were delivered by hand.
 	Products []Product
 	Evidence Evidence
 	// Confirm makes the job that watches a proven payment until it is final.
 	Confirm func(p payment.Payment) job.New
+	// Configured are the products whose sale the configuration closes.
+	Configured map[order.Kind]bool
 }
 
 // Product is the part of a product that operators' actions need.
@@ -46,15 +54,24 @@ type Refunds interface {
 
 // Records reads and changes orders for operators. Each call writes its audit record in the same transaction.
 type Records interface {
-	// Queue lists orders in a status, newest first.
+	// Queue lists the orders that a query selects.
 	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]ReviewItem, error)
+	// Counts counts the orders that are not final by kind and status. It leaves no audit record: it shows sums only, and
+	// is polled.
+	Counts(ctx context.Context) ([]OrderCount, error)
+	// Audit lists the records that a query selects, newest first.
+	Audit(ctx context.Context, q AuditQuery, act order.Act) ([]AuditRecord, error)
+	// Presented records nothing but that an operator was there.
+	Presented(ctx context.Context, act order.Act) error
 	// ReviewItem reads one order as the queue lists it. order.ErrNotFound when there is none.
 	ReviewItem(ctx context.Context, id order.ID) (ReviewItem, error)
 	// History reads everything recorded of an order. order.ErrNotFound when there is none.
 	History(ctx context.Context, id order.ID, act order.Act) (History, error)
+	// Review reads the postings of an order and the newest of its audit records. order.ErrNotFound when there is none.
+	Review(ctx context.Context, id order.ID, act order.Act) (Review, error)
 	// Decide moves an order out of operator_review, posts the move's postings, and queues its job again unless the move
 	// ends it; once per key. order.ErrNotFound when there is no such order, ErrNotInReview when it is not in review,
-	// ErrKeyReused when the operator used the key for another decision.
+	// ErrKeyReused when the operator used the key for another decision, ErrChanged when it is not at the act's version.
 	Decide(ctx context.Context, m order.Move, act order.Act) error
 	// Unproven finds the payment of an order in settling. done says that the operator has already proven it with this
 	// key. order.ErrNotFound when there is no such order, ErrNotSettling when it is not settling, ErrKeyReused as
@@ -72,14 +89,31 @@ var (
 	ErrNotSettling = errors.New("the order waits for no payment")
 	ErrNotInReview = errors.New("the order does not wait for an operator")
 	ErrKeyReused   = errors.New("the key was used for another action")
+	ErrChanged     = errors.New("it is at another version")
 )
 
-// QueueQuery selects a page of orders.
+// QueueQuery selects a page of orders. What is empty selects all.
 type QueueQuery struct {
 	Status order.Status
-	// Before is the last order of the previous page.
-	Before order.ID
-	Limit  int
+	Kind   order.Kind
+	// Owner is the wallet that pays; nil selects all.
+	Owner *x402.Address
+	// Transaction is one that paid for the order or refunded it; nil selects all.
+	Transaction *x402.Hash
+	// Oldest lists the oldest orders first instead of the newest.
+	Oldest bool
+	// Last is the last order of the previous page.
+	Last  order.ID
+	Limit int
+}
+
+// OrderCount is how many orders of a kind are in a status.
+type OrderCount struct {
+	Kind   order.Kind
+	Status order.Status
+	Count  int
+	// Since is when the one came to the status that has been in it for longest.
+	Since time.Time
 }
 
 // ReviewItem is an order in an operator's queue.
@@ -97,6 +131,17 @@ type History struct {
 	Jobs       []job.Row
 	References []order.Reference
 	Timeline   []order.Event
+}
+
+// Review is what an operator needs to decide about an order, next to its history.
+type Review struct {
+	ReviewItem
+	// Postings are those of the ledger, oldest first.
+	Postings []ledger.Posting
+	// Audit is what operators did with the order, newest first.
+	Audit []AuditRecord
+	// Actions are what an operator can do with it now, and what not.
+	Actions []Action
 }
 
 // referrer is a Product whose provider identifies orders by references that we derive.
@@ -131,7 +176,7 @@ func (d Decision) leadsTo() (order.Status, error) {
 	return "", fmt.Errorf("unknown decision %q", d)
 }
 
-// Queue lists a page of orders in a status, newest first. next is the cursor of the next page, or empty.
+// Queue lists a page of orders. next is the cursor of the next page, or empty.
 func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []ReviewItem, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
@@ -160,14 +205,33 @@ func (a Admin) Inspect(ctx context.Context, id order.ID, act order.Act) (History
 	return h, nil
 }
 
+// Review shows what an operator needs to decide about an order.
+func (a Admin) Review(ctx context.Context, id order.ID, act order.Act) (Review, error) {
+	r, err := a.Records.Review(ctx, id, act)
+	if err != nil {
+		return Review{}, known(err, "read the order")
+	}
+	r.Actions = a.actions(r.Order)
+	return r, nil
+}
+
+// Counts counts the orders that are not final by kind and status.
+func (a Admin) Counts(ctx context.Context) ([]OrderCount, error) {
+	all, err := a.Records.Counts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("count the orders: %w", err)
+	}
+	return all, nil
+}
+
 // Decide applies an operator's decision. A repeat with the same key changes nothing and returns the order as it is now.
 func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (ReviewItem, error) {
 	to, err := decision.leadsTo()
 	if err != nil {
 		return ReviewItem{}, err
 	}
-	if why := a.Refunds.Unavailable(); decision == DecideRefund && why != "" {
-		return ReviewItem{}, fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why).About(string(id))
+	if f := a.refusal(decision); f != nil {
+		return ReviewItem{}, f.About(string(id))
 	}
 	m := byOperator(id, order.OperatorReview, to, act)
 	if to == order.Fulfilled {
@@ -209,36 +273,57 @@ func (a Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch
 	if err != nil {
 		return nil, fmt.Errorf("read the kill switches: %w", err)
 	}
+	for i, s := range all {
+		all[i].Configured = a.Configured[s.Product]
+	}
+	for _, name := range a.Providers {
+		of := availability.OfProvider(name)
+		if !slices.ContainsFunc(all, func(s availability.Switch) bool { return s.Product == of }) {
+			all = append(all, availability.Switch{Product: of})
+		}
+	}
 	return all, nil
 }
 
-// Close sets the kill switch of a product. A repeat with the same key changes nothing.
+// Close sets the kill switch of a product, or of a configured provider. A repeat with the same key changes nothing.
 func (a Admin) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
+	if name, ok := availability.ProviderOf(product); ok && !slices.Contains(a.Providers, name) {
+		return availability.Switch{}, fault.Newf(fault.SchemaInvalid, "No provider %q is configured.", name)
+	}
 	set, err := a.Switches.SetSwitch(ctx, product, paused, act)
 	if err != nil {
 		return availability.Switch{}, known(err, "set the kill switch")
 	}
+	set.Configured = a.Configured[set.Product]
 	return set, nil
 }
 
 // Switches keeps the kill switches.
 type Switches interface {
-	// LookAtSwitches reads the switches of all products for an operator, audited.
+	// LookAtSwitches reads the switches of all products, and those of providers that were ever set, for an operator,
+	// audited.
 	LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error)
-	// SetSwitch pauses or resumes the sale of a product, once per key, and returns the current switch. ErrKeyReused
-	// when the operator used the key for another change.
+	// SetSwitch pauses or resumes the sale of a product or over a provider, once per key, and returns the current switch.
+	// ErrKeyReused when the operator used the key for another change.
 	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
 }
 
-// known maps the errors of Records and Switches to faults.
+// known maps the errors of Records, JobRecords and Switches to faults.
 func known(err error, act string) error {
+	if f, ok := fault.As(err); ok {
+		return f
+	}
 	switch {
 	case errors.Is(err, order.ErrNotFound):
 		return fault.New(fault.OrderNotFound, "There is no order with this id.")
 	case errors.Is(err, ErrNotInReview):
-		return fault.New(fault.OrderNotInReview, "Only an order in operator_review can be decided.")
+		return notInReview()
 	case errors.Is(err, ErrNotSettling):
-		return fault.New(fault.OrderNotPayable, "Only an order in settling waits for its payment.")
+		return notSettling()
+	case errors.Is(err, ErrChanged):
+		return fault.New(fault.VersionChanged, "It has changed since it was read. Read it again, then decide.")
+	case errors.Is(err, ErrJobNotFound):
+		return fault.New(fault.JobNotFound, "There is no job with this id.")
 	case errors.Is(err, ErrKeyReused):
 		return fault.New(fault.IdempotencyKeyReused,
 			"This Idempotency-Key was used for something else, or with another reason.")

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -123,6 +124,61 @@ func TestDecisionIsMadeOncePerKeyAndOnlyInReview(t *testing.T) {
 	}
 }
 
+// TestDecisionAtAnotherVersionIsRefused: what an operator has not seen is not decided, and nothing moves.
+func TestDecisionAtAnotherVersionIsRefused(t *testing.T) {
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	id := s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID
+	s.Reaches(t, id, order.OperatorReview)
+	review, err := s.Admin.Review(t.Context(), id, order.Act{Operator: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	act := order.Act{Operator: "ada", Key: "1", Reason: "as I saw it", Version: review.Order.Version - 1}
+	if _, err := s.Admin.Decide(t.Context(), id, admin.DecideFulfilled, act); fault.Of(err) != fault.VersionChanged {
+		t.Errorf("an older version: %v", err)
+	}
+	if n := s.Moves(t, id, order.Fulfilled); n != 0 {
+		t.Errorf("fulfilled %d times", n)
+	}
+	act.Version = review.Order.Version
+	if q, err := s.Admin.Decide(t.Context(), id, admin.DecideFulfilled, act); err != nil ||
+		q.Order.Version != review.Order.Version+1 {
+		t.Errorf("the version that was read: %+v, %v", q, err)
+	}
+	act.Key = "2"
+	if _, err := s.Admin.Decide(t.Context(), id, admin.DecideRetry, act); fault.Of(err) != fault.VersionChanged {
+		t.Errorf("after another decision: %v", err)
+	}
+}
+
+func TestReviewSaysWhatCanBeDoneAndWhyNot(t *testing.T) {
+	s := checkouttest.Open(t, checkouttest.Options{}) // without a treasury
+	b := s.NewBuyer(t)
+	id := s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID
+	s.Reaches(t, id, order.OperatorReview)
+	can := func(want string) {
+		t.Helper()
+		review, err := s.Admin.Review(t.Context(), id, order.Act{Operator: "ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range review.Actions {
+			if a.Allowed != (a.Reason == "") {
+				t.Errorf("%+v", a)
+			}
+			got = append(got, fmt.Sprint(a.Name, " ", a.Allowed))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	can("refund false, retry true, fulfilled true, prove_payment false")
+	s.Decide(t, id, admin.DecideFulfilled, "by hand")
+	can("refund false, retry false, fulfilled false, prove_payment false")
+}
+
 func TestOneOfConcurrentDecisionsHolds(t *testing.T) {
 	s, _ := checkouttest.OpenWithTreasury(t,
 		checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
@@ -180,7 +236,7 @@ func TestQueueListsOrdersInReview(t *testing.T) {
 		first[0].Reason != card.RefusedHolder {
 		t.Fatalf("first page %+v, next %s, %v", first, next, err)
 	}
-	q.Before = next
+	q.Last = next
 	rest, next, err := s.Admin.Queue(t.Context(), q, order.Act{Operator: "ada"})
 	if err != nil || len(rest) != 1 || rest[0].Order.ID != ids[0] || next != "" {
 		t.Fatalf("second page %+v, next %s, %v", rest, next, err)

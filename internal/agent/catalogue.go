@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
 const (
@@ -48,8 +49,30 @@ func (s *Server) listPlans(ctx context.Context, _ call, in plansIn) (Plans, erro
 	if err != nil {
 		return Plans{}, err
 	}
+	return plansOf(all, in.Offset), nil
+}
+
+type topUpsIn struct {
+	OrderID string `json:"orderId" jsonschema:"the order of the eSIM"`
+	Offset  int    `json:"offset,omitempty" jsonschema:"how many plans to leave out, to read on"`
+}
+
+func (s *Server) listTopUps(ctx context.Context, _ call, in topUpsIn) (Plans, error) {
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Plans{}, err
+	}
+	all, err := roamcard.Collect(client.ESIM.TopUps(ctx, in.OrderID))
+	if err != nil {
+		return Plans{}, err
+	}
+	return plansOf(all, in.Offset), nil
+}
+
+// plansOf are some of a list of plans.
+func plansOf(all []*roamcardv1.EsimPlan, offset int) Plans {
 	listed := Plans{Plans: []Plan{}, Total: len(all)}
-	for _, p := range all[min(max(0, in.Offset), len(all)):] {
+	for _, p := range all[min(max(0, offset), len(all)):] {
 		if len(listed.Plans) == mostPlans {
 			break
 		}
@@ -60,7 +83,7 @@ func (s *Server) listPlans(ctx context.Context, _ call, in plansIn) (Plans, erro
 			Unlimited: p.GetUnlimited(), FairUse: printable(p.GetFairUse(), maxFairUse),
 		})
 	}
-	return listed, nil
+	return listed
 }
 
 func countries(codes []string) string {

@@ -92,7 +92,7 @@ const (
 // Order is how an order stands.
 type Order struct {
 	OrderID        string `json:"orderId"`
-	Kind           string `json:"kind" jsonschema:"card_issue, card_topup or esim"`
+	Kind           string `json:"kind" jsonschema:"card_issue, card_topup, esim or esim_topup"`
 	Status         string `json:"status"`
 	AmountUSDCents int64  `json:"amountUsdCents"`
 	CreatedAt      string `json:"createdAt,omitempty"`
@@ -420,6 +420,65 @@ func (s *Server) getCardLimits(ctx context.Context, _ call, in limitsIn) (Limits
 	}{{l.AllowedCategories, &shown.AllowedCategories}, {l.BlockedCategories, &shown.BlockedCategories}} {
 		for _, code := range list.codes[:min(len(list.codes), mostCategories)] {
 			*list.into = append(*list.into, printable(code, 4))
+		}
+	}
+	return shown, nil
+}
+
+type detailsIn struct {
+	CardID string `json:"cardId,omitempty" jsonschema:"a card of list_cards; without it, the only active or frozen one"`
+}
+
+// CardDetails are what merchants ask for with a card, next to its number.
+type CardDetails struct {
+	CardID       string          `json:"cardId"`
+	Billing      *BillingAddress `json:"billingAddress,omitempty" jsonschema:"absent where the issuer gives none"`
+	ThreeDSecure *ThreeDSecure   `json:"threeDSecure,omitempty" jsonschema:"absent where the issuer does not tell"`
+}
+
+// BillingAddress is whose card it is and where.
+type BillingAddress struct {
+	Name       string `json:"name"`
+	Line1      string `json:"line1"`
+	Line2      string `json:"line2,omitempty"`
+	City       string `json:"city"`
+	Region     string `json:"region,omitempty"`
+	PostalCode string `json:"postalCode"`
+	Country    string `json:"country"`
+}
+
+// ThreeDSecure is how a 3-D Secure challenge is answered.
+type ThreeDSecure struct {
+	Method       string `json:"method" jsonschema:"none, sms, email, out_of_band or automatic"`
+	Destination  string `json:"destination,omitempty" jsonschema:"where a code is sent to, masked"`
+	Instructions string `json:"instructions,omitempty" jsonschema:"what the operator tells the card's owner"`
+}
+
+func (s *Server) getCardDetails(ctx context.Context, _ call, in detailsIn) (CardDetails, error) {
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return CardDetails{}, err
+	}
+	id, err := s.oneCard(ctx, client, in.CardID, roamcard.CardActive, roamcard.CardFrozen)
+	if err != nil {
+		return CardDetails{}, err
+	}
+	d, err := client.Cards.Details(ctx, id)
+	if err != nil {
+		return CardDetails{}, err
+	}
+	shown := CardDetails{CardID: identifier(id)}
+	if b := d.GetBillingAddress(); b != nil {
+		shown.Billing = &BillingAddress{
+			Name: printable(b.GetName(), 100), Line1: printable(b.GetLine1(), 200), Line2: printable(b.GetLine2(), 200),
+			City: printable(b.GetCity(), 100), Region: printable(b.GetRegion(), 100),
+			PostalCode: printable(b.GetPostalCode(), 20), Country: printable(b.GetCountry(), 2),
+		}
+	}
+	if t := d.GetThreeDSecure(); t != nil {
+		shown.ThreeDSecure = &ThreeDSecure{
+			Method: printable(t.GetMethod(), 20), Destination: printable(t.GetDestination(), 100),
+			Instructions: printable(t.GetInstructions(), 300),
 		}
 	}
 	return shown, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/facilitator"
 )
 
@@ -19,7 +20,7 @@ func (c Config) NewRelayer(on *chain.Chain) (*chain.Relayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.newRelayer(on, nil, keys, discard(), nil)
+	return c.newRelayer(on, settler.Contract{}, nil, keys, discard(), nil)
 }
 
 // NewFacilitator makes a client of the service's facilitator that can be asked what it supports.

@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,6 +30,26 @@ import (
 
 // Version is the program's own; the build sets it.
 var Version = "0.3.1"
+
+// Commit is what the program was built from; the build sets it, where it knows.
+var Commit = ""
+
+// BuiltFrom is the commit that the program was built from; empty when nobody knows.
+func BuiltFrom() string {
+	if Commit != "" {
+		return Commit
+	}
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
 
 // Options differ between the ways to run the program.
 type Options struct {
@@ -60,7 +81,9 @@ type App struct {
 	// products are the products sold, and payments the checks that every sale depends on.
 	products []Made
 	payments *availability.Payments
-	metrics  *telemetry.Metrics
+	// board reports how the products stand; nil without a server.
+	board   *availability.Board
+	metrics *telemetry.Metrics
 	// page is nil when metrics are not served.
 	page  *metricsPage
 	close closers
@@ -106,10 +129,11 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if a.page != nil {
 		a.close.add(a.page.close)
 	}
-	if err := a.metrics.Observe(a.cachedGauges()); err != nil {
+	if err := a.wire(o.Listener); err != nil {
 		return nil, err
 	}
-	if err := a.wire(o.Listener); err != nil {
+	// A reader may ask for gauges from here on, and they are of everything that is wired.
+	if err := a.metrics.Observe(a.cachedGauges()); err != nil {
 		return nil, err
 	}
 	return a, a.queueStarted(ctx)
@@ -168,6 +192,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.server != nil {
 		group.Go(func() error { a.payments.Watch(ctx); return nil })
+		group.Go(func() error { a.board.Watch(ctx); return nil })
 	}
 	return group.Wait()
 }

@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/screening"
 )
@@ -51,4 +53,33 @@ func (a *App) AwaitReady(ctx context.Context) error {
 		case <-look.C:
 		}
 	}
+}
+
+const (
+	// recently is how far back deliveries are recent, and recentMost how many of them count.
+	recently   = time.Hour
+	recentMost = 1000
+)
+
+// newBoard makes what reports how the products stand.
+func (a *App) newBoard() *availability.Board {
+	return availability.NewBoard(availability.BoardConfig{
+		Products: a.shownProducts(), Now: time.Now,
+		Deliveries: func(ctx context.Context) map[order.Kind]availability.DeliveryTime {
+			times, err := a.store.Orders().DeliveryTimes(ctx, time.Now().Add(-recently), recentMost)
+			if err != nil {
+				a.log.WarnContext(ctx, "delivery times not read", slog.Any("error", err))
+			}
+			return times
+		},
+	})
+}
+
+// shownProducts are the products in the order in which they are shown.
+func (a *App) shownProducts() []availability.Product {
+	all := make([]availability.Product, len(a.products))
+	for i, p := range a.products {
+		all[i] = p.Availability()
+	}
+	return all
 }

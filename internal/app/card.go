@@ -120,7 +120,8 @@ func (c Config) cardProvider(of issuerAt) (card.Provider, error) {
 		return card.Provider{}, fmt.Errorf("sell cards of %s: %w", of.Name, err)
 	}
 	controls, offered := of.client.(card.Controls)
-	if !offered && (capabilities.Freeze || capabilities.Transactions || capabilities.Limits.Any()) {
+	if !offered &&
+		(capabilities.Freeze || capabilities.Transactions || capabilities.Limits.Any() || capabilities.Details.Any()) {
 		return card.Provider{}, errors.New("the card issuer declares controls for owners that its adapter does not have")
 	}
 	closer, ends := of.client.(card.Closer)

@@ -83,6 +83,9 @@ type Config struct {
 	Activity         []x402.Address
 	// WorkRetention is how long finished jobs and released reservations of final orders are kept; zero takes the default.
 	WorkRetention time.Duration
+	// TimelineRetention is how long the lines of final orders' timelines are kept, but the last one and those of
+	// operators; ReadRetention is how long the audit trail keeps what operators only read. Zero takes the default.
+	TimelineRetention, ReadRetention time.Duration
 	// EventsRetention and AuthRetention are how long product events, and expired challenges and sessions, are kept;
 	// zero takes the default.
 	EventsRetention, AuthRetention time.Duration
@@ -109,6 +112,8 @@ type Config struct {
 	MaxConns, MaxConnsPerAddress, MaxRequests int
 	// MetricsAddr is the address of the metrics for Prometheus; empty disables them.
 	MetricsAddr string
+	// Explorer is where people look transactions up, and PublicNode a node for wallets of payers; both may be empty.
+	Explorer, PublicNode string
 	// Contact is the e-mail address of whoever runs the service.
 	Contact string
 	// MCPOrigins are the other origins whose pages may call the MCP endpoint.
@@ -134,7 +139,9 @@ const (
 type setting struct {
 	key, help, byDefault string
 	secret               bool
-	set                  func(c *Config, text string) error
+	// shown is what is printed of a value; nil is all of it.
+	shown func(text string) string
+	set   func(c *Config, text string) error
 }
 
 func settings() []setting { return Modules{}.settings() }
@@ -151,7 +158,8 @@ func (m Modules) settings() []setting {
 		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true,
 			set: secretAt(func(c *Config) *secret.Text { return &c.DatabaseURL })},
 		{key: "chain.rpc_url", help: "JSON-RPC endpoints of Base, best first, separated by commas",
-			set: func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
+			shown: nodesShown,
+			set:   func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
 		{key: "chain.paid_at", help: "the block tag a payment must reach: latest, safe or finalized", byDefault: "latest",
 			set: oneOf(func(c *Config) *string { return &c.PaidAt }, "latest", "safe", "finalized")},
 		{key: "chain.dead_at", help: "the block tag at which an unused authorization counts as expired", byDefault: "safe",
@@ -174,6 +182,12 @@ func (m Modules) settings() []setting {
 			}
 			return nil
 		}},
+		{key: "chain.explorer", help: "where people look transactions up, at /tx/ below it",
+			byDefault: "https://basescan.org",
+			set:       func(c *Config, s string) (err error) { c.Explorer, err = apiURL(s); return err }},
+		{key: "chain.public_node", help: "a public node, for wallets of payers that do not know Base yet",
+			byDefault: "https://mainnet.base.org",
+			set:       func(c *Config, s string) (err error) { c.PublicNode, err = apiURL(s); return err }},
 		{key: "payment.pay_to", help: "the address that is paid",
 			set: address(func(c *Config) *x402.Address { return &c.PayTo })},
 		{key: "payment.asset", help: "native USDC", byDefault: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
@@ -286,6 +300,7 @@ func (m Modules) Load(
 		c     = Config{Added: m}
 		wrong []error
 		unset []setting
+		bad   []string
 		known = map[string]bool{}
 	)
 	for _, s := range m.settings() {
@@ -299,6 +314,7 @@ func (m Modules) Load(
 		case value == none:
 		default:
 			if err := s.set(&c, value); err != nil {
+				bad = append(bad, s.key+" ("+s.env()+") is not set, and ")
 				wrong = append(wrong, fmt.Errorf("%s (from the %s): %w", s.key, source, err))
 			}
 		}
@@ -326,6 +342,10 @@ func (m Modules) Load(
 	wrong = append(wrong, c.productMistakes()...)
 	wrong = append(wrong, c.routingMistakes()...)
 	wrong = append(wrong, c.refusePublicKeys())
+	// What cannot be read is not missing, too.
+	wrong = slices.DeleteFunc(wrong, func(err error) bool {
+		return err != nil && slices.ContainsFunc(bad, func(told string) bool { return strings.HasPrefix(err.Error(), told) })
+	})
 	return c, errors.Join(wrong...)
 }
 
@@ -392,11 +412,14 @@ func (s setting) value(
 func env(
 	name string, lookup func(string) (string, bool), read func(string) ([]byte, error),
 ) (value, source string, err error) {
-	if v, ok := lookup(name); ok && v != "" {
+	v, _ := lookup(name)
+	path, _ := lookup(name + "_FILE")
+	switch {
+	case v != "" && path != "":
+		return "", "", errors.New("the variable without _FILE is set, too; set one of them")
+	case v != "":
 		return v, "environment", nil
-	}
-	path, ok := lookup(name + "_FILE")
-	if !ok || path == "" {
+	case path == "":
 		return "", "", nil
 	}
 	b, err := read(path)
@@ -454,7 +477,15 @@ func among(s string, values ...string) error {
 }
 
 func address(at func(*Config) *x402.Address) func(*Config, string) error {
-	return func(c *Config, s string) (err error) { *at(c), err = x402.ParseAddress(s); return err }
+	return func(c *Config, s string) (err error) {
+		if *at(c), err = x402.ParseAddress(s); err == nil {
+			return nil
+		}
+		if _, plain := x402.ParseAddress(strings.ToLower(s)); plain == nil {
+			return errors.New("the EIP-55 checksum, which the capital letters are, is wrong: a digit may be mistyped")
+		}
+		return err
+	}
 }
 
 func addresses(s string) ([]x402.Address, error) {

@@ -113,3 +113,98 @@ func TestTwoNamesOfOneNodeAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSettingsThatCannotWorkAreMistakes: each is told once, with what is wrong about it.
+func TestSettingsThatCannotWorkAreMistakes(t *testing.T) {
+	lithicWith := func(float string) map[string]string {
+		return map[string]string{
+			"issuer.provider": "lithic", "lithic.card_program": "5e9483eb-8103-4e16-9794-2106111b2eca",
+			"lithic.transfer": "TRANSFER/ACCOUNT_TO_ACCOUNT/load", "lithic.float_account": float,
+		}
+	}
+	withSecrets := func(all map[string]string, secrets string) map[string]string {
+		all["issuer.webhook_secrets"] = secrets
+		return all
+	}
+	stripe := func(key, holder string) map[string]string {
+		return map[string]string{
+			"issuer.provider": "stripe", "issuer.key": key, "stripe.cardholder": holder, "stripe.publishable_key": "pk_test_1",
+		}
+	}
+	for _, c := range []struct {
+		more map[string]string
+		told []string
+	}{
+		{stripe("sk_test_1", "ich_1"), nil},
+		{stripe("pk_test_1", "ich_1"), []string{"issuer.key: is a publishable key"}},
+		{stripe("sk_test_1", "cus_1"), []string{"stripe.cardholder (from the file): is the ID of a cardholder"}},
+		{lithicWith("mine"), []string{"lithic.float_account (from the file): must be a token"}},
+		{map[string]string{"routing.rules": "esim country=FR,XX: sandbox"},
+			[]string{"routing.rules: rule 1: no country has the code XX"}},
+		{map[string]string{"issuer.webhook_secrets": "whsec_"}, []string{"number 1 is too short"}},
+		{map[string]string{"sandbox.webhook_secrets": "a-long-secret,,abcdefgh"}, []string{"number 2 is empty"}},
+		// What is no secret of the scheme of the provider that is chosen.
+		{withSecrets(lithicWith("8f1d9f0e-5a77-4b7e-8a53-0d2c6f4e7b02"), "whsec_bm90IGEgc2VjcmV0IGF0IGFsbA=="), nil},
+		{withSecrets(lithicWith("8f1d9f0e-5a77-4b7e-8a53-0d2c6f4e7b02"),
+			"whsec_bm90IGEgc2VjcmV0IGF0IGFsbA==, hunter2-hunter2!, whsec_c2hvcnQgb25l"), []string{
+			"issuer.webhook_secrets: number 2: a webhook secret is base64",
+			"issuer.webhook_secrets: number 3: a webhook secret is base64 of at least 16 bytes",
+		}},
+		{withSecrets(stripe("sk_test_1", "ich_1"), "whsec_hunter2-is-no-base64,whsec_another-one"), nil},
+		{withSecrets(stripe("sk_test_1", "ich_1"), "sk_test_hunter2"),
+			[]string{"issuer.webhook_secrets: number 1: the signing secret of a webhook endpoint begins with whsec_"}},
+		{map[string]string{"screening.lists": "ftp://a.example/l,https://b.example/l,gopher://c.example/l"},
+			[]string{"screening.lists (from the file): number 1: ", "number 3: "}},
+		{map[string]string{"payment.pay_to": "0x209693bc6afc0C5328bA36FaF03C514EF312287C"}, []string{"EIP-55 checksum"}},
+	} {
+		more := map[string]string{"relayer.keys": "0x01"}
+		for k, v := range c.more {
+			more[k] = v
+		}
+		_, err := settlementLoad(settlementSettings(more))
+		var lines []string
+		if err != nil {
+			lines = strings.Split(err.Error(), "\n")
+		}
+		if len(lines) != len(c.told) {
+			t.Errorf("%v: told %q, want %q", c.more, lines, c.told)
+			continue
+		}
+		for i, want := range c.told {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("%v: told %q, want %q", c.more, lines[i], want)
+			}
+			if strings.Contains(lines[i], "hunter2") {
+				t.Errorf("a secret is told: %q", lines[i])
+			}
+		}
+	}
+}
+
+func TestVariableAndItsFileAreNotBothSet(t *testing.T) {
+	all := settlementSettings(map[string]string{"relayer.keys": "0x01"})
+	_, err := app.Load(all, func(name string) (string, bool) {
+		v, ok := map[string]string{"ROAMCARD_QUOTE__KEY": "a", "ROAMCARD_QUOTE__KEY_FILE": "/b"}[name]
+		return v, ok
+	}, func(string) ([]byte, error) { return []byte(strings.Repeat("5a", 32)), nil })
+	if err == nil || !strings.Contains(err.Error(), "quote.key (ROAMCARD_QUOTE__KEY_FILE): ") ||
+		!strings.Contains(err.Error(), "set one of them") {
+		t.Error(err)
+	}
+}
+
+// TestKeysOfNodesAreNotShown: a node's URL may contain a key at any place after its scheme and host.
+func TestKeysOfNodesAreNotShown(t *testing.T) {
+	t.Setenv("ROAMCARD_CHAIN__RPC_URL",
+		"https://user:n0de@a.example, https://b.example/v2/n0de,https://c.example?key=n0de,"+
+			"https://d.example,https://e.example:8545/")
+	var out strings.Builder
+	if err := app.ShowConfig("", true, &out); err != nil {
+		t.Fatal(err)
+	}
+	const want = "https://a.example/[redacted],https://b.example/[redacted],https://c.example/[redacted]," +
+		"https://d.example,https://e.example:8545/"
+	if shown := out.String(); !strings.Contains(shown, want) || strings.Contains(shown, "n0de") {
+		t.Errorf("shown is\n%s", shown)
+	}
+}

@@ -129,6 +129,13 @@ func (c Config) esimMistakes() []error {
 		with := c.supplierConfig(of, nil, discard(), nil)
 		wrong = append(wrong, c.providerMistakes(chosenBy, "eSIMs", of.Registration, with, of.reach)...)
 	}
+	for i, rule := range c.Routing {
+		for _, code := range rule.Countries {
+			if _, known := esim.ParseCountry(code); !known {
+				wrong = append(wrong, fmt.Errorf("routing.rules: rule %d: no country has the code %s (ISO 3166-1)", i+1, code))
+			}
+		}
+	}
 	if c.Esim.SyncEvery > 0 && c.Esim.SyncEvery < time.Second {
 		wrong = append(wrong, errors.New("esim.sync_every: must be at least 1s"))
 	}
@@ -223,17 +230,40 @@ func (a *App) dialSuppliers() ([]supplierAt, error) {
 	return a.suppliers, nil
 }
 
+// catalogueAges are the times since the plans of the suppliers that sell were read. One whose plans were never read is
+// left out.
+func (a *App) catalogueAges(ctx context.Context, now time.Time) (map[string]time.Duration, error) {
+	synced, err := a.store.Esims().Synced(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ages := map[string]time.Duration{}
+	for _, name := range named(a.config.Esim.Provider) {
+		if at, known := synced[name]; known {
+			ages[name] = max(0, now.Sub(at))
+		}
+	}
+	return ages, nil
+}
+
 // esimsProvided is what the suppliers have made.
 func (a *App) esimsProvided() (reconcile.Product, error) {
+	books, err := a.supplierBooks()
+	if err != nil {
+		return nil, err
+	}
+	return esim.Made{Books: books, Plans: a.store.Esims()}, nil
+}
+
+func (a *App) supplierBooks() (books []esim.NamedBook, err error) {
 	suppliers, err := a.dialSuppliers()
 	if err != nil {
 		return nil, err
 	}
-	made := esim.Made{Plans: a.store.Esims()}
 	for _, of := range suppliers {
-		made.Books = append(made.Books, esim.NamedBook{Provider: of.Name, Book: of.client})
+		books = append(books, esim.NamedBook{Provider: of.Name, Book: of.client})
 	}
-	return made, nil
+	return books, nil
 }
 
 // routedEsims is what routing rules may say about eSIMs.
@@ -246,7 +276,7 @@ func (c Config) routedEsims() routing.Product {
 
 func esimRole(c Config) role {
 	return role{
-		name: "supplier", goods: "paid orders for eSIMs", sells: c.Esim.Provider, retired: c.Esim.Retired,
+		name: "supplier", goods: "eSIMs", sells: c.Esim.Provider, retired: c.Esim.Retired,
 		routed:     c.routedEsims(),
 		remembered: func(ctx context.Context, s *store.Store) ([]string, error) { return s.Esims().Providers(ctx) },
 	}
@@ -290,9 +320,13 @@ func (a *App) esims(p *Parts) (Made, error) {
 		if !takesBack && capabilities.Cancel {
 			return Made{}, fmt.Errorf("the supplier %s declares that it takes eSIMs back, which its adapter does not", of.Name)
 		}
+		topper, adds := of.client.(esim.Topper)
+		if !adds && capabilities.Topup {
+			return Made{}, fmt.Errorf("the supplier %s declares that it adds data, which its adapter does not", of.Name)
+		}
 		providers = append(providers, esim.Provider{
 			Name: of.Name, Supplier: of.client, Traits: of.client.Traits(), Capabilities: capabilities, Controls: controls,
-			Canceller: canceller, CallTimeout: of.callTimeout(), Retired: of.retired,
+			Canceller: canceller, Topper: topper, CallTimeout: of.callTimeout(), Retired: of.retired,
 		})
 	}
 	keys, err := esim.ParseKeyring(c.Keys)
@@ -312,7 +346,10 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Deadline: c.Deadline, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 		SyncEvery: c.SyncEvery,
 	})
+	p.noticed = append(p.noticed, e.Look)
 	cancels := &esim.Cancellations{Esims: e, Store: a.store.Esims()}
+	topups := &esim.Topups{Esims: e, Store: a.store.Esims(), Cancels: a.store.Esims()}
+	p.second[topups.Kind()] = topups
 	return Made{
 		Product: e, View: rpc.EsimView, Describe: rpc.DescribeEsims, Deliveries: e,
 		Returns: func(refunds *settlement.Settlement) []job.Work {
@@ -322,6 +359,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Esims = rpc.EsimService{
 				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Profiles: e, Cancellations: cancels,
+				Topups:       topups,
 				Capabilities: e.Capabilities(), Session: rpcx.SessionOf(s.who), Limits: s.limits,
 				Availability: s.availability, Terms: a.config.terms(), Now: time.Now,
 			}
@@ -402,6 +440,6 @@ func (noJournal) SentBetween(context.Context, string, time.Time, time.Time) ([]e
 }
 
 // Named implements esim.Journal.
-func (noJournal) Named(context.Context, []string) (map[string]fulfilment.Ref, error) {
+func (noJournal) Named(context.Context, []string) (map[string]esim.Sent, error) {
 	return nil, errNoJournal
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/store"
@@ -29,15 +30,17 @@ type FairnessConfig struct {
 	SuspendAfter time.Duration
 	// Reverts, PayerGas and HourGas bound the cost of reverted transactions; gas is in gwei.
 	Reverts, PayerGas, HourGas int
-	// AttemptsRetention is how long ended transactions are kept.
-	AttemptsRetention time.Duration
+	// MaxBatch is the most payments that share a transaction.
+	MaxBatch int
+	// TransactionRetention is how long ended transactions are kept.
+	TransactionRetention time.Duration
 }
 
 const (
 	// maxValidity is the validity of clients that always sign for an hour, and ten minutes for their clocks.
 	maxValidity = 70 * time.Minute
-	// keepAttempts is longer than support requests about a payment take.
-	keepAttempts = 30 * 24 * time.Hour
+	// keepTransactions is longer than support requests about a payment take.
+	keepTransactions = 30 * 24 * time.Hour
 	// collectTimeout bounds one Collect: longer than a settler takes.
 	collectTimeout = settlerTurn + 2*time.Second
 )
@@ -73,7 +76,7 @@ func fairnessSettings() []setting {
 			set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
 		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100",
 			byDefault: strconv.Itoa(unsettledPercent),
-			set:       percent(at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
+			set:       upTo(100, at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
 		{key: "float.suspend_after", help: "how long an unpaid order whose payer does not have the money holds its share " +
 			"of a float, at least 1s", byDefault: "15s",
 			set: atLeast(time.Second, lasting(func(f *FairnessConfig) *time.Duration { return &f.SuspendAfter }))},
@@ -84,20 +87,26 @@ func fairnessSettings() []setting {
 		{key: "relayer.hour_gas", help: "what all of them may cost within an hour, in gwei; beyond it an authorization " +
 			"gets one transaction", byDefault: strconv.Itoa(hourGas),
 			set: number(at(func(f *FairnessConfig) *int { return &f.HourGas }))},
-		{key: "relayer.attempts_retention", help: "how long settlement transactions are kept after their end, at least 24h",
-			byDefault: keepAttempts.String(),
-			set:       atLeast(24*time.Hour, lasting(func(f *FairnessConfig) *time.Duration { return &f.AttemptsRetention }))},
+		{key: "relayer.max_batch", help: "the most payments that share a transaction, 1 to 100, where the chain has a " +
+			"contract for that; with 1 each has its own", byDefault: strconv.Itoa(settler.MaxMembers),
+			set: upTo(settler.MaxMembers, at(func(f *FairnessConfig) *int { return &f.MaxBatch }))},
+		{key: "relayer.transaction_retention",
+			help:      "how long settlement transactions are kept after their end, at least 24h",
+			byDefault: keepTransactions.String(),
+			set: atLeast(24*time.Hour,
+				lasting(func(f *FairnessConfig) *time.Duration { return &f.TransactionRetention }))},
 	}
 }
 
-func percent(at func(*Config) *int) func(*Config, string) error {
+// upTo reads a number from 1 to most.
+func upTo(most int, at func(*Config) *int) func(*Config, string) error {
 	read := number(at)
 	return func(c *Config, s string) error {
 		if err := read(c, s); err != nil {
 			return err
 		}
-		if *at(c) > 100 {
-			return fmt.Errorf("%q is more than 100 percent", s)
+		if *at(c) > most {
+			return fmt.Errorf("%q is more than %d", s, most)
 		}
 		return nil
 	}
@@ -124,11 +133,11 @@ func (a *App) simulating() payment.Chain {
 	return chain.AsRelayer(a.chain, a.relayer)
 }
 
-// pruneAttempts deletes transactions that are past their retention.
-func (c Config) pruneAttempts(ctx context.Context, attempts store.Attempts) error {
-	before := time.Now().Add(-cmp.Or(c.Fairness.AttemptsRetention, keepAttempts))
+// pruneTransactions deletes transactions that are past their retention.
+func (c Config) pruneTransactions(ctx context.Context, transactions store.Transactions) error {
+	before := time.Now().Add(-cmp.Or(c.Fairness.TransactionRetention, keepTransactions))
 	for {
-		n, err := attempts.Prune(ctx, before, pruneBatch)
+		n, err := transactions.Prune(ctx, before, pruneBatch)
 		if err != nil || n < pruneBatch {
 			return err
 		}

@@ -5,21 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math/big"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 const (
 	gaugeTTL     = 5 * time.Second
 	gaugeTimeout = 3 * time.Second
+	checkTimeout = 2 * time.Second
 )
 
 // cachedGauges caches gauge values for gaugeTTL, since several readers may ask for the same values.
@@ -45,83 +52,168 @@ func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
 		a.log.WarnContext(ctx, "gauge not read", slog.String("gauge", what), slog.Any("error", err))
 	}
 	var all sync.WaitGroup
-	all.Go(func() {
-		depths, err := a.store.Jobs().Depth(ctx)
-		if err != nil {
-			failed("jobs", err)
-		}
-		seen := map[job.Kind]map[job.Status]bool{}
-		for _, d := range depths {
-			if seen[d.Kind] == nil {
-				seen[d.Kind] = map[job.Status]bool{}
+	read := func(what string, fill func() error) {
+		all.Go(func() {
+			if err := fill(); err != nil {
+				failed(what, err)
 			}
-			seen[d.Kind][d.Status] = true
-			out.Jobs = append(out.Jobs,
-				telemetry.JobGauge{Kind: string(d.Kind), State: string(d.Status), Depth: d.Count, Age: max(0, now.Sub(d.Oldest))})
+		})
+	}
+	read("jobs", func() error { return a.jobGauges(ctx, now, &out) })
+	read("orders", func() error { return a.orderGauges(ctx, now, &out) })
+	a.moneyGauges(ctx, read, &out)
+	read("heads", func() error { out.HeadAges = a.chain.HeadAges(ctx); return nil })
+	read("catalogue", func() (err error) { out.CatalogueAges, err = a.catalogueAges(ctx, now); return err })
+	if a.server != nil {
+		read("readiness", func() error { out.Checks = a.checkGauges(ctx); return nil })
+	}
+	read("books", func() error { return a.bookGauges(ctx, now, &out) })
+	pool := a.store.PoolUse()
+	out.Pool = &telemetry.PoolGauge{
+		Used: pool.Used, Idle: pool.Idle, Max: pool.Max, Waits: pool.Waits, Waited: pool.Waited,
+	}
+	all.Wait()
+	return out
+}
+
+// orderGauges reads the ages of the oldest orders.
+func (a *App) orderGauges(ctx context.Context, now time.Time, out *telemetry.Gauges) error {
+	oldest, err := a.store.Orders().Oldest(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range a.products {
+		age := time.Duration(0)
+		if at, waiting := oldest[p.Kind()]; waiting {
+			age = max(0, now.Sub(at))
 		}
-		if err != nil {
-			return
-		}
-		// Zero is reported, too, because an alert needs the series.
-		for _, kind := range a.gaugedJobs() {
-			for _, status := range []job.Status{job.Queued, job.OperatorReview} {
-				if !seen[kind][status] {
-					out.Jobs = append(out.Jobs, telemetry.JobGauge{Kind: string(kind), State: string(status)})
-				}
-			}
-		}
-	})
-	all.Go(func() {
-		oldest, err := a.store.Orders().Oldest(ctx)
-		if err != nil {
-			failed("orders", err)
-			return
-		}
-		for _, p := range a.products {
-			age := time.Duration(0)
-			if at, waiting := oldest[p.Kind()]; waiting {
-				age = max(0, now.Sub(at))
-			}
-			out.Orders = append(out.Orders, telemetry.OrderGauge{Product: string(p.Kind()), Age: age})
-		}
-	})
-	all.Go(func() {
+		out.Orders = append(out.Orders, telemetry.OrderGauge{Product: string(p.Kind()), Age: age})
+	}
+	return nil
+}
+
+// moneyGauges reads what there is to sell, to pay from and to pay gas with.
+func (a *App) moneyGauges(ctx context.Context, read func(what string, fill func() error), out *telemetry.Gauges) {
+	read("float", func() (errs error) {
 		floats := map[string]int64{}
 		for _, of := range a.issuers {
 			stock, err := of.client.Stock(ctx)
 			if err != nil {
-				failed("float of "+of.Name, err)
+				errs = errors.Join(errs, fmt.Errorf("%s: %w", of.Name, err))
 				continue
 			}
 			floats[of.Name] = int64(stock.Float)
 		}
 		out.FloatCents = floats
+		return errs
 	})
-	all.Go(func() {
+	read("receivable", func() error {
 		owed, err := a.store.Cards().Receivable(ctx)
-		if err != nil {
-			failed("receivable", err)
-			return
-		}
 		cents := int64(owed)
-		out.ReceivableCents = &cents
+		return given(&out.ReceivableCents, &cents, err)
 	})
-	all.Go(func() {
-		balance, err := a.chain.Balance(ctx, a.config.PayTo)
-		if err != nil {
-			failed("balance", err)
-			return
-		}
+	holdings := func(of x402.Address, gauge **int64) error {
+		balance, err := a.chain.Balance(ctx, of)
 		units := int64(balance)
-		out.BalanceUnits = &units
-	})
-	all.Go(func() {
-		if err := a.bookGauges(ctx, now, &out); err != nil {
-			failed("books", err)
+		return given(gauge, &units, err)
+	}
+	read("balance", func() error { return holdings(a.config.PayTo, &out.BalanceUnits) })
+	if !a.config.TreasuryKey.IsZero() {
+		read("treasury", func() error {
+			key, err := chain.ParseKey(a.config.TreasuryKey.Reveal())
+			if err != nil {
+				return err
+			}
+			return holdings(curve.AddressOf(key), &out.RefundUnits)
+		})
+	}
+	if a.relayer != nil {
+		read("gas", func() error {
+			balances, err := a.relayer.GasBalances(ctx)
+			out.GasGwei = map[string]int64{}
+			for address, wei := range balances {
+				out.GasGwei[address.String()] = new(big.Int).Div(wei, gwei(1)).Int64()
+			}
+			return err
+		})
+	}
+}
+
+// given sets a gauge that was read.
+func given[T any](gauge **T, value *T, err error) error {
+	if err == nil {
+		*gauge = value
+	}
+	return err
+}
+
+// jobGauges reads the gauges of jobs: by kind and state, by class, and those that wait for an operator by reason.
+func (a *App) jobGauges(ctx context.Context, now time.Time, out *telemetry.Gauges) error {
+	depths, err := a.store.Jobs().Depth(ctx)
+	if err != nil {
+		return err
+	}
+	type of struct {
+		kind  job.Kind
+		state job.Status
+	}
+	found, parked := map[of]telemetry.JobGauge{}, map[telemetry.ParkedGauge]int{}
+	// Zero is reported, too, because an alert needs the series.
+	for _, kind := range a.gaugedJobs() {
+		for _, state := range []job.Status{job.Queued, job.OperatorReview} {
+			found[of{kind, state}] = telemetry.JobGauge{Kind: string(kind), State: string(state)}
 		}
-	})
+		parked[telemetry.ParkedGauge{Kind: string(kind), Reason: parkedGaveUp}] = 0
+		parked[telemetry.ParkedGauge{Kind: string(kind), Reason: parkedAsked}] = 0
+	}
+	out.ClassAges = map[string]time.Duration{}
+	for _, class := range job.Classes() {
+		out.ClassAges[string(class)] = 0
+	}
+	for _, d := range depths {
+		age, at := max(0, now.Sub(d.Oldest)), of{d.Kind, d.Status}
+		of := found[at]
+		found[at] = telemetry.JobGauge{
+			Kind: string(d.Kind), State: string(d.Status), Depth: of.Depth + d.Count, Age: max(of.Age, age),
+		}
+		switch {
+		case d.Status == job.Queued:
+			out.ClassAges[string(d.Class)] = max(out.ClassAges[string(d.Class)], age)
+		case d.Status == job.OperatorReview && d.GaveUp:
+			parked[telemetry.ParkedGauge{Kind: string(d.Kind), Reason: parkedGaveUp}] += d.Count
+		case d.Status == job.OperatorReview:
+			parked[telemetry.ParkedGauge{Kind: string(d.Kind), Reason: parkedAsked}] += d.Count
+		}
+	}
+	out.Jobs = slices.Collect(maps.Values(found))
+	for at, count := range parked {
+		at.Count = count
+		out.Parked = append(out.Parked, at)
+	}
+	return nil
+}
+
+// The reasons why jobs wait for an operator.
+const (
+	parkedGaveUp = "gave_up"
+	parkedAsked  = "needs_decision"
+)
+
+// checkGauges runs the readiness checks of all products. One that does not end within checkTimeout does not hold.
+func (a *App) checkGauges(ctx context.Context) []telemetry.CheckGauge {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	of := make([][]telemetry.CheckGauge, len(a.products))
+	var all sync.WaitGroup
+	for i, p := range a.products {
+		all.Go(func() {
+			for _, c := range p.Availability().Ready(ctx) {
+				of[i] = append(of[i], telemetry.CheckGauge{Product: string(p.Kind()), Check: c.Name, OK: c.Err == nil})
+			}
+		})
+	}
 	all.Wait()
-	return out
+	return slices.Concat(of...)
 }
 
 // gaugedJobs are the kinds of jobs that a buyer waits for.

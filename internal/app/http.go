@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rest"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/transport/web"
 	"github.com/roamcard/roamcard/internal/transport/webhooks"
 )
 
@@ -33,13 +34,22 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	if err != nil {
 		return fmt.Errorf("make the documents: %w", err)
 	}
-	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: p.who, Deliveries: p.deliveries, Limits: p.limits})
+	before, err := rpcx.HandlerOptions(rpcx.Config{
+		Callers: p.who, Deliveries: p.deliveries, Watches: p.sells, Limits: p.limits,
+	})
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
 	}
+	a.board = a.newBoard()
 	sells := a.selling(p, site)
 	handlers := rpc.Handlers(a.services(sells), before...)
-	router := rest.New(rest.Config{Log: a.log})
+	pay, err := web.PayDocument()
+	if err != nil {
+		return err
+	}
+	router := rest.New(rest.Config{Log: a.log, Pages: map[string]rest.Page{
+		rpc.PayProcedure: pay,
+	}})
 	services := make([]edge.Service, len(handlers))
 	for i, h := range handlers {
 		services[i] = edge.Service{Path: h.Path, Handler: h.Handler}
@@ -58,6 +68,14 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	maps.Copy(raw, toolbox)
 	raw[webhooks.Pattern] = webhooks.Handler(p.inbox)
 	rates := map[string]limit.Class{"POST /mcp": limit.MCP, webhooks.Pattern: limit.Poll}
+	pages, err := web.Assets()
+	if err != nil {
+		return err
+	}
+	maps.Copy(pages, web.StatusPage(a.board))
+	for pattern, handler := range pages {
+		raw[pattern], rates[pattern] = handler, limit.Poll
+	}
 	for _, m := range a.products {
 		if m.Routes == nil {
 			continue
@@ -70,7 +88,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
 		Raw: raw, Limits: p.limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
-		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath, card.LinkPath},
+		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath, card.LinkPath, web.AssetsPath},
 		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
 	})
 	if err != nil {

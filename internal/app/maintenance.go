@@ -86,7 +86,7 @@ func (a *App) registerMaintenance() {
 				break
 			}
 		}
-		if err := a.config.pruneAttempts(ctx, s.Attempts()); err != nil {
+		if err := a.config.pruneTransactions(ctx, s.Transactions()); err != nil {
 			return job.Outcome{}, err
 		}
 		return job.Done(), nil

@@ -25,6 +25,7 @@ func registered() []Registration {
 		cardRegistration(),
 		topupRegistration(),
 		esimRegistration(),
+		esimTopupRegistration(),
 	}
 }
 

@@ -141,6 +141,13 @@ func (c Config) issuerNames() []string {
 	return append(named(c.IssuerProvider), named(c.IssuerRetired)...)
 }
 
+// providerNames are the names of all providers that are configured, each once.
+func (c Config) providerNames() []string {
+	all := append(c.issuerNames(), c.supplierNames()...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func (c Config) issuerConfig(of issuerAt, log *slog.Logger, metrics *telemetry.Metrics) provider.Config {
 	return provider.Config{
 		URL: of.reach.url, Key: of.reach.key, CallTimeout: c.IssuerCallTimeout, VisibilityDelay: c.IssuerVisibilityDelay,

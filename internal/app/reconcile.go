@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
@@ -29,7 +30,7 @@ func (reconcileArgs) Kind() job.Kind { return "reconcile" }
 func (a *App) newReconciler() *reconcile.Reconciler {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	return reconcile.New(reconcile.Config{
-		Chain: a.chain, Issuer: a.issuersBook(), Providers: a.config.issuerNames(), Arrivals: books, Unread: books,
+		Chain: a.chain, Issuers: a.issuersBook().Each(), Providers: a.config.issuerNames(), Arrivals: books, Unread: books,
 		Books: books, Reports: books, Unmatched: books,
 		PayTo: a.config.PayTo, Now: time.Now,
 	})
@@ -44,6 +45,9 @@ func registerReconcile(r *job.Runner, every time.Duration, with *reconcile.Recon
 		report, err := with.Run(ctx)
 		if err != nil {
 			return job.Outcome{}, fmt.Errorf("compare the books: %w", err)
+		}
+		if silent := report.Silent(); len(silent) > 0 {
+			log.WarnContext(ctx, "comparison incomplete", slog.Any("silent", silent))
 		}
 		for _, sum := range report.Sums {
 			log.WarnContext(ctx, "books differ", slog.String("code", string(sum.Code)), slog.Int("open", sum.Open),
@@ -164,6 +168,9 @@ func (c ReconcileConfig) print(r reconcile.Report) error {
 	}
 	for _, s := range r.Sums {
 		lines = append(lines, fmt.Sprintf("%6d %s, %d of them block", s.Open, s.Code, s.Blocking))
+	}
+	if silent := r.Silent(); len(silent) > 0 {
+		lines = append(lines, "incomplete: the books of "+strings.Join(silent, ", ")+" could not be read")
 	}
 	if !r.CompleteAt.IsZero() {
 		lines = append(lines, "all that there was at "+r.CompleteAt.Format(time.RFC3339)+" is compared")

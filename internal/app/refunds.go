@@ -30,7 +30,7 @@ func (a *App) refunds() (settlement.Refunds, error) {
 	r.Treasury = payment.NewTreasury(key, a.config.domain(), min(refundWindow, r.Deadline))
 	if a.relayer != nil {
 		r.Collect = payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: payment.RefundSettler{Settler: a.relayer}, Timeout: collectTimeout, Log: a.log,
+			Chain: a.chain.Following(), Settler: payment.RefundSettler{Settler: a.relayer}, Timeout: collectTimeout, Log: a.log,
 		})
 	}
 	return r, nil

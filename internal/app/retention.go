@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -12,8 +13,9 @@ import (
 	"github.com/roamcard/roamcard/internal/store"
 )
 
-// retentionArgs are the arguments of the job that deletes what is past its retention: product events, challenges and
-// sessions, expired orders, the jobs and reservations of final ones, and unused rate counters and locks.
+// retentionArgs are the arguments of the job that rolls product events up, and deletes what is past its retention:
+// product events, challenges and sessions, expired orders, the jobs, reservations and timelines of final ones, reads of
+// operators, and unused rate counters and locks.
 type retentionArgs struct{}
 
 // Kind implements job.Args.
@@ -37,6 +39,9 @@ const defaultExpiredRetention = 24 * time.Hour
 // defaultWorkRetention is the default of Config.WorkRetention.
 const defaultWorkRetention = 30 * 24 * time.Hour
 
+// defaultHistoryRetention is the default of Config.TimelineRetention and Config.ReadRetention.
+const defaultHistoryRetention = 365 * 24 * time.Hour
+
 const (
 	retentionBatch = 500
 	// retentionBatches bounds one run.
@@ -45,9 +50,12 @@ const (
 
 // registerRetention adds the periodic job that applies the retentions.
 func registerRetention(
-	r *job.Runner, s *store.Store, expired, work time.Duration, events *activity.Activity, signIns auth.Retention,
+	r *job.Runner, s *store.Store, c Config, events *activity.Activity, signIns auth.Retention,
 ) {
 	r.Register(retentionArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+		if err := events.RollUp(ctx); err != nil {
+			return job.Outcome{}, fmt.Errorf("roll events up: %w", err)
+		}
 		// One run deletes as much as callers can write in a period within the rate limits of all addresses.
 		if err := untilNone(ctx, events.Prune); err != nil {
 			return job.Outcome{}, fmt.Errorf("prune events: %w", err)
@@ -55,16 +63,27 @@ func registerRetention(
 		if err := untilNone(ctx, signIns.Prune); err != nil {
 			return job.Outcome{}, fmt.Errorf("prune sign-ins: %w", err)
 		}
-		before, worked := time.Now().Add(-expired), time.Now().Add(-work)
+		past := func(set, byDefault time.Duration) time.Time { return time.Now().Add(-cmp.Or(set, byDefault)) }
+		expired := past(c.ExpiredRetention, defaultExpiredRetention)
+		worked := past(c.WorkRetention, defaultWorkRetention)
+		told := past(c.TimelineRetention, defaultHistoryRetention)
+		read := past(c.ReadRetention, defaultHistoryRetention)
+		for _, kind := range orderJobs() {
+			batch := func(ctx context.Context) (int, error) {
+				return s.Jobs().PruneOfFinal(ctx, kind, worked, retentionBatch)
+			}
+			if err := untilNone(ctx, batch); err != nil {
+				return job.Outcome{}, err
+			}
+		}
 		for _, prune := range []func(context.Context, int) (int, error){
-			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneExpired(ctx, before, n) },
+			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneExpired(ctx, expired, n) },
 			func(ctx context.Context, n int) (int, error) {
 				return s.Webhooks().Prune(ctx, time.Now().Add(-eventsKept), n)
 			},
-			func(ctx context.Context, n int) (int, error) {
-				return s.Jobs().PruneOfFinal(ctx, orderJobs(), worked, n)
-			},
 			func(ctx context.Context, n int) (int, error) { return s.PruneReservations(ctx, worked, n) },
+			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneTimeline(ctx, told, n) },
+			func(ctx context.Context, n int) (int, error) { return s.PruneReads(ctx, read, n) },
 			s.PruneRates, s.PruneLocks,
 		} {
 			batch := func(ctx context.Context) (int, error) { return prune(ctx, retentionBatch) }

@@ -140,6 +140,24 @@ func (c Config) reachOf(role, name string, first bool, general reach) reach {
 	return own
 }
 
+// leastSecret is how many characters a webhook's secret has at least, without the prefix that says what it is.
+const leastSecret = 8
+
+// checkSecrets refuses a list of webhooks' secrets with one that cannot work. It quotes none.
+func checkSecrets(text string) error {
+	n := 0
+	for one := range strings.SplitSeq(text, ",") {
+		n++
+		switch one = strings.TrimSpace(one); {
+		case one == "":
+			return fmt.Errorf("number %d is empty", n)
+		case len(strings.TrimPrefix(one, "whsec_")) < leastSecret:
+			return fmt.Errorf("number %d is too short to be a webhook's secret", n)
+		}
+	}
+	return nil
+}
+
 func secretList(text string) (all []secret.Text) {
 	for one := range strings.SplitSeq(text, ",") {
 		if one = strings.TrimSpace(one); one != "" {
@@ -164,7 +182,7 @@ func (m Modules) reachSettings() (all []setting) {
 			{Key: prefix + ".key", Help: "the API key of " + name + ", if there are several providers", Optional: true,
 				Secret: true},
 			{Key: prefix + ".webhook_secrets", Help: "the secrets of the webhooks of " + name +
-				", separated by commas, if there are several providers", Optional: true, Secret: true},
+				", separated by commas, if there are several providers", Optional: true, Secret: true, Check: checkSecrets},
 		})...)
 	}
 	return all

@@ -52,18 +52,22 @@ func screeningSettings() []setting {
 
 func sources(c *Config, s string) error {
 	names := map[string]bool{}
+	var wrong []error
+	n := 0
 	for location := range strings.SplitSeq(s, ",") {
+		n++
 		source, err := screening.ParseSource(strings.TrimSpace(location))
 		if err != nil {
-			return err
+			wrong = append(wrong, fmt.Errorf("number %d: %w", n, err))
+			continue
 		}
 		if names[source.Name()] {
-			return fmt.Errorf("%s is there twice", source.Name())
+			wrong = append(wrong, fmt.Errorf("number %d: %s is there twice", n, source.Name()))
 		}
 		names[source.Name()] = true
 		c.Screening.Lists = append(c.Screening.Lists, source)
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 func (c Config) screeningMistakes() []error {

@@ -52,7 +52,7 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	log.Info("routing", "rules", cfg.RoutingInEffect())
-	log.Info("serving", "addr", cfg.Addr, "version", Version)
+	log.Info("serving", "addr", cfg.Addr, "version", Version, "commit", BuiltFrom())
 	return a.Run(ctx)
 }
 
@@ -92,7 +92,8 @@ func LoadFile(path string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return Load(file, os.LookupEnv, os.ReadFile)
+	c, err := Load(file, os.LookupEnv, os.ReadFile)
+	return c, errors.Join(err, errors.Join(c.unusable()...), errors.Join(Modules{}.unknownVariables(os.Environ())...))
 }
 
 // readFile reads the settings of a YAML file by their dotted names. Without a path there are none.

@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/settlement"
@@ -35,17 +36,19 @@ func (a *App) services(s Selling) rpc.Services {
 		}
 	}
 	all := rpc.Services{
-		Orders: rpc.OrderService{Sales: s.Sales, Orders: p.sells},
+		Orders: rpc.OrderService{Sales: s.Sales, Orders: p.sells, Links: p.sells, Terms: c.terms()},
 		Auth:   rpc.AuthService{SignIns: p.who, Metrics: a.metrics},
 		Runtime: rpc.RuntimeService{
-			Health: a.store.Ping, Availability: s.availability, Described: described, BaseURL: c.BaseURL,
-			Terms: c.terms(), Environment: c.Environment, Version: Version,
+			Health: a.store.Ping, Availability: s.availability, Described: described, Board: a.board,
+			BaseURL: c.BaseURL, Terms: c.terms(), Explorer: c.Explorer, PublicNode: c.PublicNode,
+			Environment: c.Environment, Version: Version,
 		},
 		Operator: rpc.OperatorService{
-			OrderViews: s.OrderViews, Queue: a.admin(p), Switches: a.admin(p),
+			OrderViews: s.OrderViews, Queue: a.admin(p), Trail: a.admin(p), Switches: a.admin(p),
+			Gauges: a.operatorGauges(), Jobs: admin.Jobs{Records: a.store.OperatorJobs(), Resumed: a.resumed(p)},
 			FeeJobs: card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout},
 			Closings: card.CloseAdmin{
-				Jobs: a.store.Closings(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout, Now: p.Now,
+				Jobs: a.store.Closings(), Issuers: p.cards, Chain: a.chain, CallTimeout: c.IssuerCallTimeout, Now: p.Now,
 			},
 			Reconciliation: p.treasury, Findings: p.treasury, Transfers: p.treasury, Challenges: p.signIns,
 		},
@@ -69,6 +72,30 @@ type Selling struct {
 func (a *App) admin(p *Parts) admin.Admin {
 	return admin.Admin{
 		Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Evidence: a.chain,
-		Products: listed(p.products, func(p sold) admin.Product { return p }), Confirm: settlement.ConfirmJob,
+		Providers: a.config.providerNames(),
+		Products:  listed(p.products, func(p sold) admin.Product { return p }), Confirm: settlement.ConfirmJob,
+		Configured: closedProducts(a.products),
 	}
+}
+
+// resumed are the kinds of jobs that go on by a command of their own, with it.
+func (a *App) resumed(p *Parts) map[job.Kind]string {
+	by := map[job.Kind]string{settlement.Fulfilling: "admin orders"}
+	for _, w := range a.works(p) {
+		if w.Resume != "" {
+			by[w.Kind] = w.Resume
+		}
+	}
+	return by
+}
+
+// closedProducts are the products whose sale the configuration closes.
+func closedProducts(products []Made) map[order.Kind]bool {
+	all := map[order.Kind]bool{}
+	for _, p := range products {
+		if on := p.Availability(); on.Closed {
+			all[on.Kind] = true
+		}
+	}
+	return all
 }

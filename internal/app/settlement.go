@@ -15,6 +15,7 @@ import (
 
 	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/store"
@@ -83,11 +84,16 @@ func (a *App) openSettlers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := chain.CheckKeys(ctx, a.store.Attempts(), keys); err != nil {
+	if err := chain.CheckKeys(ctx, a.store.Transactions(), keys); err != nil {
 		return fmt.Errorf("check the relayer keys: %w", err)
 	}
 	if len(keys) > 0 || a.config.SettlesBy(SettlerRelayer) {
-		if a.relayer, err = a.config.newRelayer(a.chain, a.store.Attempts().OfStored(), keys, a.log, a.metrics); err != nil {
+		on, err := a.findSettler(ctx)
+		if err != nil {
+			return err
+		}
+		if a.relayer, err = a.config.newRelayer(a.chain, on, a.store.Transactions().OfStored(), keys, a.log,
+			a.metrics); err != nil {
 			return fmt.Errorf("make the relayer: %w", err)
 		}
 	}
@@ -103,11 +109,29 @@ func (a *App) openSettlers(ctx context.Context) error {
 	return nil
 }
 
+// findSettler looks for the contract of batches, once: after its deployment, processes are restarted.
+func (a *App) findSettler(ctx context.Context) (settler.Contract, error) {
+	if a.config.Fairness.MaxBatch == 1 {
+		return settler.Contract{}, nil
+	}
+	on, err := a.chain.FindSettler(ctx)
+	switch {
+	case err != nil:
+		return on, err
+	case on.IsZero():
+		a.log.WarnContext(ctx, "the chain has no contract for batches: each payment gets a transaction of its own")
+	default:
+		a.log.InfoContext(ctx, "payments share transactions", "contract", on.Address().String(), "own", on.IsOwn())
+	}
+	return on, nil
+}
+
 func (c Config) newRelayer(
-	on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger, metrics *telemetry.Metrics,
+	on *chain.Chain, batches settler.Contract, transactions payment.Transactions, keys []*ecdsa.PrivateKey,
+	log *slog.Logger, metrics *telemetry.Metrics,
 ) (*chain.Relayer, error) {
 	return chain.NewRelayer(chain.RelayerConfig{
-		Chain: on, Attempts: attempts, Keys: keys,
+		Chain: on, Transactions: transactions, Keys: keys, Settler: batches, MaxBatch: c.Fairness.MaxBatch,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
 		MaxHeadAge: MaxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: log,
 		Budget: c.Fairness.budget(), Metrics: metrics,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -38,6 +39,8 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 			value = ""
 		case s.secret:
 			value = secret.Redacted
+		case s.shown != nil:
+			value = s.shown(value)
 		}
 		all = append(all, shown{Key: s.key, Env: s.env(), Value: value, Source: source, Help: s.help})
 	}
@@ -59,6 +62,23 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 		_, err = fmt.Fprintf(out, "\nROUTING\n%s\n", strings.Join(c.RoutingInEffect(), "\n"))
 	}
 	return err
+}
+
+// nodesShown are the URLs of nodes without what may be a key: all but scheme and host.
+func nodesShown(list string) string {
+	var all []string
+	for part := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(strings.TrimSpace(part))
+		switch {
+		case err != nil || u.Host == "":
+			all = append(all, secret.Redacted)
+		case u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+			all = append(all, u.Scheme+"://"+u.Host+"/"+secret.Redacted)
+		default:
+			all = append(all, u.String())
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 // InitConfig prints a configuration file with every setting: required ones are empty, the others are commented out with

@@ -18,7 +18,13 @@ func webhookSettings() []setting {
 		return setting{
 			key: of + ".webhook_secrets", secret: true, byDefault: none,
 			help: "the secrets that its webhooks are signed with, separated by commas; none are taken without",
-			set:  func(c *Config, s string) error { *at(c) = append(*at(c), secretList(s)...); return nil },
+			set: func(c *Config, s string) error {
+				if err := checkSecrets(s); err != nil {
+					return err
+				}
+				*at(c) = append(*at(c), secretList(s)...)
+				return nil
+			},
 		}
 	}
 	return []setting{
@@ -27,11 +33,18 @@ func webhookSettings() []setting {
 	}
 }
 
-// webhookMistakes are secrets of a provider that sends no webhooks.
+// webhookMistakes are secrets of a provider that sends no webhooks, or signs them in another way.
 func (c Config) webhookMistakes() (wrong []error) {
 	check := func(at reach, dialled any) {
-		if _, sends := dialled.(webhook.Sender); len(at.webhooks) > 0 && !sends {
+		sender, sends := dialled.(webhook.Sender)
+		if len(at.webhooks) > 0 && !sends {
 			wrong = append(wrong, fmt.Errorf("%s: the provider's webhooks are not understood", at.webhooksSetting))
+			return
+		}
+		for i, s := range at.webhooks {
+			if err := sender.CheckSecret(s); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s: number %d: %w", at.webhooksSetting, i+1, err))
+			}
 		}
 	}
 	issuers, err := c.dialIssuers(discard(), nil)
@@ -68,6 +81,9 @@ func (a *App) inbox(p *Parts) *webhook.Inbox {
 	return webhook.New(webhook.Config{
 		Store: a.store.Webhooks(), Sources: sources, Log: a.log, Now: time.Now,
 		Look: func(ctx context.Context, provider string, about webhook.About) error {
+			for _, notice := range p.noticed {
+				notice(provider, about.Accounts)
+			}
 			refs := make([]fulfilment.Ref, len(about.References))
 			for i, ref := range about.References {
 				refs[i] = fulfilment.Ref(ref)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
@@ -44,6 +44,8 @@ type Parts struct {
 
 	cards    *card.Cards
 	products []sold
+	// second are products that were made with another one, by their kinds.
+	second map[order.Kind]Product
 	// deliveries verifies delivery tokens.
 	deliveries rpcx.Deliveries
 	refunds    settlement.Refunds
@@ -57,6 +59,9 @@ type Parts struct {
 	events    *activity.Activity
 	signIns   auth.Retention
 	who       *auth.Auth
+
+	// noticed forget what is cached of what an event of a provider names.
+	noticed []func(provider string, names []string)
 }
 
 // wire makes the domain with the adapters, and the transport with the domain.
@@ -86,6 +91,7 @@ func (a *App) parts() (p *Parts, err error) {
 		catchUp:  a.newCatchUp(),
 		events:   c.activity(a.store),
 		signIns:  c.retention(a.store),
+		second:   map[order.Kind]Product{},
 	}
 	if p.screening, err = a.newScreening(); err != nil {
 		return nil, err
@@ -138,9 +144,9 @@ func (a *App) newRunner(p *Parts) *job.Runner {
 func (a *App) settlement(p *Parts) *settlement.Settlement {
 	return settlement.New(settlement.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) settlement.Product { return p }),
-		Chain: a.simulating(), Final: a.chain.Final(), Evidence: a.chain.Final(),
+		Chain: a.simulating(), Final: a.chain.Following().Final(), Evidence: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: a.settler(), Timeout: collectTimeout, Log: a.log,
+			Chain: a.chain.Following(), Settler: a.settler(), Timeout: collectTimeout, Log: a.log,
 		}),
 		Refunds: p.refunds, Log: a.log, Now: time.Now, Metrics: a.metrics, SuspendAfter: a.config.Fairness.SuspendAfter,
 	})
@@ -174,23 +180,25 @@ func (a *App) registerJobs(p *Parts) {
 	a.runner.Register(settlement.Fulfilling, p.settles.Fulfill)
 	a.runner.Register(settlement.Confirming, p.settles.Confirm)
 	a.runner.Register(settlement.RefundConfirming, p.settles.ConfirmRefund)
-	for _, w := range append(a.productJobs(), a.closings(p)...) {
+	for _, w := range a.works(p) {
 		a.runner.Add(w)
-	}
-	for _, m := range a.products {
-		if m.Returns == nil {
-			continue
-		}
-		for _, w := range m.Returns(p.settles) {
-			a.runner.Add(w)
-		}
 	}
 	a.registerMaintenance()
 	a.registerScreening(p.screening)
 	a.runner.Register(webhook.Job, p.inbox.Work)
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
-	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention),
-		cmp.Or(a.config.WorkRetention, defaultWorkRetention), p.events, p.signIns)
+	registerRetention(a.runner, a.store, a.config, p.events, p.signIns)
+}
+
+// works are the jobs of the products, those that hand goods back among them.
+func (a *App) works(p *Parts) []job.Work {
+	all := append(a.productJobs(), a.closings(p)...)
+	for _, m := range a.products {
+		if m.Returns != nil {
+			all = append(all, m.Returns(p.settles)...)
+		}
+	}
+	return all
 }
 
 // callers authenticates callers.

@@ -33,19 +33,23 @@ const (
 	// KindDelivery is the holder of a delivery token: it stands for the owner of one order and has no
 	// session and no scopes.
 	KindDelivery CallerKind = "delivery"
+	// KindWatch is the holder of a watch token: it stands for the owner of one order and may only watch that one.
+	KindWatch CallerKind = "watch"
 )
 
 // Caller is who a request comes from. The zero Caller is anonymous and may do nothing that needs
 // a scope.
 type Caller struct {
 	Kind CallerKind
-	// Wallet, SessionID, Scopes and ExpiresAt are those of a wallet's session. A delivery has the Wallet.
+	// Wallet, SessionID, Scopes and ExpiresAt are those of a wallet's session. A delivery and a watch have the Wallet.
 	Wallet    x402.Address
 	SessionID uuid.UUID
 	Scopes    []Scope
 	ExpiresAt time.Time
 	// Name is an operator's name, fit for the audit trail.
 	Name string
+	// Order is the id of the only order that a watch may see.
+	Order string
 }
 
 // Has reports whether the caller was granted a scope. Operators have none: their routes ask for

@@ -11,6 +11,7 @@
 //	a claim, before the price      RecordedOf                                   and the payer's
 //	a claim, after verification    Settle                                                           yes
 //	/ready, /api/esim/ready        Ready        if listed     all at once       yes                 yes
+//	/api/status, /status           a Board      yes           all at once       yes                 yes
 //
 // No answer here is the last word, because most are cached for a moment: the claim itself reads the kill switch, and
 // adds up what is held of a stock, in its own transaction.
@@ -42,6 +43,8 @@ type Result struct {
 // Product says whether one product can be sold now.
 type Product struct {
 	Kind order.Kind
+	// Title names it for people; empty is Kind.
+	Title string
 	// Refusal and Detail are what a buyer is told while the sale is closed.
 	Refusal fault.Code
 	Detail  string
@@ -49,6 +52,9 @@ type Product struct {
 	Closed bool
 	// Switches are the operators'; nil when they cannot close a sale.
 	Switches *Switches
+	// Providers are the names of those that sell it. While operators have closed all of them, it is not sold. None says
+	// that no provider decides about it.
+	Providers []string
 	// Payments is the same for all products.
 	*Payments
 	// Needs have to be there before a price is named: a buyer is told the first that is not.
@@ -57,6 +63,9 @@ type Product struct {
 	Operated []Check
 	// Shown are the product's own that Ready shows.
 	Shown []Check
+	// Least fail while even the smallest purchase would be refused. Only a Board asks them: an offer checks its own
+	// amount.
+	Least []Check
 }
 
 // Paused reports whether the sale is closed, by the configuration or by operators.
@@ -64,7 +73,16 @@ func (p Product) Paused(ctx context.Context) (bool, error) {
 	if p.Closed {
 		return true, nil
 	}
-	return p.Switches.Paused(ctx, p.Kind)
+	paused, err := p.Switches.Paused(ctx, p.Kind)
+	if err != nil || paused || len(p.Providers) == 0 {
+		return paused, err
+	}
+	for _, name := range p.Providers {
+		if paused, err := p.Switches.Paused(ctx, OfProvider(name)); err != nil || !paused {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // Fault is what a buyer is told while the sale is closed.

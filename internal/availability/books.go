@@ -16,12 +16,15 @@ type Standings interface {
 	Compared(ctx context.Context) (at time.Time, blocked bool, err error)
 	// Blocked reports whether one is open that closes it to one wallet.
 	Blocked(ctx context.Context, owner x402.Address) (bool, error)
+	// Read is when the books of a provider were read last, or when they were asked for first if they never were; zero
+	// before that.
+	Read(ctx context.Context, provider string) (time.Time, error)
 }
 
 // BooksConfig is what Books is made of.
 type BooksConfig struct {
 	Standings Standings
-	// MaxAge is how old the last comparison may be.
+	// MaxAge is how old the last comparison, and the last reading of a provider's books, may be.
 	MaxAge time.Duration
 	Now    func() time.Time
 }
@@ -82,6 +85,22 @@ func (b *Books) OpenTo(ctx context.Context, owner x402.Address) error {
 	}
 	if blocked {
 		return fault.New(fault.TreasuryUnreconciled, "The books of this wallet differ; an operator looks at it.")
+	}
+	return nil
+}
+
+// OpenFor is treasury_unreconciled while the books of one provider have not been read for too long. It is asked before
+// each claim.
+func (b *Books) OpenFor(ctx context.Context, provider string) error {
+	if b == nil {
+		return nil
+	}
+	read, err := b.config.Standings.Read(ctx, provider)
+	switch {
+	case err != nil:
+		return fmt.Errorf("find when the books of a provider were read: %w", err)
+	case !read.IsZero() && b.config.Now().Sub(read) > b.config.MaxAge:
+		return fault.New(fault.TreasuryUnreconciled, "The books of the card's issuer have not been compared for too long.")
 	}
 	return nil
 }

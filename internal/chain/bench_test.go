@@ -37,11 +37,14 @@ var domain = x402.Domain{Name: "USD Coin", Version: "2", ChainID: devnet.ChainID
 type bench struct {
 	*testing.T
 	url      string
+	dev      *devnet.Chain
 	node     *rpc.Client
 	chain    *chain.Chain
-	attempts *paymenttest.Attempts
+	attempts *paymenttest.Transactions
 	relayer  *chain.Relayer
-	payee    x402.Address
+	// fresh is the chain that shares nothing, where chain does.
+	fresh *chain.Chain
+	payee x402.Address
 	// ahead is how far the clock of the program under test is ahead, in seconds.
 	ahead atomic.Int64
 	// made numbers the authorizations.
@@ -58,12 +61,12 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	b := &bench{T: t, url: dev.RPCURL, payee: addressOf(devnet.WalletsOf(devnet.RolePayee)[0])}
+	b := &bench{T: t, url: dev.RPCURL, dev: dev, payee: addressOf(devnet.WalletsOf(devnet.RolePayee)[0])}
 	if b.node, err = rpc.DialContext(t.Context(), dev.RPCURL); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.node.Close)
-	b.attempts = paymenttest.NewAttempts(b.now)
+	b.attempts = paymenttest.NewTransactions(b.now)
 	b.chain, err = chain.New(t.Context(), chain.Config{
 		Endpoints: []chain.Endpoint{{URL: dev.RPCURL}}, Domain: domain,
 		Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now,
@@ -79,10 +82,10 @@ func newBench(t *testing.T) *bench {
 func (b *bench) now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load()) * time.Second) }
 
 // newRelayer is another process with one key over the same store, or over one that misbehaves.
-func (b *bench) newRelayer(attempts payment.Attempts) *chain.Relayer {
+func (b *bench) newRelayer(attempts payment.Transactions) *chain.Relayer {
 	b.Helper()
 	r, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: b.chain, Attempts: attempts, Keys: []*ecdsa.PrivateKey{keyOf(devnet.WalletsOf(devnet.RoleRelayer)[0])},
+		Chain: b.chain, Transactions: attempts, Keys: []*ecdsa.PrivateKey{keyOf(devnet.WalletsOf(devnet.RoleRelayer)[0])},
 		BumpAfter: 10 * time.Second, ResendAfter: time.Nanosecond, Now: b.now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -283,10 +286,10 @@ func (b *bench) wantPayee(want money.USDC) {
 }
 
 // wantAttempts checks how often the relayer tried to settle the payment.
-func (b *bench) wantAttempts(p payment.Payment, statuses ...payment.AttemptStatus) []payment.Attempt {
+func (b *bench) wantAttempts(p payment.Payment, statuses ...payment.TransactionStatus) []payment.Transaction {
 	b.Helper()
 	all := b.attempts.All(p.ID)
-	got := make([]payment.AttemptStatus, len(all))
+	got := make([]payment.TransactionStatus, len(all))
 	for i, a := range all {
 		got[i] = a.Status
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Budget bounds the gas spent on transactions that move nothing. Zero fields take the defaults named.
@@ -33,10 +34,10 @@ var ErrWatched = errors.New("nothing more is sent for this payment")
 const budgetPeriod = time.Hour
 
 // affordable refuses another transaction for a payment whose budget is used up.
-func (r *Relayer) affordable(ctx context.Context, p payment.Payment) error {
-	lost, err := r.config.Attempts.Lost(ctx, p, r.config.Now().Add(-budgetPeriod))
+func (r *Relayer) affordable(ctx context.Context, p payment.Payment) (payment.Losses, error) {
+	lost, err := r.config.Transactions.Lost(ctx, p, r.config.Now().Add(-budgetPeriod))
 	if err != nil {
-		return fmt.Errorf("sum what was lost: %w", err)
+		return lost, fmt.Errorf("sum what was lost: %w", err)
 	}
 	reason := ""
 	switch budget := r.config.Budget; {
@@ -48,10 +49,10 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) error {
 		reason = "hour"
 	}
 	if reason == "" {
-		return nil
+		return lost, nil
 	}
 	r.config.Metrics.Unaffordable(ctx, reason)
-	return fmt.Errorf("%w: budget %q, %d reverted, %d wei of the payer's and %d in all within %s",
+	return lost, fmt.Errorf("%w: budget %q, %d reverted, %d wei of the payer's and %d in all within %s",
 		ErrWatched, reason, lost.Reverts, lost.Payer, lost.All, budgetPeriod)
 }
 
@@ -59,7 +60,16 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) error {
 type feeLog struct {
 	mu sync.Mutex
 	of fee
-	at time.Time
+	// read is when, and block at which block.
+	read  time.Time
+	block x402.Hash
+}
+
+// at is the fee that was read at a block.
+func (l *feeLog) at(block x402.Hash) (fee, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of, l.of.cap != nil && l.block == block
 }
 
 // feeFor is how long a fee is cached. The fee survives a doubling of the base fee, which takes longer than that.
@@ -69,7 +79,7 @@ const feeFor = 5 * time.Second
 func (r *Relayer) currentFee(ctx context.Context) (fee, error) {
 	now := r.config.Now()
 	r.fees.mu.Lock()
-	known, at := r.fees.of, r.fees.at
+	known, at := r.fees.of, r.fees.read
 	r.fees.mu.Unlock()
 	if known.cap != nil && now.Sub(at) < feeFor && !now.Before(at) {
 		return known, nil
@@ -77,8 +87,8 @@ func (r *Relayer) currentFee(ctx context.Context) (fee, error) {
 	return r.suggestFee(ctx)
 }
 
-func (r *Relayer) keepFee(f fee) {
+func (r *Relayer) keepFee(f fee, block x402.Hash) {
 	r.fees.mu.Lock()
 	defer r.fees.mu.Unlock()
-	r.fees.of, r.fees.at = f, r.config.Now()
+	r.fees.of, r.fees.read, r.fees.block = f, r.config.Now(), block
 }

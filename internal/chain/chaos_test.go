@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -16,10 +18,23 @@ import (
 // TestPaymentsSettleOnceUnderFaults lets relayers stop between storing and sending, drops the pool, reorganises blocks
 // and lets a stranger submit first. Each payment settles once.
 func TestPaymentsSettleOnceUnderFaults(t *testing.T) {
+	t.Run("one by one", func(t *testing.T) {
+		b := newBench(t)
+		b.settlesOnceUnderFaults(b.newRelayer(dyingStore{b.attempts}))
+	})
+	t.Run("in batches", func(t *testing.T) {
+		b := newBench(t)
+		on := settler.Own(domain.Contract)
+		b.relayer = b.batching(on, b.attempts)
+		b.control("evm_setAutomine", false)
+		b.control("evm_setIntervalMining", 1)
+		b.settlesOnceUnderFaults(b.batching(on, dyingStore{b.attempts}))
+	})
+}
+
+func (b *bench) settlesOnceUnderFaults(dying *chain.Relayer) {
 	const payments, seed = 40, 20260102
 	random := rand.New(rand.NewPCG(seed, 0))
-	b := newBench(t)
-	dying := b.newRelayer(dyingAttempts{b.attempts})
 	b.mine(3)
 	var claimed []payment.Payment
 	for range payments {
@@ -27,12 +42,12 @@ func TestPaymentsSettleOnceUnderFaults(t *testing.T) {
 		claimed = append(claimed, p)
 		switch random.IntN(4) {
 		case 0:
-			_ = dying.Submit(t.Context(), p) // it always dies
+			_ = dying.Submit(b.Context(), p) // it always dies
 		case 1:
 			b.post(devnet.WalletsOf(devnet.RoleAdmin)[0], token, x402.TransferCall(p.Authorization, p.Signature))
-			_ = b.relayer.Submit(t.Context(), p) // the stranger may have been first
+			_ = b.relayer.Submit(b.Context(), p) // the stranger may have been first
 		default:
-			_ = b.relayer.Submit(t.Context(), p) // a reorganisation may have left a gap
+			_ = b.relayer.Submit(b.Context(), p) // a reorganisation may have left a gap
 		}
 		switch random.IntN(8) {
 		case 0:
@@ -41,23 +56,23 @@ func TestPaymentsSettleOnceUnderFaults(t *testing.T) {
 			// Only the latest block is undone: the one before counts as final.
 			b.control("anvil_reorg", 1, []any{})
 		case 3:
-			_ = b.relayer.Maintain(t.Context()) // what it cannot do now it does later
+			_ = b.relayer.Maintain(b.Context()) // what it cannot do now it does later
 		case 4:
 			b.ahead.Add(1)
 		}
 	}
 	b.eventually("all payments move", func() bool {
-		_ = b.relayer.Maintain(t.Context())
+		_ = b.relayer.Maintain(b.Context())
 		for _, p := range claimed {
 			switch v := b.verdict(p); v.State {
 			case payment.Settled:
 			case payment.Unused:
-				_ = b.relayer.Submit(t.Context(), p) // until it takes
+				_ = b.relayer.Submit(b.Context(), p) // until it takes
 				return false
 			case payment.Unknown:
 				return false
 			case payment.Void:
-				t.Fatalf("payment void: %s", v.Reason)
+				b.Fatalf("payment void: %s", v.Reason)
 			}
 		}
 		return true
@@ -92,6 +107,6 @@ func TestCollectorsSettleThroughRelayer(t *testing.T) {
 		}
 	})
 	group.Wait()
-	b.wantAttempts(p, payment.AttemptOpen)
+	b.wantAttempts(p, payment.TransactionOpen)
 	b.wantPayee(price)
 }

@@ -63,7 +63,7 @@ func (b *bench) vouching(budget chain.Budget, delegates ...x402.Address) (*chain
 	}
 	b.Cleanup(on.Close)
 	r, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: on, Attempts: b.attempts, Keys: []*ecdsa.PrivateKey{keyOf(devnet.WalletsOf(devnet.RoleRelayer)[0])},
+		Chain: on, Transactions: b.attempts, Keys: []*ecdsa.PrivateKey{keyOf(devnet.WalletsOf(devnet.RoleRelayer)[0])},
 		ResendAfter: time.Nanosecond, Budget: budget, Now: b.now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -166,7 +166,7 @@ func TestMaintainDoesNotBumpAfterCodeIsInstalled(t *testing.T) {
 	b.delegates(buyer(0), b.delegate(ownSignature))
 	b.ahead.Add(11)
 	b.maintain()
-	variants := b.wantAttempts(p, payment.AttemptOpen)[0].Variants
+	variants := b.wantAttempts(p, payment.TransactionOpen)[0].Variants
 	if len(variants) != 2 {
 		t.Fatalf("%d variants, want 2", len(variants))
 	}
@@ -180,7 +180,7 @@ func TestMaintainDoesNotBumpAfterCodeIsInstalled(t *testing.T) {
 		t.Fatalf("%+v, want unused", v)
 	}
 	b.maintain()
-	b.wantAttempts(p, payment.AttemptReverted)
+	b.wantAttempts(p, payment.TransactionReverted)
 	if lost, err := b.attempts.Lost(t.Context(), p, time.Time{}); err != nil || lost.Reverts != 1 || lost.Payer == 0 {
 		t.Errorf("losses %+v, %v", lost, err)
 	}
@@ -216,7 +216,7 @@ func TestMaintainNeedsTwoNodesToGiveUp(t *testing.T) {
 			b.relayer = b.newRelayer(b.attempts)
 			b.ahead.Add(11)
 			b.maintain()
-			variants := b.wantAttempts(p, payment.AttemptOpen)[0].Variants
+			variants := b.wantAttempts(p, payment.TransactionOpen)[0].Variants
 			if len(variants) != 2 || len(decode(t, variants[len(variants)-1]).Data()) == 0 {
 				t.Errorf("%d variants, want a second one with the same call", len(variants))
 			}
@@ -263,7 +263,7 @@ func TestSubmitStopsAfterSecondRevert(t *testing.T) {
 			t.Fatalf("submit after two reverts: %v", err)
 		}
 	}
-	b.wantAttempts(p, payment.AttemptReverted, payment.AttemptReverted)
+	b.wantAttempts(p, payment.TransactionReverted, payment.TransactionReverted)
 	if v := b.verdict(p); v.State != payment.Unused {
 		t.Fatalf("%+v, want unused: it is not void", v)
 	}

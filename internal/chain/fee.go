@@ -7,6 +7,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
+
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // fee is what a transaction offers per unit of gas (EIP-1559), in wei. cap includes tip.
@@ -14,18 +16,37 @@ type fee struct{ tip, cap *big.Int }
 
 // suggestFee survives a doubling of the base fee and keeps to the configured bound.
 func (r *Relayer) suggestFee(ctx context.Context) (fee, error) {
-	head, err := r.config.Chain.header(ctx, "latest")
+	head, err := r.config.Chain.head(ctx, "latest")
 	if err != nil {
 		return fee{}, fmt.Errorf("suggest fee: %w", err)
 	}
-	var suggested hexutil.Big
-	if err := r.config.Chain.pool.call(ctx, &suggested, "eth_maxPriorityFeePerGas"); err != nil {
+	if known, ok := r.fees.at(head.Hash); ok && r.config.Chain.shares() {
+		return known, nil
+	}
+	suggested, err := r.suggestTip(ctx, head.Hash)
+	if err != nil {
 		return fee{}, fmt.Errorf("suggest fee: %w", err)
 	}
 	tip := larger(suggested.ToInt(), r.config.MinTip)
 	offered := r.bounded(fee{tip: tip, cap: new(big.Int).Add(new(big.Int).Lsh(head.BaseFee, 1), tip)})
-	r.keepFee(offered)
+	r.keepFee(offered, head.Hash)
 	return offered, nil
+}
+
+// suggestTip asks once for all that want a fee at a block.
+func (r *Relayer) suggestTip(ctx context.Context, block x402.Hash) (*hexutil.Big, error) {
+	on := r.config.Chain
+	answer := on.recent.flight.DoChan("tip "+block.String(), func() (any, error) {
+		var suggested hexutil.Big
+		err := on.pool.call(context.WithoutCancel(ctx), &suggested, "eth_maxPriorityFeePerGas")
+		return &suggested, err
+	})
+	select {
+	case got := <-answer:
+		return got.Val.(*hexutil.Big), got.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // raised replaces an earlier offer: a quarter more on both parts, where nodes ask for a tenth, or

@@ -64,7 +64,7 @@ func TestForgedReceiptKeepsAttemptOpen(t *testing.T) {
 				b.submit(p)
 				b.maintain()
 			}
-			b.wantAttempts(p, payment.AttemptOpen)
+			b.wantAttempts(p, payment.TransactionOpen)
 			if lost, err := b.attempts.Lost(t.Context(), p, time.Time{}); err != nil || lost != (payment.Losses{}) {
 				t.Errorf("losses %+v, %v, and nothing is included", lost, err)
 			}
@@ -73,9 +73,9 @@ func TestForgedReceiptKeepsAttemptOpen(t *testing.T) {
 			b.settles(p)
 			b.mine(2)
 			b.maintain()
-			want := payment.AttemptOpen
+			want := payment.TransactionOpen
 			if c.closes {
-				want = payment.AttemptClosed
+				want = payment.TransactionClosed
 			}
 			b.wantAttempts(p, want)
 		})
@@ -91,14 +91,14 @@ func TestRevertNeedsTwoNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie    func(*bench) func(question) string
 		others int
-		want   payment.AttemptStatus
+		want   payment.TransactionStatus
 	}{
-		"one of three denies it":       {denies, 2, payment.AttemptReverted},
-		"one of three shows a success": {succeeds, 2, payment.AttemptReverted},
-		"one of three makes it dear":   {dear, 2, payment.AttemptReverted},
-		"one of two denies it":         {denies, 1, payment.AttemptOpen},
-		"one of two makes it dear":     {dear, 1, payment.AttemptReverted},
-		"the only one makes it dear":   {dear, 0, payment.AttemptReverted},
+		"one of three denies it":       {denies, 2, payment.TransactionReverted},
+		"one of three shows a success": {succeeds, 2, payment.TransactionReverted},
+		"one of three makes it dear":   {dear, 2, payment.TransactionReverted},
+		"one of two denies it":         {denies, 1, payment.TransactionOpen},
+		"one of two makes it dear":     {dear, 1, payment.TransactionReverted},
+		"the only one makes it dear":   {dear, 0, payment.TransactionReverted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -117,7 +117,7 @@ func TestRevertNeedsTwoNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			most := new(big.Int).Mul(tx.GasFeeCap(), new(big.Int).SetUint64(tx.Gas())).Int64()
-			if reverted := c.want == payment.AttemptReverted; lost.All > most || lost.All > 0 != reverted {
+			if reverted := c.want == payment.TransactionReverted; lost.All > most || lost.All > 0 != reverted {
 				t.Errorf("it cost %d wei, and %d is the most that can be", lost.All, most)
 			}
 		})
@@ -164,7 +164,7 @@ func TestReceiptErrorIsNotAnAnswer(t *testing.T) {
 			b.settles(p)
 			b.mine(2)
 			b.maintain()
-			b.wantAttempts(p, payment.AttemptClosed)
+			b.wantAttempts(p, payment.TransactionClosed)
 		})
 	}
 }

@@ -53,7 +53,7 @@ func TestHugeAccountNonceLeavesNoGap(t *testing.T) {
 				b.submit(p)
 			}
 			b.settles(p)
-			if all := b.attempts.All(p.ID); len(all) != 1 || all[0].Nonce != 1 || all[0].Status == payment.AttemptReverted {
+			if all := b.attempts.All(p.ID); len(all) != 1 || all[0].Nonce != 1 || all[0].Status == payment.TransactionReverted {
 				t.Fatalf("attempts %v, want one of the account nonce 1", all)
 			}
 		})

@@ -23,7 +23,7 @@ import (
 
 // CheckKeys fails when the key of a relayer with open attempts is missing: without it their fees cannot be raised and
 // gaps in their nonces cannot be filled, and a payment waits for its open attempt.
-func CheckKeys(ctx context.Context, attempts payment.Attempts, keys []*ecdsa.PrivateKey) error {
+func CheckKeys(ctx context.Context, attempts payment.Transactions, keys []*ecdsa.PrivateKey) error {
 	open, err := attempts.Relayers(ctx)
 	if err != nil {
 		return fmt.Errorf("list relayers with open attempts: %w", err)
@@ -46,12 +46,19 @@ func CheckKeys(ctx context.Context, attempts payment.Attempts, keys []*ecdsa.Pri
 	return nil
 }
 
-// choose distributes payments over the keys with enough gas; a payment keeps its key while the balances do not change.
+// choose is a key with enough gas for a payment; a payment keeps its key while the balances do not change. Payments
+// that can share transactions all have the same key, which differs between most processes, while it has room: batches
+// are larger then, and processes seldom wait for each other's account nonces. Others are distributed over all keys.
 // When every key is below the minimum, one that can pay for this transaction is used: the payment is already claimed,
 // and readiness stops further ones.
 func (r *Relayer) choose(ctx context.Context, id uuid.UUID, cost *big.Int) (account, error) {
-	start := int(binary.BigEndian.Uint64(id[8:]) % uint64(len(r.accounts)))
+	start := r.home
+	if r.config.Settler.IsZero() || r.config.MaxBatch == 1 {
+		start = int(binary.BigEndian.Uint64(id[8:]) % uint64(len(r.accounts)))
+	}
 	order := slices.Concat(r.accounts[start:], r.accounts[:start])
+	slices.SortStableFunc(order,
+		func(a, b account) int { return r.senderOf(a.address).backlog() - r.senderOf(b.address).backlog() })
 	for _, least := range []*big.Int{r.config.MinBalance, cost} {
 		for _, a := range order {
 			balance, err := r.gasOf(ctx, a)
@@ -85,6 +92,21 @@ func (r *Relayer) Ready(ctx context.Context) error {
 	}
 	return fmt.Errorf("every relayer is short of gas: %s: %w", strings.Join(short, ", "),
 		fault.New(fault.DependencyDown, "This service is short of gas to settle payments with."))
+}
+
+// GasBalances is the ether of each key, in wei. It has those that can be read, and an error for the others.
+func (r *Relayer) GasBalances(ctx context.Context) (map[x402.Address]*big.Int, error) {
+	found := map[x402.Address]*big.Int{}
+	var errs error
+	for _, a := range r.accounts {
+		balance, err := r.gasOf(ctx, a)
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("relayer %s: %w", a.address, err))
+			continue
+		}
+		found[a.address] = balance
+	}
+	return found, errs
 }
 
 // gasOf is an account's balance for gas, in wei, cached for gasFor.

@@ -22,7 +22,7 @@ func (b *bench) relayerOf(wallets ...devnet.Wallet) *chain.Relayer {
 		keys = append(keys, keyOf(w))
 	}
 	r, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: b.chain, Attempts: b.attempts, Keys: keys, MinBalance: big.NewInt(1e15),
+		Chain: b.chain, Transactions: b.attempts, Keys: keys, MinBalance: big.NewInt(1e15),
 		ResendAfter: time.Nanosecond, Now: b.now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -50,10 +50,29 @@ func TestRelayerChoosesKeyWithGas(t *testing.T) {
 		if err := r.Submit(t.Context(), p); err != nil {
 			t.Fatalf("submit: %v", err)
 		}
-		if got := b.wantAttempts(p, payment.AttemptOpen)[0].Relayer; got != addressOf(rich) {
+		if got := b.wantAttempts(p, payment.TransactionOpen)[0].Relayer; got != addressOf(rich) {
 			t.Errorf("payment %d goes to %s, which is short of gas", i, got)
 		}
 		b.settles(p)
+	}
+}
+
+func TestGasBalancesAreOfEachKey(t *testing.T) {
+	b := newBench(t)
+	wallets := devnet.WalletsOf(devnet.RoleRelayer)[:2]
+	want := map[x402.Address]int64{}
+	for i, w := range wallets {
+		b.setGas(w, big.NewInt(int64(i)*1e15))
+		want[addressOf(w)] = int64(i) * 1e15
+	}
+	got, err := b.relayerOf(wallets...).GasBalances(t.Context())
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for address, wei := range want {
+		if got[address].Int64() != wei {
+			t.Errorf("%s has %s, want %d", address, got[address], wei)
+		}
 	}
 }
 
@@ -120,13 +139,13 @@ func TestRelayerResendsAttemptOfUnknownKeyUnchanged(t *testing.T) {
 	b := newBench(t)
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)
 	p := b.claim(buyer(0))
-	_ = b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p)
-	stored := b.wantAttempts(p, payment.AttemptOpen)[0].Variants[0]
+	_ = b.newRelayer(dyingStore{b.attempts}).Submit(t.Context(), p)
+	stored := b.wantAttempts(p, payment.TransactionOpen)[0].Variants[0]
 	if err := b.relayerOf(wallets[1]).Submit(t.Context(), p); err != nil {
 		t.Fatalf("submit: %v", err)
 	}
 	if got := b.settles(p).Transaction; got != stored.Hash {
 		t.Errorf("settled by %s, want the stored %s", got, x402.Hash(stored.Hash))
 	}
-	b.wantAttempts(p, payment.AttemptOpen)
+	b.wantAttempts(p, payment.TransactionOpen)
 }

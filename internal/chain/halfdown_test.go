@@ -59,7 +59,7 @@ func TestRelayerResendsDroppedTransactionWhileNodeIsDown(t *testing.T) {
 			again(b, p)
 			b.mine(1)
 			b.settles(p)
-			if n := len(b.wantAttempts(p, payment.AttemptOpen)[0].Variants); n != 1 {
+			if n := len(b.wantAttempts(p, payment.TransactionOpen)[0].Variants); n != 1 {
 				t.Errorf("%d variants, want the same bytes", n)
 			}
 		})

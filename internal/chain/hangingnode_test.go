@@ -212,7 +212,7 @@ func (s *simulation) open(t *testing.T, hosts []string) (*Chain, *Relayer) {
 		t.Fatal(err)
 	}
 	r, err := NewRelayer(RelayerConfig{
-		Chain: c, Attempts: paymenttest.NewAttempts(time.Now), Keys: []*ecdsa.PrivateKey{key}, Now: time.Now,
+		Chain: c, Transactions: paymenttest.NewTransactions(time.Now), Keys: []*ecdsa.PrivateKey{key}, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

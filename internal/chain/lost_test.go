@@ -23,10 +23,10 @@ func TestTransactionMissingFromStoreSettlesOnce(t *testing.T) {
 		t.Errorf("landed before a block has it: %v, %v", all, err)
 	}
 
-	b.attempts = paymenttest.NewAttempts(b.now)
+	b.attempts = paymenttest.NewTransactions(b.now)
 	b.relayer = b.newRelayer(b.attempts)
 	_ = b.relayer.Submit(t.Context(), next) // refused where a node does not replace what it has
-	if nonce := b.wantAttempts(next, payment.AttemptOpen)[0].Nonce; nonce != 0 {
+	if nonce := b.wantAttempts(next, payment.TransactionOpen)[0].Nonce; nonce != 0 {
 		t.Fatalf("nonce %d, want the one that the store has lost", nonce)
 	}
 	b.mine(1)

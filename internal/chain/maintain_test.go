@@ -2,9 +2,11 @@ package chain_test
 
 import (
 	"math/big"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -18,12 +20,12 @@ func TestRelayerReplacesStuckTransaction(t *testing.T) {
 	b.submit(first)
 	b.submit(second)
 	b.maintain()
-	if n := len(b.wantAttempts(first, payment.AttemptOpen)[0].Variants); n != 1 {
+	if n := len(b.wantAttempts(first, payment.TransactionOpen)[0].Variants); n != 1 {
 		t.Fatalf("%d variants at once, want 1", n)
 	}
 	b.ahead.Store(11)
 	b.maintain()
-	variants := b.wantAttempts(first, payment.AttemptOpen)[0].Variants
+	variants := b.wantAttempts(first, payment.TransactionOpen)[0].Variants
 	if len(variants) != 2 {
 		t.Fatalf("%d variants after the wait, want 2", len(variants))
 	}
@@ -38,7 +40,7 @@ func TestRelayerReplacesStuckTransaction(t *testing.T) {
 			t.Errorf("%s went from %s to %s, want a quarter more", name, pair[0], pair[1])
 		}
 	}
-	if n := len(b.wantAttempts(second, payment.AttemptOpen)[0].Variants); n != 1 {
+	if n := len(b.wantAttempts(second, payment.TransactionOpen)[0].Variants); n != 1 {
 		t.Errorf("the second in line has %d variants, want 1", n)
 	}
 	b.mine(1)
@@ -48,8 +50,8 @@ func TestRelayerReplacesStuckTransaction(t *testing.T) {
 	b.settles(second)
 	b.mine(2)
 	b.maintain()
-	b.wantAttempts(first, payment.AttemptClosed)
-	b.wantAttempts(second, payment.AttemptClosed)
+	b.wantAttempts(first, payment.TransactionClosed)
+	b.wantAttempts(second, payment.TransactionClosed)
 	b.wantPayee(2 * price)
 }
 
@@ -66,7 +68,7 @@ func TestRelayerResendsDroppedTransaction(t *testing.T) {
 	b.maintain()
 	b.mine(1)
 	b.settles(p)
-	if n := len(b.wantAttempts(p, payment.AttemptOpen)[0].Variants); n != 1 {
+	if n := len(b.wantAttempts(p, payment.TransactionOpen)[0].Variants); n != 1 {
 		t.Errorf("%d variants, want the same bytes", n)
 	}
 }
@@ -97,17 +99,18 @@ func TestRelayerFillsNonceGap(t *testing.T) {
 	for range 3 {
 		lost := b.claim(buyer(1))
 		a, err := b.attempts.Prepare(
-			t.Context(), lost.ID, relayer, 0, func(uint64) (payment.Transaction, error) { return payment.Transaction{}, nil },
+			t.Context(), []uuid.UUID{lost.ID}, relayer, payment.Window{Size: 16},
+			func(uint64, []uuid.UUID) (payment.Variant, error) { return payment.Variant{}, nil },
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.attempts.Close(t.Context(), a.ID, payment.AttemptReverted, 1); err != nil {
+		if err := b.attempts.Close(t.Context(), a[0].ID, payment.TransactionReverted, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.submit(p)
-	if nonce := b.wantAttempts(p, payment.AttemptOpen)[0].Nonce; nonce != 3 {
+	if nonce := b.wantAttempts(p, payment.TransactionOpen)[0].Nonce; nonce != 3 {
 		t.Fatalf("nonce %d, want 3", nonce)
 	}
 	b.maintain()
@@ -123,12 +126,40 @@ func TestRelayerClosesAttemptWhoseNonceIsTaken(t *testing.T) {
 	b.control("evm_setAutomine", true)
 	b.sendAs(devnet.WalletsOf(devnet.RoleRelayer)[0], [20]byte{0: 9}, nil)
 	b.maintain()
-	b.wantAttempts(p, payment.AttemptOpen)
+	b.wantAttempts(p, payment.TransactionOpen)
 	b.mine(2)
+	for range 2 { // a node may lack the receipt for a while
+		b.maintain()
+		b.wantAttempts(p, payment.TransactionOpen)
+	}
 	b.maintain()
-	b.wantAttempts(p, payment.AttemptReverted)
+	b.wantAttempts(p, payment.TransactionReverted)
 	b.submit(p)
 	b.settles(p)
+}
+
+// TestMissingReceiptDoesNotEndTransaction lets the only node lack the receipt of a payment that has moved, once its
+// block is final.
+func TestMissingReceiptDoesNotEndTransaction(t *testing.T) {
+	b := newBench(t)
+	var lacks atomic.Bool
+	b.chain = b.over(b.lying(func(q question) string {
+		if lacks.Load() {
+			return without(q)
+		}
+		return ""
+	}))
+	b.relayer = b.newRelayer(b.attempts)
+	p := b.claim(buyer(0))
+	b.submit(p)
+	b.settles(p)
+	b.mine(2)
+	lacks.Store(true)
+	b.maintain()
+	b.wantAttempts(p, payment.TransactionOpen)
+	lacks.Store(false)
+	b.maintain()
+	b.wantAttempts(p, payment.TransactionClosed)
 }
 
 func TestRelayerReadyNamesCause(t *testing.T) {
@@ -142,7 +173,7 @@ func TestRelayerReadyNamesCause(t *testing.T) {
 	}
 }
 
-func decode(t *testing.T, v payment.Transaction) *types.Transaction {
+func decode(t *testing.T, v payment.Variant) *types.Transaction {
 	t.Helper()
 	var tx types.Transaction
 	if err := tx.UnmarshalBinary(v.Raw); err != nil {

@@ -80,7 +80,7 @@ func (c *Chain) accountNonce(
 // flight are in the store; a node's "pending" does not include them all.
 func (r *Relayer) floor(ctx context.Context, account x402.Address) (uint64, error) {
 	n, sure, err := r.config.Chain.accountNonce(ctx, account, "latest", func() (uint64, error) {
-		last, known, err := r.config.Attempts.Last(ctx, account)
+		last, known, err := r.config.Transactions.Last(ctx, account)
 		switch {
 		case err != nil:
 			return 0, fmt.Errorf("read the last account nonce: %w", err)

@@ -278,12 +278,15 @@ func newLater(ctx context.Context) *later {
 	return l
 }
 
-func (l *later) run(do func(context.Context)) {
+// run starts do, and is false when the pool is closed.
+func (l *later) run(do func(context.Context)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ctx.Err() == nil {
-		l.group.Go(func() { do(l.ctx) })
+	if l.ctx.Err() != nil {
+		return false
 	}
+	l.group.Go(func() { do(l.ctx) })
+	return true
 }
 
 func (l *later) close() {

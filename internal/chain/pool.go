@@ -65,7 +65,9 @@ type endpoint struct {
 	checked atomic.Bool
 	pace    pace
 	past    past
-	shown   atomic.Pointer[shown]
+	// follower reads the node's blocks.
+	follower *follower
+	shown    atomic.Pointer[shown]
 	// stale says that the node's head was old when it was last read.
 	stale atomic.Bool
 	// probed is the time of the next probe while the node is asked last, in Unix nanoseconds.
@@ -92,7 +94,7 @@ func newPool(
 			limit = rate.Inf
 		}
 		p.endpoints = append(p.endpoints, &endpoint{host: u.Host, name: strconv.Itoa(i + 1), client: c,
-			limiter: rate.NewLimiter(limit, max(1, int(e.PerSecond)))})
+			limiter: rate.NewLimiter(limit, max(1, int(e.PerSecond))), follower: newFollower()})
 	}
 	if len(p.endpoints) == 0 {
 		return nil, errors.New("there is no RPC endpoint")

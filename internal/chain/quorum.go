@@ -45,7 +45,9 @@ func consultQuorum[T any](
 // invent a block. Of two nodes, one with an old latest block does not count: it would hide what came after it.
 func (c *Chain) witnessedHead(ctx context.Context, tag string) (header, error) {
 	if len(c.pool.endpoints) == 1 {
-		return c.header(ctx, tag)
+		alone := *c
+		alone.following = false
+		return alone.head(ctx, tag)
 	}
 	var tips []tip
 	var errs error

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
@@ -22,8 +25,8 @@ import (
 
 // RelayerConfig is what a Relayer needs. What is zero takes the default named.
 type RelayerConfig struct {
-	Chain    *Chain
-	Attempts payment.Attempts
+	Chain        *Chain
+	Transactions payment.Transactions
 	// Keys send the transactions and pay their gas. Keep a key while it has open attempts: without it their fee cannot
 	// be raised, and gaps in its nonces cannot be filled.
 	Keys []*ecdsa.PrivateKey
@@ -39,6 +42,12 @@ type RelayerConfig struct {
 	BumpAfter time.Duration
 	// ResendAfter is the least time between two broadcasts of the same bytes by this process: 4 s.
 	ResendAfter time.Duration
+	// Settler is the contract that settles several payments in one transaction; zero means that each has its own.
+	// MaxBatch is the most of them: 100, of at most settler.MaxMembers.
+	Settler  settler.Contract
+	MaxBatch int
+	// Window is how many transactions of a key may wait for blocks at once: 16, which a node's pool takes of one sender.
+	Window uint64
 	// Budget bounds the gas spent on transactions that move nothing.
 	Budget  Budget
 	Now     func() time.Time
@@ -51,10 +60,21 @@ type RelayerConfig struct {
 type Relayer struct {
 	config   RelayerConfig
 	accounts []account
-	signer   types.Signer
-	sent     sentLog
-	gas      gasLog
-	fees     feeLog
+	// home is the place in accounts of the key that sends batches.
+	home    int
+	senders []*sender
+	signer  types.Signer
+	sent    recentLog[x402.Hash]
+	gas     gasLog
+	fees    feeLog
+	sizes   batchSizes
+	trials  rounds[settler.Member, tried]
+	// simulations are the latest ones that succeeded.
+	simulations simulationLog
+	// included are attempts that were seen in a block.
+	included inclusionLog
+	// submitted are the payments whose transactions were looked at lately.
+	submitted recentLog[uuid.UUID]
 }
 
 // account is one key and its address.
@@ -73,20 +93,44 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 	config.MinBalance = orDefault(config.MinBalance, big.NewInt(5e14))
 	config.BumpAfter = orDefault(config.BumpAfter, 12*time.Second)
 	config.ResendAfter = orDefault(config.ResendAfter, 4*time.Second)
+	config.Chain = config.Chain.Following()
+	config.Window = orDefault(config.Window, defaultWindow)
+	config.MaxBatch = min(orDefault(config.MaxBatch, settler.MaxMembers), settler.MaxMembers)
 	config.Budget = config.Budget.withDefaults()
 	r := &Relayer{
 		config: config, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(config.Chain.config.Domain.ChainID)),
 	}
+	r.home = rand.IntN(len(config.Keys))
 	for _, key := range config.Keys {
-		r.accounts = append(r.accounts, account{key: key, address: x402.Address(crypto.PubkeyToAddress(key.PublicKey))})
+		by := account{key: key, address: x402.Address(crypto.PubkeyToAddress(key.PublicKey))}
+		r.accounts = append(r.accounts, by)
+		r.senders = append(r.senders, newSender(r, by))
 	}
 	return r, nil
 }
 
 // Submit implements payment.Settler. An open attempt is sent again, byte for byte. Another one is made only when there
-// is none, or when the chain shows that it moved nothing, and only if it would succeed now.
+// is none, or when the chain shows that it moved nothing, and only if it would succeed now. While the key's earlier
+// transactions fill the nodes' pools, the payment waits, and its transaction is made and sent in the background. A
+// payment that was submitted within ResendAfter is left alone.
 func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
-	attempt, open, err := r.config.Attempts.ByPayment(ctx, p.ID)
+	for _, s := range r.senders {
+		if s.waits(p.ID) {
+			return nil
+		}
+	}
+	if !r.submitted.due(p.ID, r.config.Now(), r.config.ResendAfter) {
+		return nil
+	}
+	if err := r.submit(ctx, p); err != nil {
+		r.submitted.reset(p.ID)
+		return err
+	}
+	return nil
+}
+
+func (r *Relayer) submit(ctx context.Context, p payment.Payment) error {
+	attempt, open, err := r.config.Transactions.ByPayment(ctx, p.ID)
 	if err != nil {
 		return fmt.Errorf("submit payment: find its open attempt: %w", err)
 	}
@@ -96,97 +140,91 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 			return err
 		}
 	}
-	if err := r.affordable(ctx, p); err != nil {
-		return fmt.Errorf("submit payment: %w", err)
-	}
-	attempt, err = r.prepare(ctx, p)
+	lost, err := r.affordable(ctx, p)
 	if err != nil {
 		return fmt.Errorf("submit payment: %w", err)
 	}
-	faultpoint.Reach("attempt.stored")
-	// The bytes are stored: even if the broadcast fails, the money may move.
-	return r.send(ctx, attempt)
+	by, err := r.afford(ctx, p)
+	if err != nil {
+		return fmt.Errorf("submit payment: %w", err)
+	}
+	if err := by.submit(ctx, p, lost.Reverts > 0); err != nil {
+		return fmt.Errorf("submit payment: %w", err)
+	}
+	return nil
 }
 
 // resume sends an open attempt again unless it is included. The attempt is live unless a block shows that it moved
 // nothing.
-func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err error) {
+func (r *Relayer) resume(ctx context.Context, a payment.Transaction) (live bool, err error) {
+	if by := r.senderOf(a.Relayer); by != nil && r.config.Chain.shares() {
+		if window, err := by.window(ctx); err == nil && a.Nonce >= window.First {
+			return true, r.resend(ctx, a) // no block has its nonce
+		}
+	}
 	receipt, included, err := r.inclusion(ctx, r.config.Chain.quick(), a)
 	// An incomplete or unconfirmed answer does not matter: sending the same bytes again is safe.
 	if err != nil && !errors.Is(err, errIncomplete) && !errors.Is(err, errUnconfirmed) {
 		return false, fmt.Errorf("resume attempt: %w", err)
 	}
 	if !included {
-		return true, r.send(ctx, a)
+		return true, r.resend(ctx, a)
 	}
 	if receipt.Status != 0 {
 		return true, nil
 	}
-	return false, r.close(ctx, a, payment.AttemptReverted, receipt.cost())
+	return false, r.close(ctx, a, payment.TransactionReverted, receipt.cost(), nil)
 }
 
-// prepare stores a signed transaction for the payment, or finds the one stored meanwhile. The transfer is simulated as
-// it will be sent: by the same account, for the same fee, with the same gas limit.
-func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attempt, error) {
-	fee, err := r.suggestFee(ctx)
-	if err != nil {
-		return payment.Attempt{}, err
+// resend sends an attempt that is not included, once its nonce is in the window.
+func (r *Relayer) resend(ctx context.Context, a payment.Transaction) error {
+	if !r.sent.isDue(a.Variants[len(a.Variants)-1].Hash, r.config.Now(), r.config.ResendAfter) {
+		return nil
 	}
-	account, err := r.choose(ctx, p.ID, new(big.Int).Mul(fee.cap, new(big.Int).SetUint64(r.config.Chain.config.CallGas)))
-	if err != nil {
-		return payment.Attempt{}, err
+	by := r.senderOf(a.Relayer)
+	if by == nil { // its gaps cannot be filled without the key
+		return r.send(ctx, a)
 	}
-	if err := r.config.Chain.simulate(ctx, &sender{account.address, fee}, p.Authorization, p.Signature); err != nil {
-		return payment.Attempt{}, err
+	window, err := by.window(ctx)
+	if err != nil || !window.Has(a.Nonce) {
+		return err
 	}
-	floor, err := r.floor(ctx, account.address)
-	if err != nil {
-		return payment.Attempt{}, err
-	}
-	token := common.Address(r.config.Chain.config.Domain.Contract)
-	call := x402.TransferCall(p.Authorization, p.Signature)
-	sign := func(nonce uint64) (payment.Transaction, error) {
-		return r.sign(account, nonce, fee, token, r.config.Chain.config.CallGas, call)
-	}
-	attempt, err := r.config.Attempts.Prepare(ctx, p.ID, account.address, floor, sign)
-	if err != nil {
-		return payment.Attempt{}, fmt.Errorf("prepare attempt: %w", err)
-	}
-	return attempt, nil
+	return by.sendInOrder(ctx, a, window.First)
 }
 
 func (r *Relayer) sign(
 	by account, nonce uint64, fee fee, to common.Address, gas uint64, data []byte,
-) (payment.Transaction, error) {
+) (payment.Variant, error) {
 	tx, err := types.SignNewTx(by.key, r.signer, &types.DynamicFeeTx{
 		ChainID: r.signer.ChainID(), Nonce: nonce, GasTipCap: fee.tip, GasFeeCap: fee.cap, Gas: gas, To: &to, Data: data,
 	})
 	if err != nil {
-		return payment.Transaction{}, fmt.Errorf("sign transaction: %w", err)
+		return payment.Variant{}, fmt.Errorf("sign transaction: %w", err)
 	}
 	raw, err := tx.MarshalBinary()
 	if err != nil {
-		return payment.Transaction{}, fmt.Errorf("encode transaction: %w", err)
+		return payment.Variant{}, fmt.Errorf("encode transaction: %w", err)
 	}
-	return payment.Transaction{Hash: x402.Hash(tx.Hash()), Raw: raw, SignedAt: r.config.Now().UTC()}, nil
+	return payment.Variant{Hash: x402.Hash(tx.Hash()), Raw: raw, SignedAt: r.config.Now().UTC()}, nil
 }
 
-// send broadcasts the newest variant, unless this process did so within ResendAfter.
-func (r *Relayer) send(ctx context.Context, a payment.Attempt) error {
+// send broadcasts the newest variant, unless this process did so within ResendAfter. What the nodes have refused is not
+// due again any sooner.
+func (r *Relayer) send(ctx context.Context, a payment.Transaction) error {
 	newest := a.Variants[len(a.Variants)-1]
 	if !r.sent.due(newest.Hash, r.config.Now(), r.config.ResendAfter) {
 		return nil
 	}
 	err := r.config.Chain.pool.broadcast(ctx, newest.Raw)
-	if err != nil {
+	if err != nil && !isAnswer(err) {
 		r.sent.reset(newest.Hash)
 	}
-	faultpoint.Reach("attempt.sent")
+	faultpoint.Reach("transaction.sent")
 	return err
 }
 
-func attemptAttrs(a payment.Attempt) []any {
-	return []any{slog.String("payment", a.Payment.String()), slog.String("relayer", a.Relayer.String()),
+func attemptAttrs(a payment.Transaction) []any {
+	return []any{slog.Any("payments", a.Payments), slog.String("relayer", a.Relayer.String()),
 		slog.Uint64("nonce", a.Nonce), slog.String("transaction", a.Variants[len(a.Variants)-1].Hash.String())}
 }
 

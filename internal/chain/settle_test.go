@@ -29,7 +29,7 @@ func TestRepeatedSubmitMakesOneTransaction(t *testing.T) {
 	receipt := b.settles(p)
 	b.submit(p)
 	b.submit(p)
-	attempt := b.wantAttempts(p, payment.AttemptOpen)[0]
+	attempt := b.wantAttempts(p, payment.TransactionOpen)[0]
 	if receipt.Transaction != attempt.Variants[0].Hash {
 		t.Errorf("settled by %s, want %s", receipt.Transaction, attempt.Variants[0].Hash)
 	}
@@ -37,38 +37,38 @@ func TestRepeatedSubmitMakesOneTransaction(t *testing.T) {
 
 	b.mine(2)
 	b.maintain()
-	b.wantAttempts(p, payment.AttemptClosed)
+	b.wantAttempts(p, payment.TransactionClosed)
 }
 
-// dyingAttempts stores an attempt and then dies before the caller can send it.
-type dyingAttempts struct{ payment.Attempts }
+// dyingStore stores a transaction and then dies before the caller can send it.
+type dyingStore struct{ payment.Transactions }
 
-func (d dyingAttempts) Prepare(
-	ctx context.Context, id uuid.UUID, relayer x402.Address, floor uint64, sign func(uint64) (payment.Transaction, error),
-) (payment.Attempt, error) {
-	_, err := d.Attempts.Prepare(ctx, id, relayer, floor, sign)
-	return payment.Attempt{}, errors.Join(err, errors.New("killed"))
+func (d dyingStore) Prepare(
+	ctx context.Context, payments []uuid.UUID, relayer x402.Address, w payment.Window, sign payment.SignBatch,
+) ([]payment.Transaction, error) {
+	_, err := d.Transactions.Prepare(ctx, payments, relayer, w, sign)
+	return nil, errors.Join(err, errors.New("killed"))
 }
 
 func TestSubmitAfterCrashSendsStoredBytes(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
-	if err := b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p); err == nil {
+	if err := b.newRelayer(dyingStore{b.attempts}).Submit(t.Context(), p); err == nil {
 		t.Fatal("the dying relayer survived")
 	}
-	stored := b.wantAttempts(p, payment.AttemptOpen)[0].Variants[0]
+	stored := b.wantAttempts(p, payment.TransactionOpen)[0].Variants[0]
 	b.wantPayee(0)
 	b.submit(p)
 	if got := b.settles(p).Transaction; got != stored.Hash {
 		t.Errorf("settled by %s, want the stored %s", got, stored.Hash)
 	}
-	b.wantAttempts(p, payment.AttemptOpen)
+	b.wantAttempts(p, payment.TransactionOpen)
 }
 
 func TestMaintainAfterCrashSendsStoredBytes(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
-	_ = b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p)
+	_ = b.newRelayer(dyingStore{b.attempts}).Submit(t.Context(), p)
 	b.maintain()
 	b.settles(p)
 	b.wantPayee(price)
@@ -100,7 +100,7 @@ func TestFrontRunningLeavesPaymentSettled(t *testing.T) {
 		t.Errorf("settled by %s, want the stranger's", got)
 	}
 	b.maintain()
-	b.wantAttempts(p, payment.AttemptReverted)
+	b.wantAttempts(p, payment.TransactionReverted)
 	b.wantPayee(price)
 }
 
@@ -223,11 +223,11 @@ func TestDrainedPayersPaymentSettlesOnceFundedAgain(t *testing.T) {
 			t.Fatalf("submit of a drained payer: %v", err)
 		}
 	}
-	b.wantAttempts(p, payment.AttemptReverted)
+	b.wantAttempts(p, payment.TransactionReverted)
 	b.sendAs(buyer(2), token, transferCall(payer, price))
 	b.submit(p)
 	b.settles(p)
-	b.wantAttempts(p, payment.AttemptReverted, payment.AttemptOpen)
+	b.wantAttempts(p, payment.TransactionReverted, payment.TransactionOpen)
 }
 
 func TestRelayerSettlesManyPayments(t *testing.T) {
@@ -256,7 +256,7 @@ func TestRelayerSettlesManyPayments(t *testing.T) {
 	var nonces []uint64
 	for _, p := range claimed {
 		b.settles(p)
-		nonces = append(nonces, b.wantAttempts(p, payment.AttemptOpen)[0].Nonce)
+		nonces = append(nonces, b.wantAttempts(p, payment.TransactionOpen)[0].Nonce)
 	}
 	slices.Sort(nonces)
 	for i, nonce := range nonces {

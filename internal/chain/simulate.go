@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
@@ -17,11 +20,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// sender is the account of a simulation, and the fee that it offers. A payer's code could tell a call from a
+// simulated is the sender of a simulation, and the fee that it offers. A payer's code could tell a call from a
 // transaction by the sender or by a gas price of zero, allow the call and revert the transaction.
-type sender struct {
+type simulated struct {
 	address x402.Address
 	fee     fee
+	// at is a block at which it succeeded, and code says that the payer had code there.
+	at   atomic.Pointer[header]
+	code atomic.Bool
 }
 
 // errSenderPoor says that a transfer would succeed if its sender could pay for the gas.
@@ -33,20 +39,30 @@ func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signa
 }
 
 // simulate runs the transfer at the latest block.
-func (c *Chain) simulate(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature) error {
+func (c *Chain) simulate(ctx context.Context, as *simulated, a x402.Authorization, s x402.Signature) error {
 	return c.refusedByMost(ctx, func(ctx context.Context, on *Chain) error { return on.simulateOnce(ctx, as, a, s) })
 }
 
-func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature) error {
+func (c *Chain) simulateOnce(ctx context.Context, as *simulated, a x402.Authorization, s x402.Signature) error {
 	now := uint64(c.config.Now().Unix())
 	if now >= a.ValidBefore {
 		return &payment.Rejection{Reason: x402.ReasonValidBefore, Detail: "the authorization has expired"}
 	}
-	head, err := c.header(ctx, "latest")
+	head, err := c.head(ctx, "latest")
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
-	return c.simulateAt(ctx, as, a, s, head, now)
+	err = c.simulateAt(ctx, as, a, s, head, now)
+	if err == nil && as != nil {
+		as.at.Store(&head)
+	}
+	if _, refused := errors.AsType[*payment.Rejection](err); refused && c.shares() {
+		// The payer may have been funded in a block that is newer than the one read for all.
+		if newest, headErr := c.header(ctx, "latest"); headErr == nil && newest.Hash != head.Hash {
+			return c.simulateAt(ctx, as, a, s, newest, now)
+		}
+	}
+	return err
 }
 
 // refusedByMost reports whether a transfer is refused. A node that refuses it may lie, or its head may be older than
@@ -84,11 +100,17 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 // simulateAt runs the transfer at one block, named by its hash, so that a lagging node fails instead of answering from
 // an older block. It reads the payer's code at the same block.
 func (c *Chain) simulateAt(
-	ctx context.Context, as *sender, a x402.Authorization, s x402.Signature, head header, now uint64,
+	ctx context.Context, as *simulated, a x402.Authorization, s x402.Signature, head header, now uint64,
 ) error {
 	var code, moves error
 	var both errgroup.Group // in parallel: a buyer waits for each round trip
-	both.Go(func() error { code = c.checkCode(ctx, a.From, head); return nil })
+	both.Go(func() error {
+		var has bool
+		if has, code = c.checkCode(ctx, a.From, head); has && as != nil {
+			as.code.Store(true)
+		}
+		return nil
+	})
 	both.Go(func() error { moves = c.tryTransfer(ctx, as, a, s, head, now); return nil })
 	_ = both.Wait() // neither fails the other
 	for _, err := range []error{code, moves} {
@@ -99,12 +121,15 @@ func (c *Chain) simulateAt(
 	if err := errors.Join(code, moves); err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
+	if f := c.follower(); f != nil {
+		f.watch(ctx, c, a, head) // what can be used is unused
+	}
 	return nil
 }
 
 // tryTransfer is a *payment.Rejection when the token refuses the transfer.
 func (c *Chain) tryTransfer(
-	ctx context.Context, as *sender, a x402.Authorization, s x402.Signature, head header, now uint64,
+	ctx context.Context, as *simulated, a x402.Authorization, s x402.Signature, head header, now uint64,
 ) error {
 	call := x402.TransferCall(a, s)
 	try := func(block any) error {
@@ -145,24 +170,25 @@ func (c *Chain) checkPayer(ctx context.Context, payer x402.Address) error {
 		if err != nil {
 			return err
 		}
-		return on.checkCode(ctx, payer, head)
+		_, err = on.checkCode(ctx, payer, head)
+		return err
 	})
 }
 
 // checkCode refuses a payer with code, unless it delegates to a contract on the allowlist.
-func (c *Chain) checkCode(ctx context.Context, payer x402.Address, at header) error {
+func (c *Chain) checkCode(ctx context.Context, payer x402.Address, at header) (has bool, err error) {
 	var code hexutil.Bytes
 	if err := c.pool.call(ctx, &code, "eth_getCode", payer.String(), atHash(at.Hash)); err != nil {
-		return fmt.Errorf("read the payer's code: %w", err)
+		return false, fmt.Errorf("read the payer's code: %w", err)
 	}
 	delegate, delegated := bytes.CutPrefix(code, designator)
 	switch {
 	case len(code) == 0:
-		return nil
+		return false, nil
 	case delegated && len(delegate) == len(x402.Address{}) && slices.Contains(c.config.Delegates, x402.Address(delegate)):
-		return nil
+		return true, nil
 	}
-	return &payment.Rejection{
+	return true, &payment.Rejection{
 		Reason: x402.ReasonSignature, Detail: "the payer is an account with code, which cannot pay here",
 	}
 }
@@ -188,9 +214,67 @@ func (v asRelayer) Simulate(ctx context.Context, a x402.Authorization, s x402.Si
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
-	err = v.simulate(ctx, &sender{account.address, offered}, a, s)
+	if v.relayer.isWaiting(a) && v.relayer.simulations.allowedSince(a, s, v.config.Now().Add(-simulatedFor)) {
+		return nil
+	}
+	as := &simulated{address: account.address, fee: offered}
+	if !v.relayer.allowedTogether(ctx, v.Chain, as, a, s) {
+		err = v.simulate(ctx, as, a, s)
+	}
+	if at := as.at.Load(); err == nil && at != nil {
+		v.relayer.simulations.allow(a, s, allowed{account.address, at.Hash, as.code.Load(), v.config.Now()})
+	}
 	if errors.Is(err, errSenderPoor) {
 		return v.Chain.Simulate(ctx, a, s)
 	}
 	return err
+}
+
+// simulatedFor is how long a simulation that succeeded counts while the payment waits for its turn. Before its
+// transaction is made, it is simulated at the latest block.
+const simulatedFor = time.Minute
+
+// simulationLog caches which transfers would have succeeded, and at which block. It only saves calls.
+type simulationLog struct {
+	mu sync.Mutex
+	of map[signedAuthorization]allowed
+}
+
+type signedAuthorization struct {
+	authorization x402.Authorization
+	signature     x402.Signature
+}
+
+type allowed struct {
+	sender x402.Address
+	block  x402.Hash
+	// code says that the payer had code.
+	code bool
+	at   time.Time
+}
+
+func (l *simulationLog) allow(a x402.Authorization, s x402.Signature, seen allowed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	const enough = 10_000
+	if l.of == nil || len(l.of) >= enough {
+		l.of = map[signedAuthorization]allowed{}
+	}
+	l.of[signedAuthorization{a, s}] = seen
+}
+
+// allowedSince reports that a transfer was simulated since a time.
+func (l *simulationLog) allowedSince(a x402.Authorization, s x402.Signature, since time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen, ok := l.of[signedAuthorization{a, s}]
+	return ok && seen.at.After(since)
+}
+
+// last is the latest simulation of a transfer by a sender that succeeded.
+func (l *simulationLog) last(a x402.Authorization, s x402.Signature, sender x402.Address) (seen allowed, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen, ok = l.of[signedAuthorization{a, s}]
+	return seen, ok && seen.sender == sender
 }

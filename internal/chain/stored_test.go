@@ -12,21 +12,21 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// failingAttempts lets an attempt be signed and then fails to store it.
-type failingAttempts struct{ payment.Attempts }
+// failingStore lets a transaction be signed and then fails to store it.
+type failingStore struct{ payment.Transactions }
 
-func (failingAttempts) Prepare(
-	_ context.Context, _ uuid.UUID, _ x402.Address, floor uint64, sign func(uint64) (payment.Transaction, error),
-) (payment.Attempt, error) {
-	_, err := sign(floor)
-	return payment.Attempt{}, errors.Join(err, errors.New("not stored"))
+func (failingStore) Prepare(
+	_ context.Context, payments []uuid.UUID, _ x402.Address, w payment.Window, sign payment.SignBatch,
+) ([]payment.Transaction, error) {
+	_, err := sign(w.First, payments)
+	return nil, errors.Join(err, errors.New("not stored"))
 }
 
 func TestSubmitSendsNothingThatIsNotStored(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.control("evm_setAutomine", false)
-	if err := b.newRelayer(failingAttempts{b.attempts}).Submit(t.Context(), p); err == nil {
+	if err := b.newRelayer(failingStore{b.attempts}).Submit(t.Context(), p); err == nil {
 		t.Fatal("submitted without an attempt")
 	}
 	var pool struct{ Pending, Queued hexutil.Uint64 }
@@ -42,7 +42,7 @@ func TestSubmitMakesNoSecondTransactionWhileOneIsInFlight(t *testing.T) {
 	for range 3 {
 		b.submit(p)
 	}
-	if n := len(b.wantAttempts(p, payment.AttemptOpen)[0].Variants); n != 1 {
+	if n := len(b.wantAttempts(p, payment.TransactionOpen)[0].Variants); n != 1 {
 		t.Errorf("%d variants", n)
 	}
 	b.waiting(1)

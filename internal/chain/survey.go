@@ -30,6 +30,19 @@ func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 	return fmt.Errorf("chain not ready: %w", err)
 }
 
+// HeadAges are the ages of the latest blocks that the nodes show, by their places among the configured ones, from 1. A
+// node that does not answer has the age of what it showed last; one that has shown nothing yet is left out.
+func (c *Chain) HeadAges(ctx context.Context) map[string]time.Duration {
+	_, _ = c.heads(ctx, c.config.CallTimeout) // each answer is kept in shown
+	ages := map[string]time.Duration{}
+	for _, e := range c.pool.endpoints {
+		if s := e.shown.Load(); s != nil {
+			ages[e.name] = max(0, c.config.Now().Sub(s.head.time()))
+		}
+	}
+	return ages
+}
+
 func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
 	heads, newest, err := c.surveyed(ctx, c.pool.hedgeDelay(nil))
 	if n := len(c.pool.endpoints); n > witnesses && (err != nil || len(heads) < witnesses) {

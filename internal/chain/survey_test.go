@@ -229,6 +229,27 @@ func metricsOf(t *testing.T, counted *telemetry.Telemetry) string {
 	return page.Body.String()
 }
 
+// TestHeadAgesTellAStuckNode asks a node that follows, one whose head stays, and one that shows none.
+func TestHeadAgesTellAStuckNode(t *testing.T) {
+	b := newBench(t)
+	b.mine(3)
+	stuck := b.lying(func(q question) string {
+		if q.Method != "eth_getBlockByNumber" {
+			return ""
+		}
+		return fmt.Sprintf(`"result":{"number":"0x0","hash":%q,"timestamp":"0x1"}`, b.header("earliest").Hash)
+	})
+	silent := b.answersTo("eth_getBlockByNumber", `"error":{"code":-32603,"message":"internal error"}`)
+	ages := b.over(b.url, stuck, silent).HeadAges(t.Context())
+	if _, shown := ages["3"]; shown || len(ages) != 2 {
+		t.Errorf("the ages are %v", ages)
+	}
+	head := b.header("latest")
+	if now := b.now().Sub(time.Unix(int64(head.Timestamp), 0)); ages["1"] > now || ages["2"] < 24*time.Hour {
+		t.Errorf("the ages are %v, the chain's is %s", ages, now)
+	}
+}
+
 // TestMetricsCountAnswersOfEachNode names the node that is pruned, forked, behind or contradicted.
 func TestMetricsCountAnswersOfEachNode(t *testing.T) {
 	b := newBench(t)

@@ -44,7 +44,9 @@ type Config struct {
 	// ReorgCalm for how long it does: 3 blocks, 30 s.
 	ReorgDepth uint64
 	ReorgCalm  time.Duration
-	Now        func() time.Time
+	// HeadFor is how long a head, once read, is used for all payments that wait; zero reads it for each.
+	HeadFor time.Duration
+	Now     func() time.Time
 	// Metrics counts the answers of each node; nil disables that.
 	Metrics *telemetry.Metrics
 }
@@ -61,6 +63,9 @@ type Finality struct {
 type Chain struct {
 	config Config
 	pool   *pool
+	recent *headLog
+	// following says that heads are shared.
+	following bool
 }
 
 // New connects, and refuses nodes of another chain and a token with another domain.
@@ -80,7 +85,7 @@ func connect(ctx context.Context, config Config, client *http.Client) (*Chain, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to chain: %w", err)
 	}
-	c := &Chain{config: config, pool: pool}
+	c := &Chain{config: config, pool: pool, recent: newHeadLog()}
 	if err := c.checkDomain(ctx); err != nil {
 		pool.close()
 		return nil, err
@@ -179,7 +184,7 @@ func (c *Chain) ethCall(ctx context.Context, data []byte, block any) ([]byte, er
 }
 
 // ethCallAs is ethCall by a sender, with its fee; nil means no sender and a gas price of zero.
-func (c *Chain) ethCallAs(ctx context.Context, as *sender, data []byte, block any) ([]byte, error) {
+func (c *Chain) ethCallAs(ctx context.Context, as *simulated, data []byte, block any) ([]byte, error) {
 	call := map[string]any{
 		"to":   c.config.Domain.Contract.String(),
 		"gas":  hexutil.Uint64(c.config.CallGas),
@@ -202,6 +207,7 @@ func atHash(hash x402.Hash) any { return map[string]string{"blockHash": hash.Str
 type header struct {
 	Number  uint64
 	Hash    x402.Hash
+	Parent  x402.Hash
 	Time    uint64
 	BaseFee *big.Int
 }
@@ -234,6 +240,7 @@ func (c *Chain) readHeader(ctx context.Context, method, block string) (header, e
 	var wire struct {
 		Number    hexutil.Uint64 `json:"number"`
 		Hash      common.Hash    `json:"hash"`
+		Parent    common.Hash    `json:"parentHash"`
 		Timestamp hexutil.Uint64 `json:"timestamp"`
 		BaseFee   *hexutil.Big   `json:"baseFeePerGas"`
 	}
@@ -245,7 +252,8 @@ func (c *Chain) readHeader(ctx context.Context, method, block string) (header, e
 		base = wire.BaseFee.ToInt()
 	}
 	return header{
-		Number: uint64(wire.Number), Hash: x402.Hash(wire.Hash), Time: uint64(wire.Timestamp), BaseFee: base,
+		Number: uint64(wire.Number), Hash: x402.Hash(wire.Hash), Parent: x402.Hash(wire.Parent),
+		Time: uint64(wire.Timestamp), BaseFee: base,
 	}, nil
 }
 

@@ -30,9 +30,19 @@ func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, since time.Ti
 func (c *Chain) authorizationStatus(
 	ctx context.Context, a x402.Authorization, since time.Time,
 ) (payment.Verdict, error) {
-	head, err := c.header(ctx, c.config.Finality.Paid)
+	head, err := c.head(ctx, c.config.Finality.Paid)
 	if err != nil {
 		return payment.Verdict{}, err
+	}
+	follower := c.follower()
+	if follower != nil {
+		verdict, known := follower.status(ctx, c, a, head)
+		switch {
+		case known && verdict.State == payment.Unused:
+			return c.statusOfUnused(ctx, a, head)
+		case known:
+			return verdict, nil
+		}
 	}
 	used, err := c.stateAt(ctx, a, head)
 	switch {
@@ -40,9 +50,11 @@ func (c *Chain) authorizationStatus(
 		return payment.Verdict{}, err
 	case used:
 		return c.statusOfUsed(ctx, a, head, since)
-	default:
-		return c.statusOfUnused(ctx, a, head)
 	}
+	if follower != nil {
+		follower.watch(ctx, c, a, head)
+	}
+	return c.statusOfUnused(ctx, a, head)
 }
 
 // Final is the same chain with verdicts at the final block: a payment that is settled there stays settled. It always
@@ -116,7 +128,12 @@ func (c *Chain) settledBy(ctx context.Context, a x402.Authorization, transfer lo
 	if err != nil {
 		return payment.Verdict{}, err
 	}
-	return payment.Verdict{State: payment.Settled, Receipt: &payment.Receipt{
+	return payment.Verdict{State: payment.Settled, Receipt: receiptFrom(a, transfer, block)}, nil
+}
+
+// receiptFrom is the proof by a transfer's log and its block.
+func receiptFrom(a x402.Authorization, transfer logEntry, block header) *payment.Receipt {
+	return &payment.Receipt{
 		Transaction: x402.Hash(transfer.TransactionHash),
 		Block:       uint64(transfer.BlockNumber),
 		BlockHash:   x402.Hash(transfer.BlockHash),
@@ -125,7 +142,7 @@ func (c *Chain) settledBy(ctx context.Context, a x402.Authorization, transfer lo
 		PayTo:       a.To,
 		Amount:      a.Value,
 		SettledAt:   block.time(),
-	}}, nil
+	}
 }
 
 // stateAt is the token's authorizationState at a block.
@@ -145,7 +162,7 @@ func (c *Chain) finalHead(ctx context.Context, head header) (header, error) {
 	if c.config.Finality.Dead == c.config.Finality.Paid {
 		return head, nil
 	}
-	return c.header(ctx, c.config.Finality.Dead)
+	return c.head(ctx, c.config.Finality.Dead)
 }
 
 // isFinal reports that a block lies at or below the final head, on its chain.
@@ -220,12 +237,16 @@ func (c *Chain) findUse(ctx context.Context, a x402.Authorization, head header, 
 // transferAfter is the payer's transfer logged directly after AuthorizationUsed in the same transaction, or nil. Any
 // other transfer belongs to another authorization of the same transaction, and must not count for two.
 func (c *Chain) transferAfter(ctx context.Context, a x402.Authorization, used logEntry) (*logEntry, error) {
-	directly := func(l logEntry) bool {
-		return l.LogIndex == used.LogIndex+1 && l.TransactionHash == used.TransactionHash
-	}
-	return c.log(ctx, directly, map[string]any{
+	return c.log(ctx, directlyAfter(used), map[string]any{
 		"blockHash": used.BlockHash.Hex(), "topics": []any{x402.TopicTransfer.String(), a.From.Word().String()},
 	})
+}
+
+// directlyAfter reports that a log follows another in the same transaction.
+func directlyAfter(used logEntry) func(logEntry) bool {
+	return func(l logEntry) bool {
+		return l.LogIndex == used.LogIndex+1 && l.TransactionHash == used.TransactionHash
+	}
 }
 
 // log finds the token's event that is wanted, or nil when no node shows it. It asks one node after the other, because

@@ -92,13 +92,22 @@ func (c *Chain) stillFree(ctx context.Context, a x402.Authorization) bool {
 
 // checkFree is errNotFree when the chain shows an authorization used, or too late.
 func (c *Chain) checkFree(ctx context.Context, a x402.Authorization) error {
-	head, err := c.header(ctx, c.config.Finality.Paid)
+	head, err := c.head(ctx, c.config.Finality.Paid)
 	if err != nil {
 		return err
+	}
+	if verdict, known := c.follower().status(ctx, c, a, head); known {
+		if verdict.State == payment.Unused && c.inTime(a, head) {
+			return nil
+		}
+		return errNotFree
 	}
 	used, err := c.stateAt(ctx, a, head)
 	if err == nil && (used || !c.inTime(a, head)) {
 		return errNotFree
+	}
+	if err == nil {
+		c.follower().watch(ctx, c, a, head)
 	}
 	return err
 }

@@ -209,7 +209,8 @@ func (c *Checkout) claimRequest(
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
-		Reservations: reserved.Reservations, MaxUndecided: c.mostUndecided(),
+		Reservations: reserved.Reservations, Provider: reserved.Provider, MaxUndecided: c.Limits.Most(limit.Undecided),
+		MaxInFlight: c.Limits.Most(limit.InFlight), InFlightSince: c.Now().Add(-c.Wait),
 		Turns:    c.claimTurns(pay, known != nil),
 		Job:      c.Runner.Own(c.Settlement.Job(o.ID, id.String())),
 		Existing: known != nil,
@@ -247,8 +248,12 @@ func (c *Checkout) await(
 	defer stop()
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
-	poll := time.NewTicker(500 * time.Millisecond)
+	const often, seldom = 500 * time.Millisecond, 5 * time.Second // here reports what happens to the order
+	poll := time.NewTicker(often)
 	defer poll.Stop()
+	if here != nil {
+		poll.Reset(seldom)
+	}
 	replayed := here == nil
 	for looking := replayed; ; looking = true {
 		if looking {
@@ -270,6 +275,7 @@ func (c *Checkout) await(
 				return c.answer(ctx, p, paid.Order, paid.Payment, false)
 			}
 			here = nil
+			poll.Reset(often)
 		case <-changed:
 		case <-poll.C:
 		case <-timeout.C:

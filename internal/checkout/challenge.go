@@ -1,6 +1,7 @@
 package checkout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,7 +31,8 @@ func (c *Challenge) Headers() http.Header { return c.headers }
 // challenge states the terms of an offer. A rejection adds why the payment was not accepted.
 func (c *Checkout) challenge(p Purchase, o order.Offer, rejection *payment.Rejection) error {
 	if rejection != nil {
-		return c.newChallenge(p, o, rejection.Reason, fault.New(fault.PaymentRejected, rejection.Detail), nil)
+		return c.newChallenge(p, o, rejection.Reason,
+			fault.New(cmp.Or(rejection.Code, fault.PaymentRejected), rejection.Detail), nil)
 	}
 	unpaid := func() error {
 		return c.newChallenge(p, o, "Payment required", fault.New(fault.PaymentRequired, spendCapNote(o)), nil)

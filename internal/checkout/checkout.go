@@ -105,8 +105,14 @@ type ClaimRequest struct {
 	Order        order.Order
 	Payment      payment.Payment
 	Reservations []order.Reservation
+	// Provider is over whom the order is sold. Its kill switch fails the claim as the product's does. Empty for none.
+	Provider string
 	// MaxUndecided is how many payments of the payer may be undecided, including this one; zero is unlimited.
 	MaxUndecided int
+	// MaxInFlight is how many undecided payments of the payer may have been claimed after InFlightSince, including this
+	// one: their requests may still be under way, in any process. Zero is unlimited.
+	MaxInFlight   int
+	InFlightSince time.Time
 	// Turns are counted with the claim; exceeding a limit fails the claim with a *limit.Refusal.
 	Turns []limit.Turn
 	// Job settles the order. It is inserted with a lease of this process.

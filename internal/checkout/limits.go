@@ -72,9 +72,6 @@ func (c *Checkout) claimTurns(pay payment.Signed, created bool) []limit.Turn {
 	return turns
 }
 
-// mostUndecided is how many payments of a payer may be undecided; zero is unlimited.
-func (c *Checkout) mostUndecided() int { return c.Limits.Most(limit.Undecided) }
-
 // countOrder counts an order before it is created, by the caller's address. uncount reverts the count when the order
 // existed.
 func (c *Checkout) countOrder(ctx context.Context) (uncount func(), err error) {

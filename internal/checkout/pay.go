@@ -23,7 +23,7 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	defer cancel()
 	o, err := c.Store.Find(ctx, id)
 	if errors.Is(err, order.ErrNotFound) {
-		return PaidOrder{}, fault.New(fault.OrderNotFound, "There is no order with this id.")
+		return PaidOrder{}, noOrder()
 	}
 	if err != nil {
 		return PaidOrder{}, fmt.Errorf("read the order: %w", err)
@@ -65,6 +65,7 @@ func (c *Checkout) refuseCounted(
 func notTheOwner() *payment.Rejection {
 	return &payment.Rejection{
 		Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was opened for can pay it.",
+		Code: fault.WrongPayer,
 	}
 }
 

@@ -83,7 +83,7 @@ func TestCreatedOrderIsPaidOnceByItsOwner(t *testing.T) {
 	}
 	_, err := s.Pay(t.Context(), o.ID, stranger.Pay(t, required), at)
 	if f := checkouttest.WantFault(t, err,
-		fault.PaymentRejected); strings.Contains(strings.ToLower(f.Error()), b.Address.Lower()) {
+		fault.WrongPayer); !f.SafeToPayAgain || strings.Contains(strings.ToLower(f.Error()), b.Address.Lower()) {
 		t.Errorf("a stranger is told whose order it is: %v", f)
 	}
 	first := b.Pay(t, required)

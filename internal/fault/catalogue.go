@@ -18,6 +18,7 @@ const (
 	OperatorTokenInvalid     Code = "operator_token_invalid"
 	PaymentRequired          Code = "payment_required"
 	PaymentRejected          Code = "payment_rejected"
+	WrongPayer               Code = "wrong_payer"
 	PaymentUnclaimed         Code = "payment_unclaimed"
 	RouteNotFound            Code = "route_not_found"
 	OrderNotFound            Code = "order_not_found"
@@ -50,6 +51,8 @@ const (
 	FacilitatorDown          Code = "facilitator_down"
 	ChainUnsettled           Code = "chain_unsettled"
 	FindingResolved          Code = "finding_resolved"
+	VersionChanged           Code = "version_changed"
+	JobNotStopped            Code = "job_not_stopped"
 	PayerNotAccepted         Code = "payer_not_accepted"
 	WebhookRejected          Code = "webhook_rejected"
 	CardLocked               Code = "card_locked"
@@ -58,6 +61,8 @@ const (
 	EsimControlMissing       Code = "esim_control_missing"
 	EsimInstalled            Code = "esim_installed"
 	EsimCancelled            Code = "esim_cancelled"
+	EsimFinished             Code = "esim_finished"
+	EsimToppedUp             Code = "esim_topped_up"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -94,6 +99,8 @@ var catalogue = index(
 	Kind{PaymentRequired, http.StatusPaymentRequired, "Payment is required.", false, true, SignNewPayment},
 	Kind{PaymentRejected, http.StatusPaymentRequired,
 		"The payment was not accepted and no money moved.", false, true, SignNewPayment},
+	Kind{WrongPayer, http.StatusPaymentRequired,
+		"The order belongs to another wallet, which alone can pay it. No money moved.", false, true, SignNewPayment},
 	Kind{PaymentUnclaimed, http.StatusPaymentRequired,
 		"The money of this payment has arrived, and whoever sends it here is not proven to be its payer. " +
 			"Sign again: the new payment is not sent, the money that arrived pays.", false, true, SignNewPayment},
@@ -137,8 +144,12 @@ var catalogue = index(
 	Kind{RefundUnavailable, http.StatusConflict, "Nothing can be refunded.", false, false, ContactSupport},
 	Kind{TransferResolved, http.StatusConflict, "The transfer has been resolved.", false, false, FixRequest},
 	Kind{FindingResolved, http.StatusConflict, "The finding has been resolved.", false, false, FixRequest},
+	Kind{VersionChanged, http.StatusConflict, "It has changed since the version that was read.", false, false, FixRequest},
+	Kind{JobNotStopped, http.StatusConflict,
+		"The job has not stopped, or goes on by another operation.", false, false, FixRequest},
 
-	Kind{CardLocked, http.StatusConflict, "The issuer has locked the card.", false, false, ContactSupport},
+	Kind{CardLocked, http.StatusConflict, "The card is locked by its issuer, or is being closed.", false, false,
+		ContactSupport},
 	Kind{CardControlMissing, http.StatusConflict,
 		"The card's issuer does not offer this to owners.", false, false, FixRequest},
 	Kind{SealingMissing, http.StatusConflict,
@@ -147,6 +158,8 @@ var catalogue = index(
 		"The eSIM's supplier does not offer this to owners.", false, false, FixRequest},
 	Kind{EsimInstalled, http.StatusConflict, "The eSIM was installed.", false, false, FixRequest},
 	Kind{EsimCancelled, http.StatusConflict, "The eSIM was cancelled.", false, false, FixRequest},
+	Kind{EsimFinished, http.StatusConflict, "The eSIM takes no more data.", false, false, FixRequest},
+	Kind{EsimToppedUp, http.StatusConflict, "More data was bought for the eSIM.", false, false, FixRequest},
 	Kind{TransferUnproven, http.StatusConflict,
 		"The chain does not show the payment's transfer in this transaction.", true, false, FixRequest},
 	Kind{PayerBlacklisted, http.StatusConflict,

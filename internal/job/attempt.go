@@ -33,6 +33,7 @@ func (r *Runner) attempt(row Row, handle Handler, asked time.Time, adopted bool)
 	defer release()
 
 	lease := newLease(r.Queue, r.Now, row)
+	lease.stopping = r.stopping
 	lease.enter = func(from, to Class) bool { return r.enter(from, to, adopted) }
 	outcome, err := r.call(ctx, lease, handle)
 	outcome, err = r.conclude(ctx, lease, outcome, err)

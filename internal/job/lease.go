@@ -24,6 +24,8 @@ type Lease struct {
 	now   func() time.Time
 	// enter moves the attempt to a slot of another class.
 	enter func(from, to Class) bool
+	// stopping is closed when the process begins to stop.
+	stopping <-chan struct{}
 
 	mu  sync.Mutex
 	row Row
@@ -50,6 +52,20 @@ func (l *Lease) Enter(class Class) bool {
 	}
 	l.row.Class = class
 	return true
+}
+
+// Wait waits within the attempt, which keeps its slot and writes nothing but heartbeats meanwhile. It is false when the
+// attempt should end with Snooze instead: ctx has ended, or the process begins to stop.
+func (l *Lease) Wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+	case <-l.stopping:
+	}
+	return false
 }
 
 // Fence goes with every write that must happen under this claim only.

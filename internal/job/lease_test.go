@@ -261,6 +261,30 @@ func TestStopLetsHandlersEndThenHandsBack(t *testing.T) {
 	})
 }
 
+// TestWaitEndsWhenTheProcessStops: an attempt that waits holds no stop up, and its job is handed back.
+func TestWaitEndsWhenTheProcessStops(t *testing.T) {
+	story(t, func(k kitchen) {
+		waited := 0
+		stop := k.start(k.runner(job.Config{}, func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+			for ; l.Wait(ctx, time.Minute); waited++ {
+			}
+			return job.Snooze(time.Minute), nil
+		}))
+		k.enqueue(job.New{})
+		settle(150 * time.Second)
+		began := time.Now()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); waited != 2 || took != 0 {
+			t.Errorf("waited %d times, and %s for the stop", waited, took)
+		}
+		if row := k.row("k"); row.Status != job.Queued || row.Attempt != 1 {
+			t.Errorf("row %+v", row)
+		}
+	})
+}
+
 func TestStopReportsAHandlerThatIgnoresIt(t *testing.T) {
 	story(t, func(k kitchen) {
 		release := make(chan struct{})

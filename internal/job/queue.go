@@ -52,11 +52,14 @@ type Queue interface {
 	Wake(ctx context.Context, class Class) <-chan struct{}
 }
 
-// Depth is how many jobs of a kind are in a status, and since when the oldest of them waits: for queued
+// Depth is how many jobs of a kind and class are in a status, and since when the oldest of them waits: for queued
 // ones since when it is due, else since when it was made.
 type Depth struct {
 	Kind   Kind
+	Class  Class
 	Status Status
+	// GaveUp says of jobs in operator_review that they have used up their attempts; the others asked for a decision.
+	GaveUp bool
 	Count  int
 	Oldest time.Time
 }

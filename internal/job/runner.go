@@ -60,6 +60,8 @@ type Runner struct {
 	mu       sync.Mutex
 	draining bool
 	attempts sync.WaitGroup
+	// stopping is closed when the drain begins.
+	stopping chan struct{}
 }
 
 // NewRunner makes a runner. Register its handlers before Run or Adopt.
@@ -90,6 +92,7 @@ func NewRunner(c Config) *Runner {
 		queues:   queues,
 		base:     base,
 		stop:     stop,
+		stopping: make(chan struct{}),
 	}
 }
 
@@ -184,7 +187,10 @@ const claimGrace = 3 * time.Second
 
 func (r *Runner) drain() error {
 	r.mu.Lock()
-	r.draining = true
+	if !r.draining {
+		r.draining = true
+		close(r.stopping)
+	}
 	r.mu.Unlock()
 
 	if !r.AdoptOnly {

@@ -9,6 +9,9 @@ type Work struct {
 	// Every is how often a job of Args is queued; zero queues none.
 	Every time.Duration
 	Args  Args
+	// Resume is the operators' command by which a job of this kind goes on that has stopped with a decision to be made.
+	// Empty says that there is none to be made.
+	Resume string
 	// Start is queued when the process starts; nil queues nothing.
 	Start *New
 }

@@ -33,7 +33,8 @@ const (
 	// Orders are new orders, by owner; OrdersAddress are unpaid ones, by address.
 	Orders        Class = "orders"
 	OrdersAddress Class = "orders_address"
-	// InFlight is how many new payments of a payer may be under way at once; its rate has no time.
+	// InFlight is how many new payments of a payer may be under way at once; its rate has no time. A Limiter counts those
+	// of its process, and the claim those of all processes.
 	InFlight Class = "in_flight"
 	// Undecided is how many payments of a payer may wait for the chain's decision, in all processes; its rate has no
 	// time. The claim counts them, not a Limiter.
@@ -249,6 +250,12 @@ func (l *Limiter) Most(class Class) int {
 // Beat is the Retry-After when it is not known when there will be room.
 const Beat = time.Second
 
+// Busy is the Refusal of a caller who has the maximum number of operations under way.
+func Busy(most int) *Refusal {
+	s := State{Limit: most, Reset: Beat, RetryAfter: Beat}
+	return refusal(s, "There are as many of these under way as one caller may have.")
+}
+
 // Enter begins an operation of which a caller may have a limited number at once. leave ends it.
 func (l *Limiter) Enter(class Class, name string) (leave func(), err error) {
 	if l == nil || l.Rates[class].Count == 0 {
@@ -259,8 +266,7 @@ func (l *Limiter) Enter(class Class, name string) (leave func(), err error) {
 	defer l.mu.Unlock()
 	if l.busy[key] >= most {
 		l.refuse(class)
-		s := State{Limit: most, Reset: Beat, RetryAfter: Beat}
-		return nil, refusal(s, "There are as many of these under way as one caller may have.")
+		return nil, Busy(most)
 	}
 	l.busy[key]++
 	return sync.OnceFunc(func() {

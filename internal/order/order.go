@@ -155,6 +155,8 @@ type Act struct {
 	// Key makes an act happen once; empty for acts that may be repeated.
 	Key    string
 	Reason string
+	// Version is the version of its subject that the operator has seen; at another one the act is refused. Zero is any.
+	Version int
 }
 
 // Reference is our name for one call to a provider.

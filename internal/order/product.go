@@ -34,6 +34,9 @@ type Claim struct {
 	Item json.RawMessage
 	// Reservations are what the order takes of what is scarce.
 	Reservations []Reservation
+	// Provider is over whom it is sold, by the name in the settings: its kill switch closes the claim, too. Empty when no
+	// provider decides about it.
+	Provider string
 }
 
 // Progress is how far a delivery has come.

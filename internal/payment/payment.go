@@ -147,81 +147,99 @@ type Chain interface {
 type Settler interface {
 	// Submit stores a transaction for the payment durably, and then sends it. It may be called any number of times, by
 	// several processes concurrently, and makes no second transaction while an earlier one can still be included. A nil
-	// error does not promise inclusion.
+	// error does not promise inclusion, nor that the payment does not wait for its turn.
 	Submit(ctx context.Context, p Payment) error
 }
 
-// Attempt is one transaction of a relayer for a payment. Its bytes are stored before they are first sent, and the same
-// bytes are sent again after a crash.
-type Attempt struct {
-	ID      uuid.UUID
-	Payment uuid.UUID
-	Relayer x402.Address
+// Transaction is one transaction of a relayer. It submits one payment, or a batch of them. Its bytes are stored before
+// they are first sent, and the same bytes are sent again after a crash.
+type Transaction struct {
+	ID uuid.UUID
+	// Payments are the payments and refunds that it submits, its members, in the order of its call.
+	Payments []uuid.UUID
+	Relayer  x402.Address
 	// Nonce is the relayer's account nonce.
 	Nonce uint64
-	// Variants are the signed transactions for this nonce, oldest first: a fee bump adds one.
-	Variants  []Transaction
-	Status    AttemptStatus
+	// Variants are its signed forms, oldest first: a fee bump adds one. All have the same members.
+	Variants  []Variant
+	Status    TransactionStatus
 	CreatedAt time.Time
 }
 
-// Transaction is a signed transaction and its hash.
-type Transaction struct {
+// Variant is a signed form of a transaction, and its hash.
+type Variant struct {
 	Hash     x402.Hash
 	Raw      []byte
 	SignedAt time.Time
 }
 
-// AttemptStatus is how far an attempt has come.
-type AttemptStatus string
+// TransactionStatus is how far a transaction has come.
+type TransactionStatus string
 
-// The attempt statuses.
+// The statuses of a transaction.
 const (
-	// AttemptOpen: signed and stored, perhaps sent, not known to be final.
-	AttemptOpen AttemptStatus = "open"
-	// AttemptReverted: included without making the transfer; its account nonce is used.
-	AttemptReverted AttemptStatus = "reverted"
-	// AttemptClosed: included and final, by the configured finality.
-	AttemptClosed AttemptStatus = "closed"
+	// TransactionOpen: signed and stored, perhaps sent, not known to be final.
+	TransactionOpen TransactionStatus = "open"
+	// TransactionReverted: included without making a transfer; its account nonce is used.
+	TransactionReverted TransactionStatus = "reverted"
+	// TransactionClosed: included and final, by the configured finality.
+	TransactionClosed TransactionStatus = "closed"
 )
 
 // ClockSkew is the largest difference between the clocks of two processes.
 const ClockSkew = time.Minute
 
-// ErrAttemptClosed says that an attempt is no longer open and takes no further variant.
-var ErrAttemptClosed = errors.New("the attempt is closed")
+// ErrTransactionClosed says that a transaction is no longer open and takes no further variant.
+var ErrTransactionClosed = errors.New("the transaction is closed")
 
-// Attempts keeps the relayer's transactions.
-type Attempts interface {
-	// Prepare returns the open attempt of a payment or makes the next one, exactly one even when several processes call
-	// it concurrently. The account nonce is the larger of floor (the chain's own count) and one past the last stored
-	// one. sign is called with it inside the transaction, must be pure, and may be called again when the transaction is
-	// retried.
-	Prepare(ctx context.Context, payment uuid.UUID, relayer x402.Address, floor uint64,
-		sign func(nonce uint64) (Transaction, error)) (Attempt, error)
-	// Replace stores another variant for an open attempt's nonce, before it is sent. The error is
-	// ErrAttemptClosed when the attempt is not open.
-	Replace(ctx context.Context, attempt uuid.UUID, tx Transaction) error
-	// Open lists a relayer's open attempts by account nonce.
-	Open(ctx context.Context, relayer x402.Address) ([]Attempt, error)
-	// ByPayment finds the open attempt of a payment, whichever relayer made it. ok is false when there
+// ErrNoRoom says that as many transactions of a relayer are waiting for blocks as may be.
+var ErrNoRoom = errors.New("too many transactions of the relayer wait for blocks")
+
+// ErrNotStored says that the database does not have a payment, or has lost it.
+var ErrNotStored = errors.New("the payment is not stored")
+
+// Window are the account nonces that a relayer may use now: Size of them, from the chain's own count on.
+type Window struct{ First, Size uint64 }
+
+// Has reports whether a nonce is in the window or used already.
+func (w Window) Has(nonce uint64) bool { return nonce < w.First+w.Size }
+
+// SignBatch signs the transaction of an account nonce that submits payments in the order given.
+type SignBatch func(nonce uint64, payments []uuid.UUID) (Variant, error)
+
+// Transactions keeps the relayer's transactions.
+type Transactions interface {
+	// Prepare makes one transaction for those of the payments that no open transaction has, exactly one even when several
+	// processes call it concurrently. It returns the open transactions of all of them, the one that it made last. The
+	// account nonce is the larger of the window's first and one past the last stored one; the error is ErrNoRoom, and
+	// nothing is made, when that is beyond the window; it may be ErrNotStored for all when one is not. sign is called with
+	// it inside the database transaction, must be pure, and may be called again when that is retried.
+	Prepare(ctx context.Context, payments []uuid.UUID, relayer x402.Address, w Window, sign SignBatch) (
+		[]Transaction, error)
+	// Replace stores another variant for an open transaction's nonce, before it is sent. The error is
+	// ErrTransactionClosed when the transaction is not open.
+	Replace(ctx context.Context, transaction uuid.UUID, v Variant) error
+	// Open lists a relayer's open transactions from an account nonce on, in the order of their nonces.
+	Open(ctx context.Context, relayer x402.Address, from uint64) ([]Transaction, error)
+	// ByPayment finds the open transaction of a payment, whichever relayer made it. ok is false when there
 	// is none.
-	ByPayment(ctx context.Context, payment uuid.UUID) (a Attempt, ok bool, err error)
-	// Last is the largest account nonce stored for a relayer, in an attempt of any status. ok is false when there is
+	ByPayment(ctx context.Context, payment uuid.UUID) (t Transaction, ok bool, err error)
+	// Last is the largest account nonce stored for a relayer, in a transaction of any status. ok is false when there is
 	// none.
 	Last(ctx context.Context, relayer x402.Address) (nonce uint64, ok bool, err error)
-	// Relayers lists the relayers that have open attempts, each once, by address.
+	// Relayers lists the relayers that have open transactions, each once, by address.
 	Relayers(ctx context.Context) ([]x402.Address, error)
-	// Close ends an open attempt. spent is what its included transaction cost the relayer, in wei; zero when none
-	// of ours was included. Closing again changes nothing.
-	Close(ctx context.Context, attempt uuid.UUID, status AttemptStatus, spent int64) error
-	// Lost is what reverted transactions have cost, for a payment, its payer and in all.
+	// Close ends an open transaction. spent is what it cost the relayer, in wei; zero when none of its variants was
+	// included. unmoved are the members that a closed transaction has not moved; a reverted one has moved none. They
+	// may have another transaction then. Closing again changes nothing.
+	Close(ctx context.Context, transaction uuid.UUID, status TransactionStatus, spent int64, unmoved []uuid.UUID) error
+	// Lost is what members that were not moved have cost, for a payment, its payer and in all.
 	Lost(ctx context.Context, p Payment, since time.Time) (Losses, error)
 }
 
-// Losses are what was spent on transactions that reverted.
+// Losses are what was spent on members that were not moved: each has its share of its transaction's cost.
 type Losses struct {
-	// Reverts is how many transactions reverted for the payment's authorization.
+	// Reverts is how many transactions did not move the payment's authorization.
 	Reverts int
 	// Payer and All are what was lost on the payer's payments and on all payments, since a time, in wei.
 	Payer, All int64

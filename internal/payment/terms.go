@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -32,7 +33,11 @@ type Terms struct {
 
 // Rejection says that a payment does not meet our terms, or that its transfer would fail. Nothing has been sent. Reason
 // is one of the reference reasons of package x402, or one of those below; Detail is fit to show.
-type Rejection struct{ Reason, Detail string }
+type Rejection struct {
+	Reason, Detail string
+	// Code is the problem that the payer is told; empty for payment_rejected.
+	Code fault.Code
+}
 
 // The reasons of a Rejection that do not depend on the payment: the same payment may be accepted later.
 const (

@@ -141,8 +141,9 @@ type Records struct {
 	Loading  map[uuid.UUID]money.Cents
 	// Lines are the issuer's lines, as last read.
 	Lines []card.Line
-	// Epoch is the last complete pass over the issuer's books. A line of an earlier epoch has been removed there.
-	Epoch int64
+	// Epochs are the last complete passes over the books of each issuer, by its name. A line of an earlier epoch has been
+	// removed there.
+	Epochs map[string]int64
 	// Providers are the issuers whose books are read; nil is all that there are.
 	Providers []string
 }

@@ -17,6 +17,11 @@ type mutation struct {
 	seen bool
 }
 
+// finding is one about it.
+func (m *mutation) finding(of Code, subject string) Finding {
+	return Finding{Code: of, Order: string(m.Order), Subject: subject, Provider: m.Provider}
+}
+
 // mutations are the mutations of all orders, by our reference.
 func (c *comparison) mutations() map[fulfilment.Ref]*mutation {
 	all := map[fulfilment.Ref]*mutation{}
@@ -55,7 +60,7 @@ func (c *comparison) issuer() {
 	}
 	withdrawn := map[withdrawal]int{}
 	for _, l := range c.Lines {
-		if l.Movement == nil || l.Epoch < c.Epoch {
+		if l.Movement == nil || c.removed(l) {
 			continue
 		}
 		c.checked.Movements++
@@ -68,7 +73,7 @@ func (c *comparison) issuer() {
 		if m.Direction == string(card.Withdrawal) && moved.State == card.MoveSucceeded {
 			of := withdrawal{m.Card, m.What}
 			if withdrawn[of]++; withdrawn[of] == 2 {
-				c.add(Finding{Code: ProviderDuplicate, Order: string(m.Order), Subject: moved.Ref.String()},
+				c.add(m.finding(ProviderDuplicate, moved.Ref.String()),
 					"the %s was made more than once", m.What)
 			}
 		}
@@ -77,7 +82,7 @@ func (c *comparison) issuer() {
 		}
 	}
 	for _, l := range c.Lines {
-		if l.Card == nil || l.Epoch < c.Epoch {
+		if l.Card == nil || c.removed(l) {
 			continue
 		}
 		c.checked.Cards++
@@ -87,7 +92,7 @@ func (c *comparison) issuer() {
 	}
 	for ref, m := range all {
 		if m.Standing == order.Taken && !m.seen && c.reads(m.Provider) {
-			c.add(Finding{Code: ProviderRecordMissing, Order: string(m.Order), Subject: ref.String()},
+			c.add(m.finding(ProviderRecordMissing, ref.String()),
 				"the issuer has no record of the %s of %s", m.What, m.Amount)
 		}
 	}
@@ -99,10 +104,15 @@ func (c *comparison) reads(provider string) bool {
 	return c.Providers == nil || slices.Contains(c.Providers, provider)
 }
 
+// removed reports whether an issuer does not show a line any more, or its books are not read any more.
+func (c *comparison) removed(l card.Line) bool {
+	return l.Epoch < c.Epochs[l.Provider] || !c.reads(l.Provider)
+}
+
 // movement compares one movement.
 func (c *comparison) movement(m *mutation, moved card.Moved) {
 	if moved.Amount != m.Amount || string(moved.Direction) != m.Direction || moved.Account != m.Account {
-		c.add(Finding{Code: ProviderDiffers, Order: string(m.Order), Subject: moved.Ref.String()},
+		c.add(m.finding(ProviderDiffers, moved.Ref.String()),
 			"the issuer made a %s of %s on %s, ours is a %s of %s on %s",
 			moved.Direction, moved.Amount, moved.Account, m.Direction, m.Amount, m.Account)
 	}
@@ -113,7 +123,7 @@ func (c *comparison) movement(m *mutation, moved card.Moved) {
 func (c *comparison) account(m *mutation, a card.StatedAccount, slack money.Cents) (spent money.Cents) {
 	live := a.State == card.AccountActive || a.State == card.AccountFrozen
 	if a.Loaded != m.Amount || m.Direction != "" {
-		c.add(Finding{Code: ProviderDiffers, Order: string(m.Order), Subject: a.Ref.String()},
+		c.add(m.finding(ProviderDiffers, a.Ref.String()),
 			"the issuer opened a card with %s, ours is a %s of %s", a.Loaded, m.What, m.Amount)
 	}
 	// This includes cards that we have recorded as closed: the balance is owed to the holder until an operator resolves
@@ -136,18 +146,20 @@ func (c *comparison) known(all map[fulfilment.Ref]*mutation, l card.Line) *mutat
 	m, ok := all[ref]
 	if !ok {
 		c.lines = append(c.lines, LineOrder{Line: l.ID})
-		c.add(Finding{Code: ProviderUnknown, Unit: LineUnit(l.ID), Subject: ref.String(), Owner: l.Owner},
+		c.add(Finding{
+			Code: ProviderUnknown, Unit: LineUnit(l.ID), Subject: ref.String(), Owner: l.Owner, Provider: l.Provider,
+		},
 			"the issuer has a %s under a reference that belongs to no order", what)
 		return nil
 	}
 	if l.Provider != m.Provider {
 		c.lines = append(c.lines, LineOrder{Line: l.ID, Order: m.Order})
-		c.add(Finding{Code: ProviderDiffers, Order: string(m.Order), Subject: ref.String()},
+		c.add(Finding{Code: ProviderDiffers, Order: string(m.Order), Subject: ref.String(), Provider: l.Provider},
 			"%s has a %s that was asked of %s", l.Provider, what, m.Provider)
 		return nil
 	}
 	if m.seen {
-		c.add(Finding{Code: ProviderDuplicate, Order: string(m.Order), Subject: ref.String()},
+		c.add(m.finding(ProviderDuplicate, ref.String()),
 			"the issuer has two records under one reference")
 	}
 	m.seen = true
@@ -156,7 +168,7 @@ func (c *comparison) known(all map[fulfilment.Ref]*mutation, l card.Line) *mutat
 
 // happened compares the issuer's outcome of a mutation with ours.
 func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool) {
-	f := Finding{Order: string(m.Order), Subject: ref.String()}
+	f := m.finding("", ref.String())
 	switch {
 	case m.Standing == order.Taken && undone:
 		f.Code = ProviderReversed
@@ -176,7 +188,7 @@ func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool
 func (c *comparison) balance(m *mutation, a card.StatedAccount, slack money.Cents) (spent money.Cents) {
 	has := c.Balances[m.Card]
 	if beyond, _ := (a.Balance.USDC() - has - slack.USDC()).Cents(); beyond > 0 {
-		f := Finding{Code: CardBalanceHigh, Order: string(m.Order), Subject: m.Card.String()}
+		f := m.finding(CardBalanceHigh, m.Card.String())
 		f.Evidence, f.Size = "credit", int64(beyond)
 		c.add(f, "%s is on the card, the ledger has %s USDC", a.Balance, has.Dollars())
 	}

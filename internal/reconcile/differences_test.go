@@ -96,7 +96,7 @@ var paymentDifferences = map[string]difference{
 		r.Arrivals, r.Payments[0].Elsewhere = r.Arrivals[1:], true
 	}, nil},
 	"a line that the issuer shows no more": {func(r *books, _ *card.Statement) {
-		r.Epoch = 1
+		r.Epochs = map[string]int64{"": 1}
 	}, []Code{ProviderRecordMissing}},
 	"a payment that never arrived": {func(r *books, _ *card.Statement) {
 		r.Arrivals = r.Arrivals[1:]

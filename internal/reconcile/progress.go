@@ -17,22 +17,37 @@ type Progress struct {
 	Transfers Round `json:"transfers"`
 	Postings  Round `json:"postings"`
 	Standing  Round `json:"standing"`
-	// Feed is the cursor of the issuer's changes; Issuer is the full pass over all of its books.
-	Feed   string `json:"feed,omitempty"`
-	Issuer Round  `json:"issuer"`
+	// Issuers is the progress in the books of each issuer, by its name.
+	Issuers map[string]BookProgress `json:"issuers,omitempty"`
 	// Balances are the sums of the ledger.
 	Balances Balances `json:"balances"`
 }
 
-// completeAt is when the oldest of the last complete passes began; zero until each list has had one.
-func (p Progress) completeAt() time.Time {
+// completeAt is when the oldest of the last complete passes began, those over the books of some issuers included; zero
+// until each list has had one.
+func (p Progress) completeAt(issuers []string) time.Time {
 	at := p.Orders.Complete
-	for _, r := range []Round{p.Transfers, p.Postings, p.Issuer} {
+	rounds := []Round{p.Transfers, p.Postings}
+	for _, name := range issuers {
+		rounds = append(rounds, p.Issuers[name].Round)
+	}
+	for _, r := range rounds {
 		if r.Complete.Before(at) {
 			at = r.Complete
 		}
 	}
 	return at
+}
+
+// BookProgress is the progress in the books of one issuer.
+type BookProgress struct {
+	// Feed is the cursor of its changes.
+	Feed string `json:"feed,omitempty"`
+	// Asked is when they were asked for first, and Read when they were read last.
+	Asked time.Time `json:"asked,omitzero"`
+	Read  time.Time `json:"read,omitzero"`
+	// Round is the full pass over all of its books.
+	Round Round `json:"round"`
 }
 
 // Balances are sums of the ledger's entries by kind of account.

@@ -1,13 +1,17 @@
 // Package reconcile compares the books: the chain's transfers, our records and postings, and the issuer's movements.
 //
 //	chain ─ transfers of safe blocks ──► arrivals ─┐
-//	issuer ─ changes of its books ──────► lines ───┼─► units ─► compare, twice ─► findings ─► gate, report
+//	issuers ─ changes of their books ───► lines ───┼─► units ─► compare, twice ─► findings ─► gate, report
 //	our orders, payments, cards, fees, ledger ─────┘                    └─► postings of unmatched transfers
 //
 // A run compares what changed since the last run, what differed then, and a bounded part of everything else, so that
 // repeated runs pass over all records. It transfers no money and changes no order: it posts unmatched transfers once,
 // and stores findings and a report. It is idempotent. An unmatched transfer stays a finding until an operator resolves
 // it.
+//
+// An issuer whose books cannot be read, while another one's can, is a finding of its own, and holds up nobody else:
+// what its lines were when they were read last opens no new findings, and closes none that its books would have to
+// confirm.
 package reconcile
 
 import (
@@ -26,8 +30,9 @@ import (
 // Config is what a Reconciler is made of.
 type Config struct {
 	Chain Chain
-	// Issuer is the book of all issuers: card.Books. Providers are their names; nil is all that there are.
-	Issuer    card.Book
+	// Issuers are the books of all issuers, each of which tells in its lines whose they are. Providers are their names;
+	// nil is all that there are.
+	Issuers   []card.NamedBook
 	Providers []string
 	Arrivals  Arrivals
 	Unread    Unread
@@ -48,8 +53,8 @@ type Reconciler struct {
 // New makes a Reconciler.
 func New(c Config) *Reconciler { return &Reconciler{c, make(chan struct{}, 1)} }
 
-// Run compares the books and stores the report. An error means that some records could not be read; the last report
-// stays.
+// Run compares the books and stores the report. An error means that the chain or our records could not be read; the
+// last report stays. The books of an issuer that could not be read are a finding.
 func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -65,7 +70,9 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read the progress of comparisons: %w", err)
 	}
-	run := &run{Reconciler: r, progress: p, began: r.Now().UTC(), done: map[Unit]bool{}}
+	run := &run{
+		Reconciler: r, progress: p, began: r.Now().UTC(), done: map[Unit]bool{}, silent: map[string]error{},
+	}
 	if err := run.all(ctx); err != nil {
 		return Report{}, err
 	}
@@ -94,7 +101,7 @@ func (r *run) report(ctx context.Context) (Report, error) {
 	}
 	report := Report{
 		At: r.Now().UTC(), FirstBlock: scan.First, LastBlock: scan.Next - min(scan.Next, 1), Checked: r.checked,
-		CompleteAt: r.progress.completeAt(), Began: r.began,
+		CompleteAt: r.progress.completeAt(r.names()), Began: r.began,
 	}
 	for kind, units := range sums {
 		report.Balances = append(report.Balances, Balance{kind, units})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,8 +63,9 @@ func newWorld(t *testing.T) *world {
 	w.books = storetest.Open(t, url).Treasury(kit.Asset, kit.PayTo)
 	b := w.books
 	w.reconcile = reconcile.New(reconcile.Config{
-		Chain: w, Issuer: w, Arrivals: b, Unread: b, Books: b, Reports: b, Unmatched: b, PayTo: kit.PayTo,
-		Now: func() time.Time { return w.now },
+		Chain: w, Issuers: []card.NamedBook{{Book: w}}, Arrivals: b, Unread: b, Books: b, Reports: b, Unmatched: b,
+		PayTo: kit.PayTo,
+		Now:   func() time.Time { return w.now },
 	})
 	return w
 }
@@ -172,7 +174,7 @@ func TestWhatHappensBetweenTwoReadingsIsNoDifference(t *testing.T) {
 	w.wants("a card that appears between two readings")
 	w.execute("DELETE FROM issuer_lines WHERE id = 'crd_1'")
 	w.lines = nil
-	w.execute("UPDATE reconciliations SET progress = jsonb_set(progress, '{feed}', '\"0\"')")
+	w.execute("UPDATE reconciliations SET progress = jsonb_set(progress, '{issuers,\"\",feed}', '\"0\"')")
 	w.wants("a card that the issuer does not know", reconcile.ProviderRecordMissing)
 }
 
@@ -288,6 +290,113 @@ func codeOf(err error) fault.Code {
 		return f.Code
 	}
 	return ""
+}
+
+// fickle is an issuer without cards, which may be silent.
+type fickle struct {
+	silent error
+	reads  int
+}
+
+func (f *fickle) Changes(context.Context, string) (card.Page, error) {
+	f.reads++
+	return card.Page{Next: "0"}, f.silent
+}
+
+// TestSilentIssuerHoldsUpNobodyElse: the books of the others are compared, and what its own were when they were read
+// last is no difference.
+func TestSilentIssuerHoldsUpNobodyElse(t *testing.T) {
+	w := newWorld(t)
+	b, other := w.books, &fickle{}
+	w.reconcile = reconcile.New(reconcile.Config{
+		Chain: w, Issuers: []card.NamedBook{{Provider: "other", Book: other}, {Book: w}}, Arrivals: b, Unread: b, Books: b,
+		Reports: b, Unmatched: b, PayTo: kit.PayTo, Now: func() time.Time { return w.now },
+	})
+	gate := availability.NewBooks(availability.BooksConfig{
+		Standings: b, MaxAge: 30 * time.Minute, Now: func() time.Time { return w.now },
+	})
+	w.sells(2)
+	w.execute("UPDATE cards SET provider = 'other' WHERE order_id = $1", kit.OrderID(2))
+	w.execute("UPDATE issuer_lines SET provider = 'other' WHERE order_id = $1", kit.OrderID(2))
+	w.execute(`UPDATE jobs SET payload = payload || '{"provider": "other"}' WHERE payload::text LIKE $1`,
+		"%"+string(kit.OrderID(2))+"%")
+	whole := w.wants("good books").CompleteAt
+	read := w.now
+
+	other.silent, other.reads = errors.New("no answer"), 0
+	w.execute("DELETE FROM issuer_lines WHERE id = 'crd_1'")
+	r := w.wants("a silent issuer, and a difference of another one's", reconcile.ProviderRecordMissing,
+		reconcile.ProviderSilent)
+	if other.reads != 1 {
+		t.Errorf("the silent issuer was asked %d times", other.reads)
+	}
+	silent := r.Findings[len(r.Findings)-1]
+	if silent.Subject != "other" || silent.Blocks || !strings.Contains(silent.Detail, read.UTC().Format(time.RFC3339)) {
+		t.Errorf("told as %+v", silent)
+	}
+	if !r.CompleteAt.Equal(whole) {
+		t.Errorf("complete at %v while one issuer is silent, was %v", r.CompleteAt, whole)
+	}
+	w.execute("DELETE FROM issuer_lines WHERE id = 'crd_2'")
+	r = w.wants("a line that a silent issuer may have by now", reconcile.ProviderRecordMissing, reconcile.ProviderSilent)
+	if len(r.Findings) != 2 || r.Findings[0].Order != string(kit.OrderID(1)) {
+		t.Errorf("found %+v", r.Findings)
+	}
+
+	for provider, closed := range map[string]fault.Code{"other": fault.TreasuryUnreconciled, "": "", "unknown": ""} {
+		if got := codeOf(gate.OpenFor(t.Context(), provider)); got != "" {
+			t.Errorf("the books of %q close it at once: %s", provider, got)
+		}
+		w.now = read.Add(30*time.Minute + time.Second)
+		w.run()
+		if got := codeOf(gate.OpenFor(t.Context(), provider)); got != closed {
+			t.Errorf("after half an hour, the books of %q: %q, want %q", provider, got, closed)
+		}
+		w.now = read
+	}
+	w.now = read.Add(time.Hour)
+	other.silent = nil
+	r = w.wants("it answers again", reconcile.ProviderRecordMissing)
+	if len(r.Findings) != 2 {
+		t.Errorf("found %+v", r.Findings)
+	}
+	if got := codeOf(gate.OpenFor(t.Context(), "other")); got != "" {
+		t.Errorf("its books are read: %q", got)
+	}
+}
+
+// TestAllIssuersSilent: the comparison goes on without them, names them, and says nothing about what they have.
+func TestAllIssuersSilent(t *testing.T) {
+	w := newWorld(t)
+	b := w.books
+	one, two := &fickle{}, &fickle{}
+	w.reconcile = reconcile.New(reconcile.Config{
+		Chain: w, Issuers: []card.NamedBook{{Provider: "one", Book: one}, {Provider: "two", Book: two}}, Arrivals: b,
+		Unread: b, Books: b, Reports: b, Unmatched: b, PayTo: kit.PayTo, Now: func() time.Time { return w.now },
+	})
+	whole := w.wants("good books").CompleteAt
+	one.silent, two.silent = errors.New("no answer"), errors.New("no answer either")
+	w.sells(1)
+	w.execute("DELETE FROM issuer_lines")
+	w.execute("UPDATE cards SET provider = 'one'")
+	w.execute(`UPDATE jobs SET payload = payload || '{"provider": "one"}'`)
+	w.safe = 199
+	w.gives(150, 1, 7)
+	r := w.wants("what the chain has is compared", reconcile.ProviderSilent, reconcile.TransferUnmatched)
+	if got := r.Silent(); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("%q are silent", got)
+	}
+	if !r.CompleteAt.Equal(whole) {
+		t.Errorf("complete at %v without an issuer, was %v", r.CompleteAt, whole)
+	}
+	if last, err := w.reconcile.LastFor(t.Context(), "ada"); err != nil || !last.At.Equal(r.At) {
+		t.Errorf("the report of %v is stored, %v", last.At, err)
+	}
+	one.silent, two.silent = nil, nil
+	r = w.wants("they answer again, and lack what was sold", reconcile.ProviderRecordMissing, reconcile.TransferUnmatched)
+	if got := r.Silent(); len(got) > 0 {
+		t.Errorf("%q are silent", got)
+	}
 }
 
 // TestGateFollowsTheStandings: who is kept from topping up by what, and for how long.

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -39,6 +40,8 @@ const (
 	ProviderUnrecorded    Code = "provider_unrecorded"
 	ProviderReversed      Code = "provider_reversed"
 	CardBalanceHigh       Code = "card_balance_high"
+	// ProviderSilent: the books of an issuer could not be read.
+	ProviderSilent Code = "provider_silent"
 
 	// The chain and what we have read of it.
 	BlockUnread Code = "block_unread"
@@ -66,6 +69,7 @@ var blocking = map[Code]bool{
 	ProviderUnrecorded:     false,
 	ProviderReversed:       false,
 	CardBalanceHigh:        false,
+	ProviderSilent:         false,
 	BlockUnread:            false,
 }
 
@@ -96,6 +100,8 @@ type Finding struct {
 	Product string `json:"product,omitempty"`
 	// Unit is the unit that was compared.
 	Unit Unit `json:"-"`
+	// Provider is the issuer whose books differ, where they are an issuer's.
+	Provider string `json:"-"`
 	// Evidence identifies the difference, and Size is its size, if that may change. A resolved finding stays resolved
 	// while the evidence is the same and the size does not grow.
 	Evidence string `json:"-"`
@@ -181,6 +187,28 @@ type Balance struct {
 // Blocks reports whether a finding stops the sale of some or all top-ups.
 func (r Report) Blocks() bool {
 	return slices.ContainsFunc(r.Sums, func(s Sum) bool { return s.Blocking > 0 })
+}
+
+// Silent are the issuers whose books could not be read. While there are any, the comparison is incomplete.
+func (r Report) Silent() (issuers []string) {
+	for _, f := range r.Findings {
+		if f.Code == ProviderSilent {
+			issuers = append(issuers, f.Subject)
+		}
+	}
+	if n := r.openOf(ProviderSilent); n > len(issuers) { // the list is full of others
+		issuers = append(issuers, fmt.Sprintf("%d more", n-len(issuers)))
+	}
+	return issuers
+}
+
+func (r Report) openOf(code Code) int {
+	for _, s := range r.Sums {
+		if s.Code == code {
+			return s.Open
+		}
+	}
+	return 0
 }
 
 // Open is the number of open findings.

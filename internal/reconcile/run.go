@@ -20,6 +20,8 @@ type run struct {
 	checked  Checked
 	// done are orders that it has compared, at most remembered of them.
 	done map[Unit]bool
+	// silent are the issuers whose books could not be read, and why. None of them is asked again.
+	silent map[string]error
 }
 
 const (
@@ -67,45 +69,103 @@ func (r *run) all(ctx context.Context) error {
 		}
 	}
 	p.Since = r.began
-	return nil
+	return r.concludeIssuers(ctx)
 }
 
-// feed copies the changes of the issuer's books.
+// feed copies the changes of the issuers' books.
 func (r *run) feed(ctx context.Context) error {
-	p := &r.progress
-	whole := p.Feed == ""
-	if whole {
-		p.Issuer.begin(r.began)
-	}
-	next, _, err := card.EachLine(ctx, r.Issuer, p.Feed, math.MaxInt, r.enter(ctx))
-	if err != nil {
-		return err
-	}
-	if p.Feed = next; whole && p.Issuer.After == "" {
-		p.Issuer.reach("", true)
-	}
-	return nil
-}
-
-// sweep reads a part of the issuer's books again, for changes that the feed does not report.
-func (r *run) sweep(ctx context.Context) error {
-	round := &r.progress.Issuer
-	round.begin(r.began)
-	next, ended, err := card.EachLine(ctx, r.Issuer, round.After, sweptPages, r.enter(ctx))
-	if err != nil {
-		return err
-	}
-	round.reach(next, ended)
-	return nil
-}
-
-func (r *run) enter(ctx context.Context) func([]card.Line) error {
-	return func(lines []card.Line) error {
-		if err := r.Books.Enter(ctx, lines, r.progress.Issuer.Number+1); err != nil {
-			return fmt.Errorf("copy the issuer's books: %w", err)
+	return r.each(ctx, func(at *BookProgress, read reader) error {
+		whole := at.Feed == ""
+		if whole {
+			at.Round.begin(r.began)
+		}
+		next, _, err := read(at.Feed, math.MaxInt)
+		if err != nil {
+			return err
+		}
+		if at.Feed, at.Read = next, r.began; whole && at.Round.After == "" {
+			at.Round.reach("", true)
 		}
 		return nil
+	})
+}
+
+// sweep reads a part of the issuers' books again, for changes that the feed does not report.
+func (r *run) sweep(ctx context.Context) error {
+	return r.each(ctx, func(at *BookProgress, read reader) error {
+		at.Round.begin(r.began)
+		next, ended, err := read(at.Round.After, sweptPages)
+		if err == nil {
+			at.Round.reach(next, ended)
+		}
+		return err
+	})
+}
+
+// reader copies lines of one issuer's books after a cursor, at most so many pages.
+type reader func(after string, pages int) (next string, ended bool, err error)
+
+// each reads the books of each issuer that has answered so far. One that does not answer keeps its progress, and is a
+// finding, also when no other answers; what fails on our side ends the comparison.
+func (r *run) each(ctx context.Context, read func(*BookProgress, reader) error) error {
+	for _, of := range r.Issuers {
+		if r.silent[of.Provider] != nil {
+			continue
+		}
+		at, ours := r.progress.Issuers[of.Provider], error(nil)
+		if at.Asked.IsZero() {
+			at.Asked = r.began
+		}
+		before := at
+		epoch := at.Round.Number + 1
+		err := read(&at, func(after string, pages int) (string, bool, error) {
+			return card.EachLine(ctx, of.Book, after, pages, func(lines []card.Line) error {
+				if err := r.Books.Enter(ctx, lines, epoch); err != nil {
+					ours = fmt.Errorf("copy the issuer's books: %w", err)
+				}
+				return ours
+			})
+		})
+		switch {
+		case ours != nil:
+			return ours
+		case ctx.Err() != nil:
+			return fmt.Errorf("read the books of %s: %w", of.Provider, ctx.Err())
+		case err != nil:
+			r.silent[of.Provider], at = err, before
+		}
+		if r.progress.Issuers == nil {
+			r.progress.Issuers = map[string]BookProgress{}
+		}
+		r.progress.Issuers[of.Provider] = at
 	}
+	return nil
+}
+
+// names are the names of the issuers.
+func (r *run) names() (all []string) {
+	for _, of := range r.Issuers {
+		all = append(all, of.Provider)
+	}
+	return all
+}
+
+// concludeIssuers tells which issuers' books could not be read, and since when.
+func (r *run) concludeIssuers(ctx context.Context) error {
+	var c Conclusion
+	for _, name := range r.names() {
+		unit := ProviderUnit(name)
+		c.Units = append(c.Units, unit)
+		if r.silent[name] == nil {
+			continue
+		}
+		detail := "the books of " + name + " have never been read"
+		if read := r.progress.Issuers[name].Read; !read.IsZero() {
+			detail = "the books of " + name + " were read last at " + read.UTC().Format(time.RFC3339)
+		}
+		c.Found = append(c.Found, Finding{Code: ProviderSilent, Unit: unit, Subject: name, Detail: detail, Evidence: detail})
+	}
+	return r.conclude(ctx, c)
 }
 
 // comparePart compares the next part of a list.
@@ -250,13 +310,16 @@ func (r *run) compareOrders(ctx context.Context, ids []order.ID, lines []string)
 	if err != nil {
 		return fmt.Errorf("read the stored findings: %w", err)
 	}
-	if doubtful := without(first.found, seen(known)); len(doubtful) > 0 {
+	c.Found = slices.DeleteFunc(slices.Clone(first.found), func(f Finding) bool {
+		return r.silent[f.Provider] != nil && !seen(known)[f.key()]
+	})
+	if doubtful := without(c.Found, seen(known)); len(doubtful) > 0 {
 		second, err := r.compareAgain(ctx, doubtful)
 		if err != nil {
 			return err
 		}
 		twice := seen(known, second.found)
-		c.Found = slices.DeleteFunc(slices.Clone(first.found), func(f Finding) bool { return !twice[f.key()] })
+		c.Found = slices.DeleteFunc(c.Found, func(f Finding) bool { return !twice[f.key()] })
 		c.Lines = append(c.Lines, second.lines...)
 	}
 	return r.conclude(ctx, c)
@@ -301,7 +364,10 @@ func (r *run) compare(ctx context.Context, ids []order.ID, lines []string) (c *c
 	if err != nil {
 		return nil, nil, fmt.Errorf("read our records: %w", err)
 	}
-	records.Epoch, records.Providers = r.progress.Issuer.Number, r.Providers
+	records.Epochs, records.Providers = map[string]int64{}, r.Providers
+	for name, at := range r.progress.Issuers {
+		records.Epochs[name] = at.Round.Number
+	}
 	for _, id := range ids {
 		units = append(units, OrderUnit(id))
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Unit is what is compared at once, and opens and closes findings: "order/<id>", "arrival/<transfer>",
-// "line/<the issuer's name>", "posting/<id>", "block/<number>".
+// "line/<the issuer's name>", "posting/<id>", "block/<number>", "provider/<name>".
 type Unit string
 
 // The sorts of units.
@@ -18,6 +18,7 @@ const (
 	sortLine     = "line"
 	sortPosting  = "posting"
 	sortBlock    = "block"
+	sortProvider = "provider"
 )
 
 func unitOf(sort, name string) Unit { return Unit(sort + "/" + name) }
@@ -33,6 +34,9 @@ func LineUnit(line string) Unit { return unitOf(sortLine, line) }
 
 // BlockUnit is a block that could not be read.
 func BlockUnit(block uint64) Unit { return unitOf(sortBlock, strconv.FormatUint(block, 10)) }
+
+// ProviderUnit is a provider's books as a whole.
+func ProviderUnit(name string) Unit { return unitOf(sortProvider, name) }
 
 // Name is what follows the sort.
 func (u Unit) Name() string {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/x402"
@@ -25,10 +26,10 @@ var ErrNoAddress = errors.New("there is no address on the list")
 //     "Digital Currency Address" is read
 //
 // Addresses of other chains are left out. What is no address at all is an error: a page that says "not found" is no
-// list without entries.
+// list without entries. So is a part of an address: the list may be cut off there. One that is there twice counts once.
 func Parse(r io.Reader) ([]x402.Address, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
-	first, err := firstByte(in)
+	first, line, err := firstByte(in)
 	if err != nil {
 		return nil, fmt.Errorf("read the list: %w", err)
 	}
@@ -39,7 +40,7 @@ func Parse(r io.Reader) ([]x402.Address, error) {
 	case '<':
 		all, err = parseSDN(in)
 	default:
-		all, err = parseText(in)
+		all, err = parseText(in, line)
 	}
 	if err == nil && len(all) == 0 {
 		err = ErrNoAddress
@@ -47,31 +48,45 @@ func Parse(r io.Reader) ([]x402.Address, error) {
 	if err != nil {
 		return nil, err
 	}
-	return all, nil
+	return once(all), nil
 }
 
-// firstByte is the first that is neither space nor a byte order mark. It stays unread.
-func firstByte(in *bufio.Reader) (byte, error) {
+// once leaves out what is there already.
+func once(all []x402.Address) []x402.Address {
+	seen := make(map[x402.Address]bool, len(all))
+	return slices.DeleteFunc(all, func(a x402.Address) bool {
+		defer func() { seen[a] = true }()
+		return seen[a]
+	})
+}
+
+// firstByte is the first that is neither space nor a byte order mark, and the number of its line. It stays unread.
+func firstByte(in *bufio.Reader) (first byte, line int, err error) {
 	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
 		if _, err := in.Discard(3); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	for {
+	for line = 1; ; {
 		b, err := in.ReadByte()
 		switch {
 		case errors.Is(err, io.EOF):
-			return 0, ErrNoAddress
+			return 0, 0, ErrNoAddress
 		case err != nil:
-			return 0, err
-		case strings.IndexByte(" \t\r\n", b) < 0:
-			return b, in.UnreadByte()
+			return 0, 0, err
+		case b == '\n':
+			line++
+		case strings.IndexByte(" \t\r", b) < 0:
+			return b, line, in.UnreadByte()
 		}
 	}
 }
 
 // foreign is what addresses of other chains look like.
 var foreign = regexp.MustCompile(`^[A-Za-z0-9:_-]{20,120}$`)
+
+// part is what parts of addresses of this chain look like. Some chains have longer ones, which begin alike.
+var part = regexp.MustCompile(`(?i)^(0x.{0,39}|0x.*[^0-9a-f].*|[0-9a-f]{40})$`)
 
 // add appends an address of this chain, leaves out another chain's, and refuses what is neither.
 func add(all []x402.Address, text string) ([]x402.Address, error) {
@@ -83,21 +98,24 @@ func add(all []x402.Address, text string) ([]x402.Address, error) {
 	if a, err := x402.ParseAddress(strings.ToLower(text)); err == nil {
 		return append(all, a), nil
 	}
+	if part.MatchString(text) {
+		return nil, fmt.Errorf("%q is cut off or not an address: those of this chain are 0x and 40 hex digits", text)
+	}
 	if !foreign.MatchString(text) {
 		return nil, fmt.Errorf("%.60q is not an address", text)
 	}
 	return all, nil
 }
 
-func parseText(in io.Reader) (all []x402.Address, err error) {
+func parseText(in io.Reader, first int) (all []x402.Address, err error) {
 	lines := bufio.NewScanner(in)
-	for lines.Scan() {
+	for n := first; lines.Scan(); n++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
 		if all, err = add(all, line); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	if err := lines.Err(); err != nil {

@@ -44,6 +44,8 @@ func TestPublishedFormatsAreRead(t *testing.T) {
 		"text, marked":  "\xef\xbb\xbf%1\n%2",
 		"in capitals":   strings.ToUpper("%1\n%2"),
 		"other chains":  "%1\nTCzq6m2zxnQkrZrf8cqYcK6bbXQYAfWYKC\n%2\nbc1qnew4mvqzq8l3x8m0t9q4xj3zqq5d0d4d8d3v5r\n",
+		"twice":         "%1\n%2\n%1\n",
+		"a longer one":  "%1\n%2\n0x" + strings.Repeat("ab", 32),
 		"JSON":          `["%1", "%2"]`,
 		"JSON, spaced":  "\n [\"%1\",\n\"%2\"]\n",
 		"the SDN list":  sdn,
@@ -60,6 +62,14 @@ func TestPublishedFormatsAreRead(t *testing.T) {
 	}
 }
 
+// TestListThatIsCutOffSaysWhere, by the number of the line in the file.
+func TestListThatIsCutOffSaysWhere(t *testing.T) {
+	_, err := screening.Parse(strings.NewReader("\n# published today\n" + listed.Lower() + "\n" + other.Lower()[:20]))
+	if err == nil || !strings.HasPrefix(err.Error(), "line 4: ") || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("%v, want what is cut off in line 4", err)
+	}
+}
+
 func TestWhatIsNoListIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":            "",
@@ -67,6 +77,10 @@ func TestWhatIsNoListIsRefused(t *testing.T) {
 		"comments":         "# nobody\n",
 		"a page":           "<!doctype html><html><body>Not found</body></html>",
 		"words":            "not found",
+		"cut off":          listed.Lower() + "\n" + other.Lower()[:41],
+		"cut off early":    listed.Lower() + "\n0x",
+		"without its 0x":   listed.Lower() + "\n" + other.Lower()[2:] + "\n",
+		"JSON, one cut":    `["` + listed.Lower() + `", "` + other.Lower()[:30] + `"]`,
 		"a short address":  "0x1234",
 		"JSON, cut off":    `["` + listed.Lower() + `"`,
 		"JSON of objects":  `[{"address":"` + listed.Lower() + `"}]`,

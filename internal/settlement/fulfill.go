@@ -84,11 +84,21 @@ func (s *Settlement) advance(ctx context.Context, l *job.Lease, o order.Order, k
 		case wait < 0:
 			faultpoint.Reach("fulfill.done")
 			return job.Done(), nil
+		case wait > 0 && next.Status == order.Settling && s.waitsInPlace(known, wait) && l.Wait(ctx, wait):
 		case wait > 0:
 			return job.Snooze(wait), nil
 		}
 		o = next
 	}
+}
+
+// inPlace is the age up to which a payment is looked at in the attempt of the process that claimed it. Ordinary
+// payments are decided by then, and their buyers wait for that in the same process.
+const inPlace = 20 * time.Second
+
+// waitsInPlace reports whether a payment was claimed here and will still be young after a wait.
+func (s *Settlement) waitsInPlace(known *claimed, wait time.Duration) bool {
+	return known != nil && s.Now().Add(wait).Sub(known.payment.CreatedAt) < inPlace
 }
 
 // Park hands an order whose job has used up its attempts to an operator. An order whose payment or refund is undecided
@@ -218,6 +228,7 @@ func (s *Settlement) recordPaid(
 		return o, pay, fmt.Errorf("record the payment: %w", err)
 	}
 	s.Metrics.Settled(ctx, string(o.Kind), "paid")
+	s.Metrics.Proven(ctx, string(o.Kind), max(0, s.Now().Sub(pay.CreatedAt)))
 	s.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
 	faultpoint.Reach("settle.committed")
 	return o, pay, nil
@@ -270,6 +281,14 @@ func (s *Settlement) fulfilled(
 	return s.apply(ctx, l, m)
 }
 
+// ended records how long an order took from its claim, which made the job, to its end or to an operator.
+func (s *Settlement) ended(ctx context.Context, l *job.Lease, o order.Order) {
+	claimed := l.Row().CreatedAt
+	if l.Row().Kind == Fulfilling && (o.Status.Final() || o.Status == order.OperatorReview) && !claimed.IsZero() {
+		s.Metrics.Ended(ctx, string(o.Kind), string(o.Status), max(0, s.Now().Sub(claimed)))
+	}
+}
+
 func (s *Settlement) move(
 	ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress,
 ) (order.Order, error) {
@@ -282,6 +301,7 @@ func (s *Settlement) apply(ctx context.Context, l *job.Lease, m order.Move) (ord
 		return o, fmt.Errorf("move the order to %s: %w", m.To, err)
 	}
 	s.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
+	s.ended(ctx, l, o)
 	faultpoint.Reach("move.committed")
 	return o, nil
 }

@@ -177,6 +177,7 @@ func (s *Settlement) refunded(
 		return o, fmt.Errorf("record the refund: %w", err)
 	}
 	s.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
+	s.ended(ctx, l, o)
 	faultpoint.Reach("refund.committed")
 	return o, nil
 }

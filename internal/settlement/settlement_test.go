@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/settlement"
 )
 
 func TestChainFaultsLeaveOnePayment(t *testing.T) {
@@ -27,6 +28,23 @@ func TestChainFaultsLeaveOnePayment(t *testing.T) {
 				t.Errorf("repeat %+v, spent %d", got, s.Spent(b))
 			}
 		})
+	}
+}
+
+// TestYoungPaymentIsDecidedInOneAttempt: the process that claimed a payment looks at it again and again without giving
+// its job back, which would be a transaction each time.
+func TestYoungPaymentIsDecidedInOneAttempt(t *testing.T) {
+	s := checkouttest.Open(t, checkouttest.Options{})
+	b := s.NewBuyer(t)
+	const looks = 5
+	for range looks {
+		s.Chain.Next(paymenttest.Stall)
+	}
+	sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
+	s.Reaches(t, sold.Order.ID, order.Fulfilled)
+	row := s.FinalJob(t, settlement.Fulfilling, sold.Payment.ID.String())
+	if n := s.Chain.Calls().Submit; row.Attempt != 1 || n <= looks {
+		t.Errorf("%d attempts with %d submissions, want 1 with more than %d", row.Attempt, n, looks)
 	}
 }
 

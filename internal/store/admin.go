@@ -19,6 +19,7 @@ import (
 	enttimeline "github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -37,6 +38,7 @@ func (s *Store) Admin() Admin { return Admin{s} }
 const (
 	actQueue   = "orders.list"
 	actInspect = "order.inspect"
+	actReview  = "order.review"
 	actDecide  = "order.decide"
 	actProve   = "order.prove_payment"
 )
@@ -45,11 +47,15 @@ const (
 func (d Admin) Queue(ctx context.Context, q admin.QueueQuery, act order.Act) ([]admin.ReviewItem, error) {
 	var page []admin.ReviewItem
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		query := tx.Order.Query().Where(entorder.StatusEQ(entorder.Status(q.Status)))
-		if q.Before != "" {
-			query = query.Where(entorder.IDLT(string(q.Before)))
+		query, err := selected(ctx, tx, q)
+		if err != nil {
+			return err
 		}
-		rows, err := query.Order(entorder.ByID(sql.OrderDesc())).Limit(q.Limit).All(ctx)
+		// Most orders are fulfilled: a plan that is not made for the status would walk over all of them.
+		if _, err := raw(tx).Exec(ctx, customPlansSQL); err != nil {
+			return err
+		}
+		rows, err := query.Limit(q.Limit).All(ctx)
 		if err != nil {
 			return err
 		}
@@ -59,6 +65,69 @@ func (d Admin) Queue(ctx context.Context, q admin.QueueQuery, act order.Act) ([]
 		return d.s.record(ctx, tx, act, actQueue, string(q.Status), nil, nil)
 	})
 	return page, err
+}
+
+// selected is the query of the orders that an operator asks for.
+func selected(ctx context.Context, tx *ent.Tx, q admin.QueueQuery) (*ent.OrderQuery, error) {
+	query := tx.Order.Query()
+	if q.Status != "" {
+		query = query.Where(entorder.StatusEQ(entorder.Status(q.Status)))
+	}
+	if q.Kind != "" {
+		query = query.Where(entorder.Kind(string(q.Kind)))
+	}
+	if q.Owner != nil {
+		query = query.Where(entorder.Owner(q.Owner.Lower()))
+	}
+	if q.Transaction != nil {
+		ids, err := movedBy(ctx, tx, *q.Transaction)
+		if err != nil {
+			return nil, err
+		}
+		query = query.Where(entorder.IDIn(ids...))
+	}
+	if q.Oldest {
+		if q.Last != "" {
+			query = query.Where(entorder.IDGT(string(q.Last)))
+		}
+		return query.Order(entorder.ByID()), nil
+	}
+	if q.Last != "" {
+		query = query.Where(entorder.IDLT(string(q.Last)))
+	}
+	return query.Order(entorder.ByID(sql.OrderDesc())), nil
+}
+
+// movedBy are the orders that a transaction paid for or refunded.
+func movedBy(ctx context.Context, tx *ent.Tx, transaction x402.Hash) ([]string, error) {
+	paid, err := tx.Payment.Query().Where(entpayment.Transaction(transaction.String())).
+		Select(entpayment.FieldOrderID).Strings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refunded, err := tx.Refund.Query().Where(entrefund.Transaction(transaction.String())).
+		Select(entrefund.FieldOrderID).Strings(ctx)
+	return append(paid, refunded...), err
+}
+
+// Statuses are literals, so that the index of open orders is used.
+const countOrdersSQL = `
+	SELECT kind, status, count(*), min(updated_at) FROM orders
+	WHERE status IN ('payment_required', 'settling', 'settled', 'provisioning', 'refund_pending', 'operator_review')
+	GROUP BY kind, status ORDER BY kind, status`
+
+// Counts implements admin.Records.
+func (d Admin) Counts(ctx context.Context) ([]admin.OrderCount, error) {
+	rows, err := d.s.pool.Query(ctx, countOrdersSQL)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (c admin.OrderCount, err error) {
+		err = r.Scan(&c.Kind, &c.Status, &c.Count, &c.Since)
+		c.Since = c.Since.UTC()
+		return c, err
+	})
+	return all, mapError(err)
 }
 
 // ReviewItem implements admin.Records.
@@ -129,6 +198,60 @@ func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.H
 		return d.s.record(ctx, tx, act, actInspect, string(id), nil, nil)
 	})
 	return history, err
+}
+
+// reviewAudit is how many audit records a review has.
+const reviewAudit = 100
+
+// Review implements admin.Records.
+func (d Admin) Review(ctx context.Context, id order.ID, act order.Act) (admin.Review, error) {
+	var r admin.Review
+	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		row, err := tx.Order.Get(ctx, string(id))
+		if ent.IsNotFound(err) {
+			return order.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		items, err := reviewItemOf(ctx, tx.Timeline, row)
+		if err != nil {
+			return err
+		}
+		r = admin.Review{ReviewItem: items[0]}
+		if r.Postings, err = postingsOf(ctx, tx, id); err != nil {
+			return err
+		}
+		if r.Audit, err = auditOf(ctx, tx, admin.AuditQuery{Subject: string(id), Limit: reviewAudit}); err != nil {
+			return err
+		}
+		return d.s.record(ctx, tx, act, actReview, string(id), nil, nil)
+	})
+	return r, err
+}
+
+const postingsOfSQL = `
+	SELECT p.id, p.kind, p.at, e.account, e.amount
+	FROM ledger_postings p JOIN ledger_entries e ON e.posting_id = p.id AND e.owner = p.owner
+	WHERE p.order_id = $1 ORDER BY p.at, p.id, e.account`
+
+// postingsOf are the ledger's postings of an order, oldest first.
+func postingsOf(ctx context.Context, tx *ent.Tx, id order.ID) (all []ledger.Posting, err error) {
+	rows, err := raw(tx).Query(ctx, postingsOfSQL, id)
+	if err != nil {
+		return nil, err
+	}
+	var p ledger.Posting
+	var e ledger.Entry
+	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Kind, &p.At, &e.Account, &e.Amount}, func() error {
+		if n := len(all); n == 0 || all[n-1].ID != p.ID {
+			all = append(all, ledger.Posting{ID: p.ID, Order: string(id), Kind: p.Kind, At: p.At.UTC()})
+		}
+		last := &all[len(all)-1]
+		last.Entries = append(last.Entries, e)
+		return nil
+	})
+	return all, err
 }
 
 // historyOfMoney reads the payments and the refund of an order, and returns the keys of their jobs.
@@ -235,6 +358,9 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 		if err != nil {
 			return err
 		}
+		if err := at(act, int64(row.Version)); err != nil {
+			return err
+		}
 		if row.Status != entorder.StatusOperatorReview {
 			return admin.ErrNotInReview
 		}
@@ -255,6 +381,14 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 		d.s.Notify(topicOrder, string(id))
 	}
 	return err
+}
+
+// at refuses an action whose operator has seen its subject at another version.
+func at(act order.Act, version int64) error {
+	if act.Version != 0 && int64(act.Version) != version {
+		return admin.ErrChanged
+	}
+	return nil
 }
 
 // lockJob locks the job that fulfills a paid order, and returns its key.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,7 +28,11 @@ const (
 			block_hash = excluded.block_hash, settled_at = excluded.settled_at`
 
 	// Reported transfers, and those read by reconciliation; the oldest one is used first.
-	unmatchedSQL = `
+	unmatchedSQL = unmatchedStart + unmatchedEnd
+	// unmatchedExceptSQL leaves some out.
+	unmatchedExceptSQL = unmatchedStart + ` AND t.nonce <> ALL ($6)` + unmatchedEnd
+
+	unmatchedStart = `
 		SELECT nonce, valid_after, valid_before, transaction, log_index, block, block_hash, settled_at FROM (
 			SELECT nonce, valid_after, valid_before, transaction, log_index, block, block_hash, settled_at
 			FROM reported_transfers
@@ -40,17 +45,16 @@ const (
 				WHERE p.network = $1 AND p.asset = $2 AND p.owner = $4 AND p.nonce = t.nonce)
 			AND NOT EXISTS (SELECT FROM payments p
 				WHERE p.transaction = t.transaction AND p.log_index = t.log_index AND p.owner = $4)
-			AND NOT EXISTS (` + resolvedAuthorizationSQL + ` AND a.nonce = t.nonce)
-			AND t.nonce <> ALL ($6)
-		ORDER BY block, log_index, settled_at NULLS LAST LIMIT 1`
+			AND NOT EXISTS (` + resolvedAuthorizationSQL + ` AND a.nonce = t.nonce)`
+	unmatchedEnd = ` ORDER BY block, log_index, settled_at NULLS LAST LIMIT 1`
 
 	resolvedAuthorizationSQL = `SELECT FROM transfers a
 		JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
 		WHERE a.asset = $2 AND a.sender = $4 AND a.nonce <> ''`
 
-	resolvedSQL = `SELECT EXISTS (SELECT FROM transfers a
+	resolvedSQL = `SELECT count(*) FROM transfers a
 		JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
-		WHERE a.asset = $1 AND a.sender = $2 AND a.nonce <> '' AND a.nonce = $3)`
+		WHERE a.asset = $2 AND a.sender = $3 AND a.nonce <> '' AND a.nonce = $4`
 
 	claimedSQL = `SELECT EXISTS (SELECT FROM payments
 		WHERE asset = $1 AND pay_to = $2 AND owner = $3 AND nonce = $4 AND status <> 'dead')`
@@ -71,36 +75,61 @@ func (o Orders) Arrive(ctx context.Context, a payment.Arrived) error {
 func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payment.Arrived, error) {
 	a := payment.Arrived{Network: q.Network, Asset: q.Asset,
 		Authorization: x402.Authorization{From: q.Payer, To: q.PayTo, Value: q.Value}}
-	var nonce, transaction, block string
-	var after, before, index, number int64
-	var at *time.Time
-	except := make([]string, len(q.Except))
-	for i, n := range q.Except {
-		except[i] = n.String()
+	asset, payTo, payer := q.Asset.Lower(), q.PayTo.Lower(), q.Payer.Lower()
+	var row unmatchedRow
+	var err error
+	if len(q.Except) == 0 {
+		row, err = lookUp[unmatchedRow](ctx, o.s, unmatched, q.Network, asset, payTo, payer,
+			strconv.FormatInt(int64(q.Value), 10))
+	} else {
+		except := make([]string, len(q.Except))
+		for i, n := range q.Except {
+			except[i] = n.String()
+		}
+		row, err = scanArrivedRow(o.s.pool.QueryRow(ctx, unmatchedExceptSQL, q.Network, asset, payTo, payer, int64(q.Value),
+			except))
 	}
-	row := o.s.pool.QueryRow(ctx, unmatchedSQL,
-		q.Network, q.Asset.Lower(), q.PayTo.Lower(), q.Payer.Lower(), int64(q.Value), except)
-	err := row.Scan(&nonce, &after, &before, &transaction, &index, &number, &block, &at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return a, order.ErrNotFound
 	}
 	if err != nil {
 		return a, mapError(err)
 	}
-	a.Authorization.ValidAfter, a.Authorization.ValidBefore = uint64(after), uint64(before)
+	return a, row.into(&a)
+}
+
+// unmatched finds a transfer that no order has claimed.
+var unmatched = newLookup(scanArrivedRow, unmatchedSQL, "varchar", "varchar", "varchar", "varchar", "bigint")
+
+// unmatchedRow is a transfer as it is stored.
+type unmatchedRow struct {
+	nonce, transaction, block    string
+	after, before, index, number int64
+	at                           *time.Time
+}
+
+func scanArrivedRow(row pgx.Row) (r unmatchedRow, err error) {
+	err = row.Scan(&r.nonce, &r.after, &r.before, &r.transaction, &r.index, &r.number, &r.block, &r.at)
+	return r, err
+}
+
+// into adds what is stored of a transfer to what it was found by.
+func (r unmatchedRow) into(a *payment.Arrived) (err error) {
+	auth := &a.Authorization
+	auth.ValidAfter, auth.ValidBefore = uint64(r.after), uint64(r.before)
 	a.Receipt = payment.Receipt{
-		Block: uint64(number), LogIndex: uint(index), Payer: q.Payer, PayTo: q.PayTo, Amount: q.Value,
+		Block: uint64(r.number), LogIndex: uint(r.index), Payer: auth.From, PayTo: auth.To, Amount: auth.Value,
 	}
-	if at != nil {
-		a.Receipt.SettledAt = at.UTC()
+	if r.at != nil {
+		a.Receipt.SettledAt = r.at.UTC()
 	}
 	var err1, err2, err3 error
-	a.Authorization.Nonce, err1 = x402.ParseHash(nonce)
-	a.Receipt.Transaction, err2 = x402.ParseHash(transaction)
-	if block != "" {
-		a.Receipt.BlockHash, err3 = x402.ParseHash(block)
+	auth.Nonce, err1 = x402.ParseHash(r.nonce)
+	a.Receipt.Transaction, err2 = x402.ParseHash(r.transaction)
+	if r.block != "" {
+		a.Receipt.BlockHash, err3 = x402.ParseHash(r.block)
 	}
-	return a, errors.Join(err1, err2, err3)
+	return errors.Join(err1, err2, err3)
 }
 
 // Refund reports whether the authorization of an account is that of an order's refund. A plain transfer has none.
@@ -119,19 +148,12 @@ func lockAuthorization(tx *ent.Tx, asset, payer, nonce string) {
 	lock(tx, "authorization/"+asset+"/"+payer+"/"+nonce)
 }
 
-// claimArrived fails when an operator has resolved the transfer of a payment. The payment's unique row ensures that no
-// other order has claimed it.
-func claimArrived(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
+// claimArrived queues the check that no operator has resolved the transfer of a payment; otherwise the transaction
+// fails with errResolved. The payment's unique row ensures that no other order has claimed it.
+func claimArrived(tx *ent.Tx, p payment.Payment) {
 	asset, payer, nonce := p.Asset.Lower(), p.Authorization.From.Lower(), p.Authorization.Nonce.String()
 	lockAuthorization(tx, asset, payer, nonce)
-	var resolved bool
-	if err := raw(tx).QueryRow(ctx, resolvedSQL, asset, payer, nonce).Scan(&resolved); err != nil {
-		return err
-	}
-	if resolved {
-		return errResolved
-	}
-	return nil
+	within(tx, errResolved, resolvedSQL, 0, asset, payer, nonce)
 }
 
 // claimed reports whether an order has claimed a transfer that an operator resolves. Until tx ends, none can claim it.

@@ -15,14 +15,15 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// A part of the books is read by the keys of its units, with one index per statement. OFFSET 0 keeps the planner from
-// replacing an index lookup per key by a full scan, which it prefers while new tables have no statistics.
+// A part of the books is read by the keys of its units, with one index per statement. OFFSET 0 and LIMIT 1 keep the
+// planner from replacing an index lookup per key by a full scan, which it prefers while new tables have no statistics,
+// and by a hash of a whole table, which it prefers for many keys.
 const (
 	soldSQL = `
 		SELECT id, kind, status, owner, price_usd_cents, delivery_attempt,
 			coalesce('adopted:' || adopted_reference, reference::text, id),
-			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id
-				AND to_status = 'fulfilled' AND actor LIKE 'operator:%')
+			coalesce(status = 'fulfilled' AND (SELECT true FROM timeline t WHERE t.order_id = orders.id
+				AND t.owner = orders.owner AND to_status = 'fulfilled' AND actor LIKE 'operator:%' LIMIT 1), false)
 		FROM orders WHERE id = ANY($1) ORDER BY id`
 
 	paymentColumns = `p.id, p.order_id, p.status, p.owner, p.value, p.nonce, p.asset <> $1 OR p.pay_to <> $2,
@@ -42,14 +43,18 @@ const (
 		ORDER BY 3, 2`
 
 	postingColumns = `p.id, p.order_id, p.kind, p.at, array_agg(e.account ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL),
-		array_agg(e.amount ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL)
-		FROM ledger_postings p LEFT JOIN LATERAL (
-			SELECT * FROM ledger_entries WHERE posting_id = p.id AND owner = p.owner OFFSET 0) e ON true`
+		array_agg(e.amount ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL)`
 
-	postedForSQL = `SELECT ` + postingColumns + ` WHERE p.order_id = ANY($1) AND p.order_id <> ''
-		GROUP BY p.id, p.owner ORDER BY p.id`
+	postedForSQL = `SELECT ` + postingColumns + ` FROM (SELECT DISTINCT unnest($1::varchar[])) n (k), LATERAL (
+			SELECT * FROM ledger_postings WHERE order_id = k AND order_id <> '' OFFSET 0) p` + entriesOfPosting
 
-	postedAsSQL = `SELECT ` + postingColumns + ` WHERE p.id = ANY($1) GROUP BY p.id, p.owner ORDER BY p.id`
+	postedAsSQL = `SELECT ` + postingColumns + ` FROM (SELECT DISTINCT unnest($1::varchar[])) n (k), LATERAL (
+			SELECT * FROM ledger_postings WHERE id = k OFFSET 0) p` + entriesOfPosting
+
+	entriesOfPosting = `
+		LEFT JOIN LATERAL (
+			SELECT * FROM ledger_entries WHERE posting_id = p.id AND owner = p.owner OFFSET 0) e ON true
+		GROUP BY p.id, p.order_id, p.kind, p.at, p.owner ORDER BY p.id`
 
 	unreadSQL = `SELECT subject FROM findings
 		WHERE reconciliation_id = $1 AND unit LIKE 'block/%' AND closed_at IS NULL`

@@ -28,10 +28,31 @@ type Cards struct{ s *Store }
 // Cards is the part of the store that the card product uses.
 func (s *Store) Cards() Cards { return Cards{s} }
 
+// cardColumns is what scanCardRow reads.
+const cardColumns = `id, order_id, owner, status, reference, provider, programme, holder, load_usd_cents, account,
+	last4, owner_frozen, created_at, updated_at`
+
+func scanCardRow(row pgx.Row) (card.Card, error) {
+	var r ent.Card
+	err := row.Scan(&r.ID, &r.OrderID, &r.Owner, &r.Status, &r.Reference, &r.Provider, &r.Programme, &r.Holder,
+		&r.LoadUsdCents, &r.Account, &r.Last4, &r.OwnerFrozen, &r.CreatedAt, &r.UpdatedAt)
+	if err != nil {
+		return card.Card{}, err
+	}
+	return cardOf(&r)
+}
+
+// liveCard finds an owner's live card.
+var liveCard = newLookup(scanCardRow, `SELECT `+cardColumns+` FROM cards
+	WHERE owner = $1 AND status <> 'CLOSED' AND status <> 'FAILED' LIMIT 1`, "varchar")
+
 // Live implements card.Store.
 func (c Cards) Live(ctx context.Context, owner x402.Address) (card.Card, error) {
-	return oneCard(c.s.ent.Card.Query().Where(
-		entcard.Owner(owner.Lower()), entcard.StatusNotIn(entcard.StatusCLOSED, entcard.StatusFAILED)).Only(ctx))
+	found, err := lookUp[card.Card](ctx, c.s, liveCard, owner.Lower())
+	if errors.Is(err, pgx.ErrNoRows) {
+		return card.Card{}, card.ErrNotFound
+	}
+	return found, err
 }
 
 // Cards implements card.Store.
@@ -114,46 +135,64 @@ func (s *Store) reserved(ctx context.Context, resource string, asOf time.Time) (
 	return held, mapError(err)
 }
 
+// reserveCardSQL stores a card unless its order has one with this reference, and returns the stored one. The claim of
+// the order's job is locked by the statement before, so no other transaction can make its card.
+const reserveCardSQL = `
+	WITH found AS (
+		SELECT ` + cardColumns + ` FROM cards WHERE order_id = $2 AND owner = $3 AND reference = $5
+	), made AS (
+		INSERT INTO cards (id, order_id, owner, status, reference, load_usd_cents, provider, programme, holder, account,
+			last4, owner_frozen, moving_order, moving_target_usd_cents, created_at, updated_at)
+		SELECT $1::uuid, $2::varchar, $3::varchar, $4::varchar, $5::uuid, $6::bigint, $7::varchar, $8::varchar, $9::varchar,
+			'', '', false, '', 0, $10::timestamptz, $11::timestamptz
+		WHERE NOT EXISTS (SELECT FROM found)
+		RETURNING ` + cardColumns + `)
+	SELECT * FROM found UNION ALL SELECT * FROM made`
+
 // Reserve implements card.Store.
 func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card, error) {
 	var got card.Card
-	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		// The fence locks the order's job, so no other transaction can make its card.
-		row, err := tx.Card.Query().Where(
-			entcard.OrderID(string(n.Order)), entcard.Owner(n.Owner.Lower()), entcard.Reference(uuid.UUID(n.Ref))).Only(ctx)
-		if err == nil {
-			got, err = cardOf(row)
-			return err
-		}
-		if !ent.IsNotFound(err) {
-			return err
-		}
-		got = n
-		return tx.Card.Create().SetID(n.ID).SetOrderID(string(n.Order)).SetOwner(n.Owner.Lower()).
-			SetStatus(entcard.Status(n.Status)).SetReference(uuid.UUID(n.Ref)).SetLoadUsdCents(int64(n.Load)).
-			SetProvider(n.Provider).SetProgramme(n.Programme).SetHolder(string(n.Holder)).
-			SetCreatedAt(n.CreatedAt).SetUpdatedAt(n.UpdatedAt).Exec(ctx)
+	err := c.s.fenced(ctx, f, func(_ context.Context, tx *ent.Tx) error {
+		pgxOf(tx).later(statement{
+			sql: reserveCardSQL,
+			args: []any{
+				n.ID, n.Order, n.Owner.Lower(), n.Status, uuid.UUID(n.Ref), int64(n.Load), n.Provider, n.Programme, n.Holder,
+				n.CreatedAt, n.UpdatedAt,
+			},
+			read: func(answers pgx.BatchResults) (err error) {
+				got, err = scanCardRow(answers.QueryRow())
+				return err
+			},
+		})
+		return nil
 	})
-	return got, err
+	if err != nil {
+		return card.Card{}, err
+	}
+	return got, nil
 }
+
+// errNotPending fails a change of a card that is not pending any more.
+var errNotPending = errors.New("the card is not pending")
+
+const activateCardSQL = `
+	UPDATE cards SET status = 'ACTIVE', account = $3, last4 = $4, updated_at = $5
+	WHERE id = $1 AND owner = $2 AND status = 'PENDING' RETURNING 1`
 
 // Activate implements card.Store.
 func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings []ledger.Posting, fee job.New) error {
-	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		fence(tx, f)
-		n, err := tx.Card.Update().
-			Where(entcard.ID(a.ID), entcard.Owner(a.Owner.Lower()), entcard.StatusEQ(entcard.StatusPENDING)).
-			SetStatus(entcard.StatusACTIVE).SetAccount(a.Account).SetLast4(a.Last4).SetUpdatedAt(c.s.stamp()).Save(ctx)
-		if err != nil || n == 0 {
-			return err
-		}
+	err := c.s.fenced(ctx, f, func(ctx context.Context, tx *ent.Tx) error {
+		touchOne(tx, errNotPending, activateCardSQL, a.ID, a.Owner.Lower(), a.Account, a.Last4, c.s.stamp())
 		postFor(tx, c.s.stamp(), a.Owner, postings...)
-		if _, _, err = insertJob(ctx, tx, fee, a.Owner); err != nil {
+		if err := queueJob(ctx, tx, fee, a.Owner, nil); err != nil {
 			return err
 		}
 		return faultpoint.Fail("card.before_commit")
 	})
+	if errors.Is(err, errNotPending) {
+		return nil // the lease is held, and the card was made ACTIVE before
+	}
+	return err
 }
 
 // takeCardTurnSQL takes a card that nothing else has. Its row is locked by the statement before: so this one sees what
@@ -241,6 +280,55 @@ func (c Cards) EndChange(ctx context.Context, id, change uuid.UUID) error {
 	return mapError(err)
 }
 
+// beginFreezingSQL takes a card that no change has. A change that ended with an outcome that is not known has left its
+// time, and no name.
+const beginFreezingSQL = `
+	WITH before AS (
+		SELECT id, CASE WHEN changing_until > $4 THEN changing_until END AS open FROM cards
+		WHERE id = $1 AND (changing IS NULL OR changing_until IS NULL OR changing_until <= $4) FOR UPDATE)
+	UPDATE cards SET changing = $2, changing_until = greatest($3, before.open) FROM before WHERE cards.id = before.id
+	RETURNING before.open`
+
+// BeginFreezing implements card.Store.
+func (c Cards) BeginFreezing(
+	ctx context.Context, id, change uuid.UUID, most time.Duration,
+) (open time.Time, err error) {
+	var until *time.Time
+	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		later(tx, lockCardSQL, id)
+		now := c.s.stamp()
+		err := raw(tx).QueryRow(ctx, beginFreezingSQL, id, change, now.Add(most), now).Scan(&until)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return card.ErrBusy
+		}
+		return err
+	})
+	if err == nil && until != nil {
+		open = until.UTC()
+	}
+	return open, err
+}
+
+// endFreezingSQL gives a card back. By the time that it leaves, observeSQL knows what an owner's freezing may become.
+const endFreezingSQL = `
+	UPDATE cards SET changing = NULL,
+		changing_until = CASE WHEN $6::boolean THEN changing_until WHEN $3 > $5::timestamptz THEN $3::timestamptz
+			WHEN owner_frozen AND status = 'ACTIVE' THEN $5 END,
+		owner_frozen = owner_frozen AND ($6 OR NOT $4::boolean OR coalesce($3::timestamptz > $5, false)), updated_at = $5
+	WHERE id = $1 AND changing = $2`
+
+// EndFreezing implements card.Store.
+func (c Cards) EndFreezing(ctx context.Context, id, change uuid.UUID, end card.Freezing) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	var open *time.Time
+	if !end.Open.IsZero() {
+		open = &end.Open
+	}
+	_, err := c.s.pool.Exec(ctx, endFreezingSQL, id, change, open, end.Undone, c.s.stamp(), end.Unknown)
+	return mapError(err)
+}
+
 // FeeTaken implements card.Store.
 func (c Cards) FeeTaken(ctx context.Context, f job.Fence, postings []ledger.Posting) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
@@ -256,15 +344,19 @@ func (c Cards) Observe(ctx context.Context, seen ...card.Seen) (changed []card.C
 		return nil, nil
 	}
 	refs, statuses, providers := make([]uuid.UUID, len(seen)), make([]string, len(seen)), make([]string, len(seen))
+	asOf := make([]time.Time, len(seen))
 	for i, one := range seen {
 		refs[i], statuses[i], providers[i] = uuid.UUID(one.Ref), string(one.Status), one.Provider
+		if asOf[i] = one.AsOf; one.AsOf.IsZero() {
+			asOf[i] = c.s.stamp().Add(aheadOfClocks)
+		}
 	}
 	var from, to []string
 	for _, m := range card.Moves() {
 		from, to = append(from, string(m[0])), append(to, string(m[1]))
 	}
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, observeSQL, refs, statuses, from, to, c.s.stamp(), providers)
+		rows, err := raw(tx).Query(ctx, observeSQL, refs, statuses, from, to, c.s.stamp(), providers, asOf)
 		if err != nil {
 			return err
 		}
@@ -293,17 +385,24 @@ func (c Cards) FeeOpen(ctx context.Context, id uuid.UUID) (open bool, err error)
 const feeOpenSQL = `SELECT EXISTS (
 	SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 AND status IN ('queued', 'processing'))`
 
-// Rows are locked in one order, because two processes may observe the same cards.
+// aheadOfClocks is ahead of the clock of any process: what an issuer answers to a change is newer than all that is
+// stored.
+const aheadOfClocks = time.Hour
+
+// Rows are locked in one order, because two processes may observe the same cards. A report from before the last change
+// of a card is old. An ACTIVE card whose owner's freezing did not take effect in its time is not frozen by its owner.
 const observeSQL = `
 	WITH seen AS (
 		SELECT c.id, s.status FROM cards c
-		JOIN unnest($1::uuid[], $2::text[], $6::text[]) AS s (reference, status, provider)
-			ON c.reference = s.reference AND c.provider = s.provider
-		JOIN unnest($3::text[], $4::text[]) AS m (from_status, to_status)
+		JOIN unnest($1::uuid[], $2::text[], $6::text[], $7::timestamptz[]) AS s (reference, status, provider, as_of)
+			ON c.reference = s.reference AND c.provider = s.provider AND c.updated_at <= s.as_of
+		LEFT JOIN unnest($3::text[], $4::text[]) AS m (from_status, to_status)
 			ON c.status = m.from_status AND s.status = m.to_status
+		WHERE m.to_status IS NOT NULL
+			OR c.owner_frozen AND c.status = 'ACTIVE' AND s.status = 'ACTIVE' AND c.changing_until <= least(s.as_of, $5)
 		ORDER BY c.id FOR UPDATE OF c)
 	UPDATE cards SET status = seen.status, updated_at = $5,
-		owner_frozen = owner_frozen AND seen.status <> 'ACTIVE'
+		owner_frozen = owner_frozen AND (seen.status <> 'ACTIVE' OR coalesce(changing_until > $5, false))
 	FROM seen WHERE cards.id = seen.id
 	RETURNING cards.id, cards.order_id, cards.status`
 

@@ -262,3 +262,69 @@ func TestFreezingByTheOwnerIsForgottenOnceTheCardIsActive(t *testing.T) {
 		t.Errorf("a done fee job is open: %t, %v", open, err)
 	}
 }
+
+// TestOwnersFreezingKeepsItsRecord while it is under way or may still take effect, whoever reports the card meanwhile.
+func TestOwnersFreezingKeepsItsRecord(t *testing.T) {
+	s := storetest.New(t)
+	c, _ := issued(t, s, payer, card.Active)
+	cards := s.Cards()
+	begin := func(change uuid.UUID, most time.Duration, wantOpen bool, want error) {
+		t.Helper()
+		open, err := cards.BeginFreezing(t.Context(), c.ID, change, most)
+		if !errors.Is(err, want) || open.After(time.Now()) != wantOpen {
+			t.Errorf("begun: open until %s, %v; want %t, %v", open, err, wantOpen, want)
+		}
+	}
+	end := func(change uuid.UUID, e card.Freezing) {
+		t.Helper()
+		if err := cards.EndFreezing(t.Context(), c.ID, change, e); err != nil {
+			t.Error(err)
+		}
+	}
+	observe := func(status card.Status, asOf time.Time, want card.Status, recorded bool) {
+		t.Helper()
+		if _, err := cards.Observe(t.Context(), card.Seen{Ref: c.Ref, Status: status, AsOf: asOf}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := cards.Card(t.Context(), c.ID, payer)
+		if err != nil || got.Status != want || got.OwnerFrozen != recorded {
+			t.Errorf("reported %s: %s, recorded %t, %v; want %s, %t", status, got.Status, got.OwnerFrozen, err, want,
+				recorded)
+		}
+	}
+	record := func() {
+		t.Helper()
+		if err := cards.SetOwnerFrozen(t.Context(), c.ID, payer, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := uuid.New(), uuid.New()
+	before := time.Now()
+	begin(first, time.Hour, false, nil)
+	begin(second, time.Hour, false, card.ErrBusy)
+	record()
+	observe(card.Frozen, time.Time{}, card.Frozen, true)
+	observe(card.Active, time.Time{}, card.Active, true)
+	observe(card.Frozen, time.Time{}, card.Frozen, true)
+	end(second, card.Freezing{Undone: true}) // not its own
+	end(first, card.Freezing{})
+	observe(card.Active, before, card.Frozen, true) // read before it was frozen
+
+	begin(second, time.Hour, false, nil)
+	end(second, card.Freezing{Unknown: true})
+	begin(first, time.Hour, true, nil)
+	observe(card.Active, time.Time{}, card.Active, true)
+	end(first, card.Freezing{Undone: true, Open: time.Now().Add(time.Hour)})
+	observe(card.Frozen, time.Time{}, card.Frozen, true)
+	observe(card.Active, time.Time{}, card.Active, true)
+
+	begin(first, time.Hour, true, nil)
+	end(first, card.Freezing{Open: before}) // its time is over
+	observe(card.Active, time.Now().Add(time.Second), card.Active, false)
+
+	begin(first, time.Hour, false, nil)
+	record()
+	observe(card.Frozen, time.Time{}, card.Frozen, true)
+	end(first, card.Freezing{Undone: true})
+	observe(card.Frozen, time.Time{}, card.Frozen, false)
+}

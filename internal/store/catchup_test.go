@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -76,14 +77,16 @@ func TestOnlyStoredPaymentsAreSent(t *testing.T) {
 	s := storetest.New(t)
 	known, lost := claimRequest("known"), claimRequest("lost")
 	claim(t, s, known)
-	sign := func(uint64) (payment.Transaction, error) { return payment.Transaction{Raw: []byte{1}}, nil }
-	if _, err := s.Attempts().OfStored().Prepare(t.Context(), known.Payment.ID, x402.Address{9}, 0, sign); err != nil {
+	sign := func(uint64, []uuid.UUID) (payment.Variant, error) { return payment.Variant{Raw: []byte{1}}, nil }
+	if _, err := s.Transactions().OfStored().Prepare(t.Context(), []uuid.UUID{known.Payment.ID}, x402.Address{9}, window,
+		sign); err != nil {
 		t.Errorf("a payment that is stored: %v", err)
 	}
-	if _, err := s.Attempts().OfStored().Prepare(t.Context(), lost.Payment.ID, x402.Address{9}, 0, sign); err == nil {
+	if _, err := s.Transactions().OfStored().Prepare(t.Context(), []uuid.UUID{lost.Payment.ID}, x402.Address{9}, window,
+		sign); err == nil {
 		t.Error("a payment that is not stored was signed for")
 	}
-	if open, err := s.Attempts().Open(t.Context(), x402.Address{9}); err != nil || len(open) != 1 {
+	if open, err := s.Transactions().Open(t.Context(), x402.Address{9}, 0); err != nil || len(open) != 1 {
 		t.Errorf("%d open attempts, %v, want 1", len(open), err)
 	}
 }

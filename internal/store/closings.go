@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Closings reads and changes the closings of cards for operators. It implements card.CloseJobs.
@@ -29,6 +30,8 @@ const (
 	actListClosings = "card_closings.list"
 	actClose        = "card.close"
 	actRetryClosing = "card_closing.retry"
+
+	actConcludeRefund = "card_closing.conclude"
 )
 
 // resumeJobSQL keeps the step: what was sent before is read first.
@@ -112,35 +115,136 @@ func (c Closings) RetryClosing(
 	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
 ) (row job.Row, err error) {
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		row, err = scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL+" FOR UPDATE", card.CloseJob, id))
-		if errors.Is(err, pgx.ErrNoRows) {
-			return card.ErrNotFound
-		}
-		if err != nil || row.Status != job.OperatorReview {
-			return err
-		}
-		if done, err := done(ctx, tx, act, actRetryClosing, id.String()); err != nil || done {
-			return err
-		}
-		args, err := next(row)
-		if err != nil {
-			return err
-		}
-		payload, err := json.Marshal(args)
-		if err != nil {
-			return fmt.Errorf("encode the closing: %w", err)
-		}
-		if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload); err != nil {
-			return err
-		}
-		wakeOnCommit(tx, topicJobs, string(row.Class))
-		if err := c.once(ctx, tx, act, actRetryClosing, id.String()); err != nil {
-			return err
-		}
-		row, err = scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL, card.CloseJob, id))
+		row, err = c.resume(ctx, tx, id, next, resumption{act: act, action: actRetryClosing})
 		return err
 	})
 	return row, err
+}
+
+// Refunding implements card.CloseJobs.
+func (c Closings) Refunding(ctx context.Context,
+	id uuid.UUID) (row job.Row, owner x402.Address, signed bool, err error) {
+	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		row, err = scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL, card.CloseJob, id))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return card.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		args, err := job.Decode[card.CloseArgs](row)
+		if err != nil {
+			return err
+		}
+		known, err := oneCard(tx.Card.Query().Where(entcard.ID(args.Card)).Only(ctx))
+		if err != nil {
+			return err
+		}
+		owner = known.Owner
+		return raw(tx).QueryRow(ctx, refundSignedSQL, args.Order).Scan(&signed)
+	})
+	return row, owner, signed, err
+}
+
+const refundSignedSQL = "SELECT EXISTS (SELECT FROM refunds WHERE order_id = $1 AND status = 'signed')"
+
+// ConcludeRefund implements card.CloseJobs, with the posting of the return. The lock of the closing's row lets its job
+// sign no refund meanwhile: a closing that waits for an operator has none.
+func (c Closings) ConcludeRefund(
+	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
+) (row job.Row, err error) {
+	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		row, err = c.resume(ctx, tx, id, next, resumption{
+			act: act, action: actConcludeRefund, with: func(a card.CloseArgs) error {
+				var signed bool
+				if err := raw(tx).QueryRow(ctx, refundSignedSQL, a.Order).Scan(&signed); err != nil {
+					return err
+				}
+				if signed {
+					return card.ErrRefundSigned
+				}
+				if err := c.firstWith(ctx, tx, id, a.ByHand); err != nil {
+					return err
+				}
+				post(tx, c.s.stamp(), a.Return())
+				return nil
+			},
+			after: func(a card.CloseArgs) any { return concluded{a.ByHand} },
+		})
+		return err
+	})
+	return row, err
+}
+
+const concludedWithSQL = `SELECT EXISTS (SELECT FROM jobs
+	WHERE kind = $1 AND payload->>'byHand' = $2 AND id <> $3)`
+
+// firstWith fails with card.ErrTransferUsed when a transaction has concluded another closing.
+func (c Closings) firstWith(ctx context.Context, tx *ent.Tx, id uuid.UUID, transaction string) error {
+	lock(tx, bucket("concluded/"+transaction))
+	var used bool
+	if err := raw(tx).QueryRow(ctx, concludedWithSQL, card.CloseJob, transaction, id).Scan(&used); err != nil {
+		return err
+	}
+	if used {
+		return card.ErrTransferUsed
+	}
+	return nil
+}
+
+// concluded is the audit record of a refund that was done by hand.
+type concluded struct {
+	Transaction string `json:"transaction"`
+}
+
+// resumption is how an operator lets a closing go on.
+type resumption struct {
+	act    card.Act
+	action string
+	// with is done in the same transaction, and after is what the audit record has; both may be nil.
+	with  func(card.CloseArgs) error
+	after func(card.CloseArgs) any
+}
+
+// resume queues a closing that waits for an operator again, with other arguments.
+func (c Closings) resume(
+	ctx context.Context, tx *ent.Tx, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), r resumption,
+) (job.Row, error) {
+	row, err := scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL+" FOR UPDATE", card.CloseJob, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return job.Row{}, card.ErrNotFound
+	}
+	if err != nil || row.Status != job.OperatorReview {
+		return row, err
+	}
+	if done, err := done(ctx, tx, r.act, r.action, id.String()); err != nil || done {
+		return row, err
+	}
+	args, err := next(row)
+	if err != nil {
+		return job.Row{}, err
+	}
+	payload, err := json.Marshal(args)
+	if err != nil {
+		return job.Row{}, fmt.Errorf("encode the closing: %w", err)
+	}
+	if r.with != nil {
+		if err := r.with(args); err != nil {
+			return job.Row{}, err
+		}
+	}
+	if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload); err != nil {
+		return job.Row{}, err
+	}
+	wakeOnCommit(tx, topicJobs, string(row.Class))
+	var after any
+	if r.after != nil {
+		after = r.after(args)
+	}
+	if err := c.s.record(ctx, tx, r.act, r.action, id.String(), nil, after); err != nil {
+		return job.Row{}, err
+	}
+	return scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL, card.CloseJob, id))
 }
 
 // once records an action, unless it is recorded with its key.

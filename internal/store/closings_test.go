@@ -180,6 +180,56 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 	if got := retry("k1"); got.Status != job.OperatorReview {
 		t.Errorf("the same key again: %s", got.Status)
 	}
+	// A refund that is signed may still be paid, so that nothing is concluded meanwhile.
+	conclude := func() (job.Row, error) {
+		return g.s.Closings().ConcludeRefund(t.Context(), row.ID, func(row job.Row) (card.CloseArgs, error) {
+			a, err := job.Decode[card.CloseArgs](row)
+			a.Stage, a.ByHand = card.StageEnding, "0x1"
+			return a, err
+		}, card.Act{Operator: "ada", Key: "c", Reason: "r"})
+	}
+	refunding := func(status string) {
+		t.Helper()
+		if _, err := g.s.Pool().Exec(t.Context(), `INSERT INTO refunds (id, order_id, owner, status, network, asset, treasury,
+			value, nonce, valid_before, signature, created_at, signed_at) SELECT gen_random_uuid(), order_id, owner, $2, 'n',
+			'0x1', '0x2', 1, '0x3', 1, '', now(), now() FROM cards WHERE id = $1
+			ON CONFLICT (order_id, owner) DO UPDATE SET status = excluded.status`, id, status); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, signed, err := g.s.Closings().Refunding(t.Context(), row.ID); err != nil || signed != (status == "signed") {
+			t.Errorf("a refund that is %s: signed %t, %v", status, signed, err)
+		}
+	}
+	refunding("signed")
+	if _, err := conclude(); !errors.Is(err, card.ErrRefundSigned) {
+		t.Errorf("while a refund is signed: %v", err)
+	}
+	refunding("dead")
+	var other uuid.UUID
+	if err := g.s.Pool().QueryRow(t.Context(), `INSERT INTO jobs (id, kind, unique_key, payload, max_attempts, run_at,
+		created_at) VALUES (gen_random_uuid(), 'card_close', 'another card', '{"byHand": "0x1"}', 1, now(), now())
+		RETURNING id`).Scan(&other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conclude(); !errors.Is(err, card.ErrTransferUsed) {
+		t.Errorf("by the refund of another card: %v", err)
+	}
+	if _, err := g.s.Pool().Exec(t.Context(), "DELETE FROM jobs WHERE id = $1", other); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := conclude()
+		done, _ := job.Decode[card.CloseArgs](got)
+		if err != nil || got.Status != job.Queued || done.Stage != card.StageEnding || done.ByHand != "0x1" {
+			t.Errorf("concluded: %+v, %+v, %v", got, done, err)
+		}
+	}
+	var posted int
+	if err := g.s.Pool().QueryRow(t.Context(),
+		"SELECT count(*) FROM ledger_postings WHERE kind = 'remainder_returned'").Scan(
+		&posted); err != nil || posted != 1 {
+		t.Errorf("%d returns are posted, %v", posted, err)
+	}
 	_, err = g.s.Closings().RetryClosing(t.Context(), uuid.New(), nil, card.Act{Operator: "ada", Key: "k", Reason: "r"})
 	if !errors.Is(err, card.ErrNotFound) {
 		t.Errorf("nobody's closing: %v", err)

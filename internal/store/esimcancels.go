@@ -52,6 +52,13 @@ func (e Esims) BeginCancel(ctx context.Context, a esim.CancelArgs) (begun esim.C
 		if !ready {
 			return esim.ErrNotFound
 		}
+		var toppedUp bool
+		if err := raw(tx).QueryRow(ctx, toppedUpSQL, a.Profile).Scan(&toppedUp); err != nil {
+			return err
+		}
+		if toppedUp {
+			return esim.ErrToppedUp
+		}
 		if row, err = queueCancel(ctx, tx, a, row, found, owner); err != nil {
 			return err
 		}

@@ -24,12 +24,14 @@ var _ esim.Journal = SupplierJournal{}
 func (s *Store) SupplierJournal(provider string) SupplierJournal { return SupplierJournal{s, provider} }
 
 const (
-	beginSentSQL = `INSERT INTO supplier_orders (id, provider, reference, owner, code, cost_micros, sent_at, account)
-		VALUES ($1, $2, $3, coalesce((SELECT owner FROM esim_profiles WHERE reference = $3), ''), $4, $5, $6, '')
+	beginSentSQL = `INSERT INTO supplier_orders (id, provider, reference, owner, code, cost_micros, sent_at, account, onto)
+		VALUES ($1, $2, $3, coalesce((SELECT owner FROM esim_profiles WHERE reference = $3
+			UNION ALL SELECT owner FROM esim_topups WHERE reference = $3 LIMIT 1), ''), $4, $5, $6, '', $7)
 		ON CONFLICT (provider, reference) DO NOTHING`
 	nameSentSQL = `UPDATE supplier_orders SET account = $3
 		WHERE provider = $1 AND reference = $2 AND account IN ('', $3)`
-	sentSQL        = `SELECT reference, code, cost_micros, sent_at, account FROM supplier_orders WHERE provider = $1 AND `
+	sentSQL = `SELECT reference, code, cost_micros, sent_at, account, onto
+		FROM supplier_orders WHERE provider = $1 AND `
 	sentByRefSQL   = sentSQL + `reference = $2`
 	sentBetweenSQL = sentSQL + `code = $2 AND sent_at BETWEEN $3 AND $4 ORDER BY sent_at, id`
 	sentNamedSQL   = sentSQL + `account <> '' AND account = ANY ($2::varchar[])`
@@ -40,7 +42,7 @@ func (j SupplierJournal) Begin(ctx context.Context, s esim.Sent) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	tag, err := j.s.pool.Exec(ctx, beginSentSQL, uuid.Must(uuid.NewV7()), j.provider, uuid.UUID(s.Ref), s.Code,
-		int64(s.Cost), s.At.UTC())
+		int64(s.Cost), s.At.UTC(), s.Onto)
 	switch {
 	case err != nil:
 		return mapError(err)
@@ -88,14 +90,14 @@ func (j SupplierJournal) SentBetween(ctx context.Context, code string, from, to 
 }
 
 // Named implements esim.Journal.
-func (j SupplierJournal) Named(ctx context.Context, accounts []string) (map[string]fulfilment.Ref, error) {
+func (j SupplierJournal) Named(ctx context.Context, accounts []string) (map[string]esim.Sent, error) {
 	named, err := j.read(ctx, sentNamedSQL, accounts)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]fulfilment.Ref{}
+	all := map[string]esim.Sent{}
 	for _, s := range named {
-		all[s.Account] = s.Ref
+		all[s.Account] = s
 	}
 	return all, nil
 }
@@ -109,7 +111,7 @@ func (j SupplierJournal) read(ctx context.Context, sql string, args ...any) ([]e
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s esim.Sent, err error) {
 		var ref uuid.UUID
-		err = row.Scan(&ref, &s.Code, (*int64)(&s.Cost), &s.At, &s.Account)
+		err = row.Scan(&ref, &s.Code, (*int64)(&s.Cost), &s.At, &s.Account, &s.Onto)
 		s.Ref, s.At = fulfilment.Ref(ref), s.At.UTC()
 		return s, err
 	})

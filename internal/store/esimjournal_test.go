@@ -2,12 +2,14 @@ package store_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -53,5 +55,40 @@ func TestWhatWasSentHasTheOwnerOfItsOrder(t *testing.T) {
 		if err != nil || told != nil || owner != want {
 			t.Errorf("the owner is %q, %v, %v; want %q", owner, err, told, want)
 		}
+	}
+}
+
+// TestSuppliersOfLiveEsimsAreRemembered, and those of eSIMs that are being given back.
+func TestSuppliersOfLiveEsimsAreRemembered(t *testing.T) {
+	s := storetest.New(t)
+	for _, p := range []struct {
+		supplier, status string
+		days             int
+		cancelled        bool
+	}{
+		{"ready", "ready", 300, false}, {"over", "ready", 400, false}, {"failed", "failed", 1, false},
+		{"given-back", "cancelled", 1, false}, {"giving-back", "cancelled", 1, true},
+		{"old-giving-back", "ready", 400, true},
+	} {
+		o := order.NewID(time.Now())
+		if _, err := s.Pool().Exec(t.Context(), `INSERT INTO esim_profiles
+			(id, order_id, owner, plan_id, provider, status, reference, sealed_key, sealed, created_at, updated_at)
+			VALUES ($1, $2, '0xaa', 'pln_1', $3, $4::text, $5,
+				CASE WHEN $4::text = 'ready' THEN 'k' ELSE '' END, CASE WHEN $4::text = 'ready' THEN 'x'::bytea END,
+				now() - $6 * interval '1 day', now())`, uuid.New(), o, p.supplier,
+			p.status, uuid.New(), p.days); err != nil {
+			t.Fatal(err)
+		}
+		if !p.cancelled {
+			continue
+		}
+		a := esim.CancelArgs{Order: o, Stage: esim.StageRefunding, Since: time.Now()}
+		if _, err := s.Jobs().Enqueue(t.Context(), esim.NewCancelJob(a)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.Esims().Providers(t.Context())
+	if want := []string{"giving-back", "old-giving-back", "ready"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("remembered %q, %v; want %q", got, err, want)
 	}
 }

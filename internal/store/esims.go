@@ -57,12 +57,21 @@ const (
 	esimCancelsOfSQL = `SELECT payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
 )
 
-const esimProvidersSQL = `SELECT DISTINCT p.provider FROM orders o JOIN esim_plans p ON p.id = o.item->>'planId'
-	WHERE ` + paidFor + ` ORDER BY 1`
+// installable is how long an eSIM may wait to be installed at most, at any supplier. Its plan begins then.
+const installable = 366 * 24 * time.Hour
 
-// Providers are the suppliers of paid orders for eSIMs.
+const esimProvidersSQL = `
+	SELECT p.provider FROM orders o JOIN esim_plans p ON p.id = o.item->>'planId' WHERE ` + paidFor + `
+	UNION SELECT e.provider FROM esim_profiles e LEFT JOIN esim_plans p ON p.id = e.plan_id
+		WHERE e.status = 'ready' AND e.created_at + coalesce(p.validity_days, 0) * interval '1 day' > $2
+	UNION SELECT e.provider FROM jobs j JOIN esim_profiles e ON e.order_id = j.unique_key
+		WHERE j.kind = $3 AND j.status IN ('queued', 'processing', 'operator_review') AND e.status <> 'failed'
+	ORDER BY 1`
+
+// Providers are the suppliers of paid orders for eSIMs, of eSIMs whose plan may not be over, and of those that are
+// being given back.
 func (e Esims) Providers(ctx context.Context) ([]string, error) {
-	return e.s.names(ctx, esimProvidersSQL, esim.Kind)
+	return e.s.names(ctx, esimProvidersSQL, esim.Kind, e.s.stamp().Add(-installable), esim.CancelJob)
 }
 
 // esimRecords reads the profiles of orders that were made, and the orders' cancellations.
@@ -142,11 +151,21 @@ type planRow struct {
 	Live         bool        `json:"live"`
 }
 
+func planRows(plans []esim.Plan) []planRow {
+	rows := make([]planRow, len(plans))
+	for i, p := range plans {
+		rows[i] = planRow{
+			p.ID, p.Code, p.Name, p.Type, p.Countries, p.DataMB, p.Unlimited, p.FairUse, p.ValidityDays, p.Cost, p.Price, p.Live,
+		}
+	}
+	return rows
+}
+
 // Plans implements esim.Store.
 func (e Esims) Plans(ctx context.Context) ([]esim.Plan, map[string]time.Time, error) {
-	syncs, err := e.s.ent.EsimSync.Query().All(ctx)
+	synced, err := e.Synced(ctx)
 	if err != nil {
-		return nil, nil, mapError(err)
+		return nil, nil, err
 	}
 	rows, err := e.s.ent.EsimPlan.Query().Where(esimplan.Live(true)).
 		Order(esimplan.ByPriceUsdCents(), esimplan.ByUnlimited(sql.OrderDesc()), esimplan.ByDataMB(sql.OrderDesc()),
@@ -154,14 +173,26 @@ func (e Esims) Plans(ctx context.Context) ([]esim.Plan, map[string]time.Time, er
 	if err != nil {
 		return nil, nil, mapError(err)
 	}
-	plans, synced := make([]esim.Plan, len(rows)), make(map[string]time.Time, len(syncs))
+	plans := make([]esim.Plan, len(rows))
 	for i, row := range rows {
 		plans[i] = planOf(row)
 	}
+	return plans, synced, nil
+}
+
+// Synced is when the plans of each supplier were read last.
+func (e Esims) Synced(ctx context.Context) (map[string]time.Time, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	syncs, err := e.s.ent.EsimSync.Query().All(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the times of syncs: %w", mapError(err))
+	}
+	synced := make(map[string]time.Time, len(syncs))
 	for _, s := range syncs {
 		synced[s.ID] = s.SyncedAt.UTC()
 	}
-	return plans, synced, nil
+	return synced, nil
 }
 
 // Plan implements esim.Store.
@@ -178,14 +209,11 @@ func (e Esims) Plan(ctx context.Context, id esim.PlanID) (esim.Plan, error) {
 
 // Replace implements esim.Store.
 func (e Esims) Replace(ctx context.Context, provider string, plans []esim.Plan, at time.Time) error {
-	rows, codes := make([]planRow, len(plans)), make([]string, len(plans))
+	codes := make([]string, len(plans))
 	for i, p := range plans {
-		rows[i] = planRow{
-			p.ID, p.Code, p.Name, p.Type, p.Countries, p.DataMB, p.Unlimited, p.FairUse, p.ValidityDays, p.Cost, p.Price, p.Live,
-		}
 		codes[i] = p.Code
 	}
-	encoded, err := json.Marshal(rows)
+	encoded, err := json.Marshal(planRows(plans))
 	if err != nil {
 		return fmt.Errorf("encode the catalogue: %w", err)
 	}

@@ -2,12 +2,15 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
 )
 
 // Internals of the store that only the tests of this package use.
@@ -47,9 +50,112 @@ func Bucket(resource string) string { return bucket(resource) }
 
 func Later(tx *ent.Tx, sql string, args ...any) { later(tx, sql, args...) }
 
+// Batcher is a batcher of the tests' own.
+type Batcher = batcher[string, int]
+
+// NewBatcher makes a Batcher whose members differ in their names, which run answers.
+func NewBatcher(run func(names []string, answer func(name string, n int, err error))) *Batcher {
+	return &Batcher{key: func(name string) string { return name },
+		run: func(_ context.Context, all []*member[string, int]) {
+			var names []string
+			byName := map[string]*member[string, int]{}
+			for _, m := range all {
+				names = append(names, m.in)
+				byName[m.in] = m
+			}
+			run(names, func(name string, n int, err error) { byName[name].answer(n, err) })
+		}}
+}
+
+// Do is do.
+func (b *batcher[In, Out]) Do(ctx context.Context, in In, alone func() (Out, error)) (Out, error) {
+	return b.do(ctx, in, alone)
+}
+
+// Hold makes those that come wait for a batch, until the returned function begins it. What runs ends before: whoever
+// has its answer may be ahead of the end of its batch, which begins the next one.
+func (b *batcher[In, Out]) Hold() (begin func()) {
+	b.running.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy = true
+	return b.next
+}
+
+// Waiting is how many wait for a batch.
+func (b *batcher[In, Out]) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
+}
+
+// Claims is the batcher of claims.
+func (s *Store) Claims() *batcher[checkout.ClaimRequest, checkout.ClaimResult] { return s.claims }
+
+// Settles is the batcher of settlements.
+func (s *Store) Settles() *batcher[settleRequest, order.Order] { return s.settles }
+
+// Changes is the batcher of what jobs change.
+func (s *Store) Changes() *batcher[change, struct{}] { return s.changes }
+
+// Lookups is the batcher of reads.
+func (s *Store) Lookups() *batcher[lookUpRequest, any] { return s.lookups }
+
+const (
+	BatchSize = batchSize
+	Shards    = shards
+)
+
+// ClaimStatements are what a batch of claims sends before its commit; SettleStatements what one of settlements does.
+func ClaimStatements() []string {
+	return []string{batchLimitsSQL, sellingLockSQL, pausedSQL, undecidedSQL, overRateSQL, stocksSQL, claimsSQL}
+}
+
+func SettleStatements() []string { return []string{batchLimitsSQL, fenceAllSQL, settlesSQL} }
+
+// MoveStatement moves an order.
+const MoveStatement = moveOrderSQL
+
 func Post(ctx context.Context, s *Store, p ledger.Posting) error {
 	return s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		post(tx, s.stamp(), p)
 		return nil
 	})
+}
+
+// Statement is one of the store's, with its arguments, and what its transaction begins with.
+type Statement struct {
+	Name, SQL string
+	Args      []any
+	First     []string
+}
+
+// Maintenance are the statements by which the service looks for what is due, and deletes at most limit rows of before a
+// time.
+func Maintenance(before time.Time, limit int) []Statement {
+	final := finalStatuses()
+	return []Statement{
+		{"due jobs", claimJobsSQL, []any{"w", []string{"order_fulfill"}, limit, time.Minute, job.Deliver}, nil},
+		{"passed leases", reapJobsSQL, []any{limit}, nil},
+		{"depth of the queue", depthJobsSQL, nil, nil},
+		{"oldest orders", oldestOrdersSQL, nil, nil},
+		{"orders whose time is over", expireSQL,
+			[]any{order.PaymentRequired, before, limit, order.Expired, "worker", "not paid in time"}, nil},
+		{"parked jobs", clearParkedSQL, []any{"order_fulfill", limit}, nil},
+		{"jobs of maintenance", pruneJobsSQL, []any{[]string{"order_fulfill", "payment_confirm"}, before, limit}, nil},
+		{"jobs of final orders", pruneOrderJobsSQL, []any{"order_fulfill", before, limit, final}, nil},
+		{"reservations", pruneReservationsSQL, []any{before, limit}, nil},
+		{"transactions", pruneTransactionsSQL, []any{before, limit}, nil},
+		{"expired orders", pruneExpiredSQL, []any{before, limit}, nil},
+		{"timelines", pruneTimelineSQL, []any{walkTimeline, time.Unix(0, 0), "", before, limit, final},
+			[]string{customPlansSQL, indexPlansSQL}},
+		{"reads", pruneReadsSQL, []any{before, limit}, nil},
+		{"events", pruneEventsSQL, []any{before, limit}, nil},
+		{"oldest event", oldestEventSQL, []any{limit}, nil},
+		{"first event to roll up", firstEventSQL, []any{before, endOfTime}, nil},
+		{"days of events", pruneDaysSQL, []any{before, limit}, nil},
+		{"events of providers", pruneEventsOfProvidersSQL, []any{before, limit}, nil},
+		{"challenges", pruneChallengesSQL, []any{before, limit}, nil},
+		{"sessions", pruneSessionsSQL, []any{before, limit}, nil},
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/store"
@@ -88,6 +89,89 @@ func TestUndecidedPaymentsPerPayerAreBounded(t *testing.T) {
 	}
 }
 
+// inFlight limits the payments of a payer that were claimed within the last so long.
+func inFlight(most int, within time.Duration) func(*checkout.ClaimRequest) {
+	return func(p *checkout.ClaimRequest) {
+		p.MaxInFlight, p.InFlightSince = most, p.Payment.CreatedAt.Add(-within)
+	}
+}
+
+// TestLimitsOfAPayerHoldOverTwoProcesses: each by itself, for claims that come at once through two stores.
+func TestLimitsOfAPayerHoldOverTwoProcesses(t *testing.T) {
+	url := storetest.URL(t)
+	stores := []*store.Store{storetest.Open(t, url), storetest.Open(t, url)}
+	const most = 3
+	turns := func(class limit.Class) func(*checkout.ClaimRequest) {
+		rates := limit.New(limit.Rates{class: {Count: most, Per: time.Hour}}, time.Now)
+		return func(p *checkout.ClaimRequest) { p.Turns = rates.Turn(class, p.Order.Owner.Lower()) }
+	}
+	isRefused := func(err error) bool { return refused(err) != nil }
+	for i, c := range []struct {
+		name    string
+		limit   func(*checkout.ClaimRequest)
+		refused func(error) bool
+	}{
+		{"paid", turns(limit.Paid), isRefused},
+		{"orders", turns(limit.Orders), isRefused},
+		{"in flight", inFlight(most, time.Hour), func(err error) bool {
+			no := refused(err)
+			return no != nil && no.Limit == most && no.Code == fault.RateLimited && no.State.RetryAfter > 0
+		}},
+		{"undecided", func(p *checkout.ClaimRequest) { p.MaxUndecided = most },
+			func(err error) bool { return errors.Is(err, checkout.ErrUndecided) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			errs := make([]error, 12)
+			var all sync.WaitGroup
+			for n := range errs {
+				p := claimRequest(fmt.Sprint(c.name, n), by(x402.Address{0: 0x66, 19: byte(i)}, 0), c.limit)
+				all.Go(func() { _, errs[n] = stores[n%2].Orders().Claim(t.Context(), p) })
+			}
+			all.Wait()
+			won := 0
+			for _, err := range errs {
+				if err == nil {
+					won++
+				} else if !c.refused(err) {
+					t.Errorf("refused with %v", err)
+				}
+			}
+			if won != most {
+				t.Errorf("%d claims of at most %d", won, most)
+			}
+		})
+	}
+}
+
+// TestPaymentIsInFlightUntilItIsDecidedOrItsRequestHasEnded, in a batch and by itself.
+func TestPaymentIsInFlightUntilItIsDecidedOrItsRequestHasEnded(t *testing.T) {
+	s := storetest.New(t)
+	wallet := x402.Address{0: 0x66, 19: 1}
+	later := func(by time.Duration) func(*checkout.ClaimRequest) {
+		return func(p *checkout.ClaimRequest) {
+			p.Payment.CreatedAt, p.InFlightSince = p.Payment.CreatedAt.Add(by), p.InFlightSince.Add(by)
+		}
+	}
+	next := func(key string, after time.Duration, room bool) (checkout.ClaimRequest, checkout.ClaimResult) {
+		t.Helper()
+		p := claimRequest(key, by(wallet, 0), inFlight(1, time.Minute), later(after))
+		claimed, errs := claimBatch(t, s, p, claimRequest("with "+key, owned(1), inFlight(0, 0)))
+		if no := refused(errs[0]); (errs[0] == nil) != room || !room && no == nil || errs[1] != nil {
+			t.Errorf("%s: %v", key, errs)
+		}
+		return p, claimed[0]
+	}
+	first, claimed := next("first", 0, true)
+	next("at once", time.Second, false)
+	if err := errOf(s.Orders().Settle(t.Context(), claimed.Job.Fence(), settled(first),
+		move(first, order.Settling, order.Settled), watchJob(first))); err != nil {
+		t.Fatalf("settle: %v", err)
+	}
+	next("once it is paid", 2*time.Second, true)
+	next("then", 3*time.Second, false)
+	next("once nobody waits for that", 2*time.Minute, true)
+}
+
 // TestUnpaidOrdersReserveABoundedShareOfTheFloat: in one shard or over all of them, unpaid orders never reserve more,
 // and paid orders no longer count.
 func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
@@ -146,11 +230,12 @@ func TestLossesCountPerPayerForAnHour(t *testing.T) {
 	}
 	revert := func(id uuid.UUID, spent int64) {
 		t.Helper()
-		a, err := s.Attempts().Prepare(t.Context(), id, relayerA, 0, func(n uint64) (payment.Transaction, error) {
-			return payment.Transaction{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
-		})
+		a, err := s.Transactions().Prepare(t.Context(), []uuid.UUID{id}, relayerA, window,
+			func(n uint64, _ []uuid.UUID) (payment.Variant, error) {
+				return payment.Variant{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
+			})
 		if err == nil {
-			err = s.Attempts().Close(t.Context(), a.ID, payment.AttemptReverted, spent)
+			err = s.Transactions().Close(t.Context(), a[0].ID, payment.TransactionReverted, spent, nil)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -160,20 +245,23 @@ func TestLossesCountPerPayerForAnHour(t *testing.T) {
 	revert(mineToo.Payment.ID, 5)
 	revert(others.Payment.ID, 100)
 	hour := time.Now().Add(-time.Hour)
-	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, hour); err != nil ||
+	if got, err := s.Transactions().Lost(t.Context(), mine.Payment, hour); err != nil ||
 		got != (payment.Losses{Reverts: 1, Payer: 8, All: 108}) {
 		t.Errorf("losses %+v, %v", got, err)
 	}
-	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, time.Now().Add(time.Minute)); err != nil ||
+	if got, err := s.Transactions().Lost(t.Context(), mine.Payment, time.Now().Add(time.Minute)); err != nil ||
 		got != (payment.Losses{Reverts: 1}) {
 		t.Errorf("losses after the hour %+v, %v: the authorization's own count as long as it is", got, err)
 	}
 	revert(mineToo.Payment.ID, math.MaxInt64)
 	most := payment.Losses{Reverts: 1, Payer: math.MaxInt64, All: math.MaxInt64}
-	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, hour); err != nil || got != most {
+	if got, err := s.Transactions().Lost(t.Context(), mine.Payment, hour); err != nil || got != most {
 		t.Errorf("losses beyond what can be %+v, %v", got, err)
 	}
 }
+
+// window is the room of a relayer that has sent little.
+var window = payment.Window{Size: 16}
 
 var relayerA = x402.Address{0: 0xaa, 19: 1}
 
@@ -181,24 +269,24 @@ var relayerA = x402.Address{0: 0xaa, 19: 1}
 // where the chain counts behind.
 func TestPruningKeepsTheAccountNonce(t *testing.T) {
 	s := storetest.New(t)
-	sign := func(uint64) (payment.Transaction, error) {
-		return payment.Transaction{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
+	sign := func(uint64, []uuid.UUID) (payment.Variant, error) {
+		return payment.Variant{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
 	}
-	prepare := func(key string) payment.Attempt {
+	prepare := func(key string) payment.Transaction {
 		t.Helper()
 		p := claimRequest(key)
 		claim(t, s, p)
-		a, err := s.Attempts().Prepare(t.Context(), p.Payment.ID, relayerA, 0, sign)
+		a, err := s.Transactions().Prepare(t.Context(), []uuid.UUID{p.Payment.ID}, relayerA, window, sign)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return a
+		return a[0]
 	}
-	var last payment.Attempt
+	var last payment.Transaction
 	for i := range 5 {
 		last = prepare(fmt.Sprint("ended-", i))
-		if err := s.Attempts().Close(t.Context(), last.ID,
-			[]payment.AttemptStatus{payment.AttemptClosed, payment.AttemptReverted}[i%2], 1); err != nil {
+		if err := s.Transactions().Close(t.Context(), last.ID,
+			[]payment.TransactionStatus{payment.TransactionClosed, payment.TransactionReverted}[i%2], 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
@@ -207,7 +295,7 @@ func TestPruningKeepsTheAccountNonce(t *testing.T) {
 	}
 	prune := func(before time.Time, limit, want int) {
 		t.Helper()
-		if n, err := s.Attempts().Prune(t.Context(), before, limit); err != nil || n != want {
+		if n, err := s.Transactions().Prune(t.Context(), before, limit); err != nil || n != want {
 			t.Errorf("pruned %d, %v, want %d", n, err, want)
 		}
 	}
@@ -218,34 +306,35 @@ func TestPruningKeepsTheAccountNonce(t *testing.T) {
 	if a := prepare("next"); a.Nonce != last.Nonce+1 {
 		t.Errorf("the next nonce is %d after %d", a.Nonce, last.Nonce)
 	}
-	open, err := s.Attempts().Open(t.Context(), relayerA)
+	open, err := s.Transactions().Open(t.Context(), relayerA, 0)
 	if err != nil || len(open) != 2 {
 		t.Errorf("%d open attempts, %v, want 2", len(open), err)
 	}
 }
 
-func TestPrunedAttemptsStayPruned(t *testing.T) {
+func TestPrunedTransactionsStayPruned(t *testing.T) {
 	s := storetest.New(t)
 	for i := range 3 {
 		p := claimRequest(fmt.Sprint("k", i))
 		claim(t, s, p)
-		a, err := s.Attempts().Prepare(t.Context(), p.Payment.ID, relayerA, 0, func(uint64) (payment.Transaction, error) {
-			return payment.Transaction{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
-		})
+		a, err := s.Transactions().Prepare(t.Context(), []uuid.UUID{p.Payment.ID}, relayerA, window,
+			func(uint64, []uuid.UUID) (payment.Variant, error) {
+				return payment.Variant{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
+			})
 		if err == nil {
-			err = s.Attempts().Close(t.Context(), a.ID, payment.AttemptClosed, 1)
+			err = s.Transactions().Close(t.Context(), a[0].ID, payment.TransactionClosed, 1, nil)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := faultpoint.Arm("attempts.pruned:error"); err != nil {
+	if err := faultpoint.Arm("transactions.pruned:error"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Attempts().Prune(t.Context(), time.Now().Add(time.Minute), 1); err == nil {
+	if _, err := s.Transactions().Prune(t.Context(), time.Now().Add(time.Minute), 1); err == nil {
 		t.Error("the fault did not strike")
 	}
-	if n, err := s.Attempts().Prune(t.Context(), time.Now().Add(time.Minute), 10); err != nil || n != 1 {
+	if n, err := s.Transactions().Prune(t.Context(), time.Now().Add(time.Minute), 10); err != nil || n != 1 {
 		t.Errorf("pruned %d after that, %v, want the one left", n, err)
 	}
 }

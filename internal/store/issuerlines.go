@@ -123,8 +123,15 @@ const (
 			l.order_id, l.epoch, l.provider,
 			coalesce((SELECT owner FROM cards c
 				WHERE c.account = l.account AND c.provider = l.provider AND c.account <> '' LIMIT 1), '')
-		FROM issuer_lines l
-		WHERE l.reference = ANY($1) OR l.order_id = ANY($2) AND l.order_id <> '' OR l.id = ANY($3)
+		FROM (
+			SELECT l.* FROM unnest($1::uuid[]) k, LATERAL (
+				SELECT * FROM issuer_lines WHERE reference = k OFFSET 0) l
+			UNION
+			SELECT l.* FROM unnest($2::varchar[]) k, LATERAL (
+				SELECT * FROM issuer_lines WHERE order_id = k AND order_id <> '' OFFSET 0) l
+			UNION
+			SELECT l.* FROM unnest($3::varchar[]) k, LATERAL (
+				SELECT * FROM issuer_lines WHERE id = k OFFSET 0) l) l
 		ORDER BY l.changed_at, l.id`
 )
 

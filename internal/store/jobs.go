@@ -94,8 +94,9 @@ const (
 			SELECT id FROM jobs WHERE kind = $1 AND status IN ('failed', 'operator_review') LIMIT $2 FOR UPDATE SKIP LOCKED)`
 
 	depthJobsSQL = `
-		SELECT kind, status, count(*), min(CASE WHEN status = 'queued' THEN run_at ELSE created_at END)
-		FROM jobs WHERE status <> 'succeeded' GROUP BY kind, status ORDER BY kind, status`
+		SELECT kind, class, status, status = 'operator_review' AND attempt - uncounted_attempts >= max_attempts,
+			count(*), min(CASE WHEN status = 'queued' THEN run_at ELSE created_at END)
+		FROM jobs WHERE status <> 'succeeded' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 
 	pruneJobsSQL = `
 		WITH old AS (
@@ -103,13 +104,14 @@ const (
 			LIMIT $3 FOR UPDATE SKIP LOCKED)
 		DELETE FROM jobs WHERE id IN (SELECT id FROM old)`
 
-	// The jobs of an order that is not final may be needed again, by an operator who decides it.
+	// The jobs of an order that is not final may be needed again, by an operator who decides it. Of one kind they are read
+	// by age; each order is looked up, for a join would read all of them.
 	pruneOrderJobsSQL = `
 		WITH old AS (
-			SELECT id FROM jobs WHERE kind = ANY($1) AND status = 'succeeded' AND finished_at < $2
-				AND EXISTS (SELECT FROM orders o
-					WHERE o.id = jobs.payload->>'order' AND o.owner = jobs.owner AND o.status = ANY($4))
-			LIMIT $3 FOR UPDATE SKIP LOCKED)
+			SELECT id FROM jobs WHERE kind = $1 AND status = 'succeeded' AND finished_at < $2
+				AND (SELECT o.status FROM orders o
+					WHERE o.id = jobs.payload->>'order' AND o.owner = jobs.owner LIMIT 1) = ANY($4)
+			ORDER BY finished_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 		DELETE FROM jobs WHERE id IN (SELECT id FROM old)`
 )
 
@@ -228,17 +230,32 @@ func finishJob(ctx context.Context, tx *ent.Tx, f job.Fence, o job.Outcome) erro
 	return nil
 }
 
+const finishAct = "finish job"
+
 func finishJobOn(ctx context.Context, on pgxRunner, f job.Fence, o job.Outcome) error {
-	if o.Status == "" || o.Status == job.Processing {
-		return fmt.Errorf("finish job: invalid outcome %q", o.Status)
+	if err := checkOutcome(o); err != nil {
+		return err
 	}
+	tag, err := on.Exec(ctx, finishJobSQL, finishValues(f, o)...)
+	return leaseHeld(finishAct, tag.RowsAffected(), err)
+}
+
+func checkOutcome(o job.Outcome) error {
+	if o.Status == "" || o.Status == job.Processing {
+		return fmt.Errorf("%s: invalid outcome %q", finishAct, o.Status)
+	}
+	return nil
+}
+
+// finishValues are the arguments of finishJobSQL.
+func finishValues(f job.Fence, o job.Outcome) []any {
 	uncounted := 0
 	if o.Uncounted {
 		uncounted = 1
 	}
-	tag, err := on.Exec(ctx, finishJobSQL, f.ID, f.Owner, f.Attempt, o.Status, uncounted, o.Reason,
-		o.Status == job.Queued, o.Delay, o.Class)
-	return leaseHeld("finish job", tag.RowsAffected(), err)
+	return []any{
+		f.ID, f.Owner, f.Attempt, o.Status, uncounted, o.Reason, o.Status == job.Queued, o.Delay, o.Class,
+	}
 }
 
 func leaseHeld(act string, rows int64, err error) error {
@@ -296,17 +313,34 @@ func (j Jobs) Beat(ctx context.Context, f job.Fence, ttl time.Duration) (bool, e
 
 // Mark implements job.Queue.
 func (j Jobs) Mark(ctx context.Context, f job.Fence, step string) error {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	tag, err := j.s.pool.Exec(ctx, markJobSQL, f.ID, f.Owner, f.Attempt, step)
-	return leaseHeld("mark job", tag.RowsAffected(), err)
+	const act = "mark job"
+	together := func(_ context.Context, tx *ent.Tx) error {
+		hold(tx, act, markJobSQL, f.ID, f.Owner, f.Attempt, step)
+		return nil
+	}
+	return j.s.change(ctx, change{f, together}, func() error {
+		ctx, cancel := detached(ctx)
+		defer cancel()
+		tag, err := j.s.pool.Exec(ctx, markJobSQL, f.ID, f.Owner, f.Attempt, step)
+		return leaseHeld(act, tag.RowsAffected(), err)
+	})
 }
 
 // Finish implements job.Queue.
 func (j Jobs) Finish(ctx context.Context, f job.Fence, o job.Outcome) error {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	if err := finishJobOn(ctx, j.s.pool, f, o); err != nil {
+	if err := checkOutcome(o); err != nil {
+		return err
+	}
+	together := func(_ context.Context, tx *ent.Tx) error {
+		hold(tx, finishAct, finishJobSQL, finishValues(f, o)...)
+		return nil
+	}
+	err := j.s.change(ctx, change{f, together}, func() error {
+		ctx, cancel := detached(ctx)
+		defer cancel()
+		return finishJobOn(ctx, j.s.pool, f, o)
+	})
+	if err != nil {
 		return err
 	}
 	if o.Status == job.Queued && o.Delay == 0 {
@@ -385,9 +419,9 @@ func (j Jobs) Prune(ctx context.Context, kinds []job.Kind, before time.Time, lim
 	return int(tag.RowsAffected()), nil
 }
 
-// PruneOfFinal is Prune for jobs whose arguments name their order, which has to be final.
-func (j Jobs) PruneOfFinal(ctx context.Context, kinds []job.Kind, before time.Time, limit int) (int, error) {
-	return j.s.pruneRows(ctx, pruneOrderJobsSQL, kindNames(kinds), before, limit, finalStatuses())
+// PruneOfFinal is Prune for jobs of a kind whose arguments name their order, which has to be final.
+func (j Jobs) PruneOfFinal(ctx context.Context, kind job.Kind, before time.Time, limit int) (int, error) {
+	return j.s.pruneRows(ctx, pruneOrderJobsSQL, kind, before, limit, finalStatuses())
 }
 
 func finalStatuses() (all []string) {

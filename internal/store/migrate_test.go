@@ -76,7 +76,7 @@ func TestMigrationsMakeTheSchema(t *testing.T) {
 
 // orderRows are the tables of orders and of what belongs to them.
 var orderRows = []string{
-	"orders", "payments", "refunds", "reservations", "cards", "esim_profiles", "esim_tokens", "timeline",
+	"orders", "payments", "refunds", "reservations", "cards", "esim_profiles", "esim_tokens", "esim_topups", "timeline",
 	"ledger_postings", "ledger_entries", "jobs",
 }
 
@@ -135,7 +135,7 @@ func TestKindsAreNamesOfProducts(t *testing.T) {
 	s := storetest.New(t)
 	for kind, ok := range map[string]bool{
 		"esim": true, "card_topup": true, "something_new": true, "": false, "Esim": false, "e-sim": false, "_esim": false,
-		strings.Repeat("a", 33): false,
+		strings.Repeat("a", 33): false, "provider.": false, "provider.Lithic": false,
 	} {
 		_, err := s.Pool().Exec(t.Context(), `INSERT INTO kill_switches (id, paused, reason, actor, changed_at)
 			VALUES ($1, false, '', '', now())`, kind)

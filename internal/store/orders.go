@@ -42,8 +42,15 @@ func (o Orders) Find(ctx context.Context, id order.ID) (order.Order, error) {
 
 // FindByKey implements checkout.Store.
 func (o Orders) FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error) {
-	return findOrder(o.s.pool.QueryRow(ctx, findOrderByKeySQL, kind, owner.Lower(), key))
+	found, err := lookUp[order.Order](ctx, o.s, orderByKey, string(kind), owner.Lower(), key)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return order.Order{}, order.ErrNotFound
+	}
+	return found, err
 }
+
+// orderByKey finds the order of a purchase.
+var orderByKey = newLookup(scanOrder, findOrderByKeySQL, "varchar", "varchar", "varchar")
 
 func findOrder(row pgx.Row) (order.Order, error) {
 	found, err := scanOrder(row)
@@ -128,16 +135,13 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 		// The unique key of payments includes the owner, so only the owner may pay.
 		return checkout.ClaimResult{}, fmt.Errorf("order %s of %s is paid by %s", p.Order.ID, p.Order.Owner, from)
 	}
-	result, err := o.insertClaim(ctx, p, false)
-	if errors.Is(err, errCrowded) {
-		result, err = o.insertClaim(ctx, p, true)
-	}
+	result, err := o.storeClaim(ctx, p)
 	switch {
 	case err == nil:
 		faultpoint.Reach("claim.committed")
 		return result, nil
 	case errors.Is(err, ErrUnknownCommit):
-		return o.committedClaim(ctx, result, err)
+		return o.committedClaim(ctx, p, err)
 	case errors.Is(err, errRepeated), violates(err, "orders_purchase"), violates(err, "payments_live"):
 		known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
 		return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, err
@@ -147,20 +151,35 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 	return checkout.ClaimResult{}, o.s.refusedTurn(ctx, err)
 }
 
+// storeClaim stores a claim together with others, or in a transaction of its own.
+func (o Orders) storeClaim(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
+	alone := func() (checkout.ClaimResult, error) {
+		result, err := o.insertClaim(ctx, p, false)
+		if errors.Is(err, errCrowded) {
+			result, err = o.insertClaim(ctx, p, true)
+		}
+		return result, err
+	}
+	if p.Payment.ArrivedAt != nil {
+		return alone()
+	}
+	return o.s.claims.do(ctx, p, alone)
+}
+
 // insertClaim is one attempt at a claim: concurrent with others, or with exclusive locks of the resources that it
-// reserves.
+// reserves. Batches of claims take their locks in the same order: those of switches, those of reservations, and then
+// those of the rows in the order of the tables here.
 func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone bool) (checkout.ClaimResult, error) {
-	result := checkout.ClaimResult{Claim: checkout.Fresh, Order: p.Order}
+	result := checkout.ClaimResult{Claim: checkout.Fresh}
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		selling(tx, p.Order.Kind)
+		selling(tx, switchesOf(p))
+		lockReservations(tx, p, alone)
+		if p.Payment.ArrivedAt != nil {
+			claimArrived(tx, p.Payment)
+		}
 		var err error
 		if result.Order, err = o.claim(ctx, tx, p); err != nil {
 			return err
-		}
-		if p.Payment.ArrivedAt != nil {
-			if err := claimArrived(ctx, tx, p.Payment); err != nil {
-				return err
-			}
 		}
 		if err := insertPayment(ctx, tx, p.Payment); err != nil {
 			return err
@@ -171,21 +190,26 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		o.s.caughtUp(tx)
 		takeTurns(tx, p.Turns)
 		takeReservations(tx, p, o.s.stamp(), alone)
-		return faultpoint.Fail("claim.before_commit")
+		return beforeClaim()
 	})
 	return result, err
 }
 
 // committedClaim finds out by the purchase's key whether a claim was committed.
 func (o Orders) committedClaim(
-	ctx context.Context, result checkout.ClaimResult, unknown error,
+	ctx context.Context, p checkout.ClaimRequest, unknown error,
 ) (checkout.ClaimResult, error) {
-	known, err := o.FindByKey(ctx, result.Order.Kind, result.Order.Owner, result.Order.Key)
+	known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
 	switch {
 	case err != nil || known.Status == order.PaymentRequired:
 		return checkout.ClaimResult{}, unknown
-	case known.ID == result.Order.ID && known.Version == result.Order.Version:
-		return result, nil
+	case known.ID == p.Order.ID && known.Version == claimedOrder(p).Version:
+		row, _, err := o.s.Jobs().Find(ctx, p.Job.Args.Kind(), p.Job.UniqueKey)
+		if err != nil {
+			return checkout.ClaimResult{}, unknown
+		}
+		row.Asked = p.Job.Asked
+		return checkout.ClaimResult{Claim: checkout.Fresh, Order: claimedOrder(p), Job: row}, nil
 	}
 	return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, nil
 }
@@ -201,29 +225,29 @@ func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.C
 
 // claim inserts the order, or claims an existing unpaid one that has not expired.
 func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) (order.Order, error) {
-	ord := p.Order
-	move := order.Move{Order: ord.ID, Owner: ord.Owner, From: order.PaymentRequired, To: order.Settling, Actor: "buyer",
-		Reason: "payment claimed"}
+	ord, now := claimedOrder(p), o.s.stamp()
 	if p.Existing {
-		n, err := tx.Order.Update().
-			Where(entorder.ID(string(ord.ID)), entorder.Owner(ord.Owner.Lower()),
-				entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version), o.s.inTime()).
-			SetStatus(entorder.StatusSettling).ClearExpiresAt().SetRefundReason(ord.RefundReason).AddVersion(1).
-			SetUpdatedAt(o.s.stamp()).Save(ctx)
-		if err == nil && n == 0 {
-			err = errRepeated
-		}
-		if err != nil {
-			return ord, err
-		}
-		ord.Status, ord.Version, ord.ExpiresAt = order.Settling, ord.Version+1, nil
-		return ord, recordMove(ctx, tx, move, ord, o.s.stamp())
-	}
-	ord.Status, ord.Version = order.Settling, 1
-	if err := insertOrder(ctx, tx, ord); err != nil {
+		touchOne(tx, errRepeated, claimOrderSQL, ord.ID, ord.Owner.Lower(), p.Order.Version, ord.RefundReason, now)
+	} else if err := insertOrder(ctx, tx, ord); err != nil {
 		return ord, err
 	}
-	return ord, recordMove(ctx, tx, move, ord, o.s.stamp())
+	return ord, recordMove(ctx, tx, claimMove(ord), ord, now)
+}
+
+// claimedOrder is the order of a claim as it is stored.
+func claimedOrder(p checkout.ClaimRequest) order.Order {
+	ord := p.Order
+	if ord.Status = order.Settling; !p.Existing {
+		ord.Version = 1
+		return ord
+	}
+	ord.Version, ord.ExpiresAt = ord.Version+1, nil
+	return ord
+}
+
+func claimMove(ord order.Order) order.Move {
+	return order.Move{Order: ord.ID, Owner: ord.Owner, From: order.PaymentRequired, To: order.Settling, Actor: "buyer",
+		Reason: "payment claimed"}
 }
 
 // These statements run for every purchase. ent's would be most of its cost.
@@ -231,6 +255,11 @@ const (
 	findOrderSQL = `SELECT ` + orderColumns + ` FROM orders WHERE id = $1`
 
 	findOrderByKeySQL = `SELECT ` + orderColumns + ` FROM orders WHERE kind = $1 AND owner = $2 AND idempotency_key = $3`
+
+	claimOrderSQL = `
+		UPDATE orders SET status = 'settling', version = version + 1, expires_at = NULL, refund_reason = $4, updated_at = $5
+		WHERE id = $1 AND owner = $2 AND status = 'payment_required' AND version = $3
+			AND (expires_at IS NULL OR expires_at > $5) RETURNING 1`
 
 	provePaymentSQL = `
 		UPDATE payments SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
@@ -253,14 +282,24 @@ const (
 func (o Orders) Settle(
 	ctx context.Context, f job.Fence, p payment.Payment, m order.Move, watch job.New,
 ) (order.Order, error) {
-	return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
-		prove(tx, p, entpayment.StatusClaimed)
-		settleReservations(tx, p.Order, p.Authorization.From, o.s.stamp())
-		if err := queueJob(ctx, tx, watch, p.Authorization.From, nil); err != nil {
-			return err
-		}
-		return faultpoint.Fail("settle.before_commit")
-	})
+	alone := func() (order.Order, error) {
+		return o.move(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+			prove(tx, p, entpayment.StatusClaimed)
+			settleReservations(tx, p.Order, p.Authorization.From, o.s.stamp())
+			if err := queueJob(ctx, tx, watch, p.Authorization.From, nil); err != nil {
+				return err
+			}
+			return beforeSettle()
+		})
+	}
+	if err := m.Check(); err != nil {
+		return order.Order{}, err
+	}
+	r := settleRequest{f, p, m, watch}
+	if !r.plain() {
+		return alone()
+	}
+	return o.s.settles.do(ctx, r, alone)
 }
 
 // Reprove implements settlement.Store.
@@ -308,7 +347,15 @@ func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
 
 // Move implements settlement.Store.
 func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error) {
-	return o.move(ctx, f, m, func(context.Context, *ent.Tx) error { return faultpoint.Fail("move.before_commit") })
+	if err := m.Check(); err != nil {
+		return order.Order{}, err
+	}
+	var moved order.Order
+	err := o.s.fenced(ctx, f, func(_ context.Context, tx *ent.Tx) error {
+		moveOrder(tx, m, o.s.stamp(), &moved)
+		return faultpoint.Fail("move.before_commit")
+	})
+	return o.told(m, moved, err)
 }
 
 // move moves an order in one transaction with the related changes, under the job's fence.
@@ -327,6 +374,11 @@ func (o Orders) move(
 		moveOrder(tx, m, o.s.stamp(), &moved)
 		return nil
 	})
+	return o.told(m, moved, err)
+}
+
+// told wakes those who watch an order that was moved.
+func (o Orders) told(m order.Move, moved order.Order, err error) (order.Order, error) {
 	if err != nil {
 		return order.Order{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"entgo.io/ent/dialect"
@@ -23,6 +24,8 @@ type pgxTx struct {
 	pool  *pgxpool.Pool
 	conn  *pgxpool.Conn
 	queue []statement
+	// batch sets the limits of a batch.
+	batch bool
 	ended bool
 	wakes []subject
 }
@@ -60,6 +63,10 @@ const (
 	// limitsSQL sets the timeouts of a transaction. They are local to it, so that a pooler can share the connection.
 	limitsSQL = "SELECT set_config('statement_timeout', '5s', true), set_config('lock_timeout', '3s', true), " +
 		"set_config('idle_in_transaction_session_timeout', '10s', true)"
+	// batchLimitsSQL sets those of a batch. Its plans are made while tables are small and kept while they grow, so they
+	// use indexes from the beginning.
+	batchLimitsSQL = "SELECT set_config('statement_timeout', '5s', true), set_config('lock_timeout', $1 || 'ms', true), " +
+		"set_config('idle_in_transaction_session_timeout', '10s', true), set_config('enable_seqscan', 'off', true)"
 )
 
 // later queues a statement.
@@ -118,7 +125,11 @@ func (t *pgxTx) open(ctx context.Context) error {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
 	t.conn = conn
-	t.queue = append([]statement{{sql: beginSQL}, {sql: limitsSQL}}, t.queue...)
+	limits := statement{sql: limitsSQL}
+	if t.batch {
+		limits = statement{sql: batchLimitsSQL, args: []any{strconv.FormatInt(lockWait.Milliseconds(), 10)}}
+	}
+	t.queue = append([]statement{{sql: beginSQL}, limits}, t.queue...)
 	return nil
 }
 

@@ -65,6 +65,9 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, watch
 		if err != nil {
 			return err
 		}
+		if err := at(act, int64(row.Version)); err != nil {
+			return err
+		}
 		if row.Status != entorder.StatusSettling {
 			return admin.ErrNotSettling
 		}

@@ -37,11 +37,14 @@ func (e *turnTooMany) Error() string { return fmt.Sprintf("too many requests of 
 
 func turnID(t limit.Turn) string { return string(t.Class) + "/" + t.Name }
 
+// spanOf is how far a counter may be ahead of the time.
+func spanOf(t limit.Turn) time.Duration { return t.Each() * time.Duration(t.Rate.Count) }
+
 // takeTurns queues the counting of requests, which locks their counters until the commit. Exceeding a limit fails the
 // transaction, see refusedTurn.
 func takeTurns(tx *ent.Tx, turns []limit.Turn) {
 	for _, t := range turns {
-		touchOne(tx, &turnTooMany{t}, takeTurnSQL, turnID(t), t.Each(), t.Each()*time.Duration(t.Rate.Count))
+		touchOne(tx, &turnTooMany{t}, takeTurnSQL, turnID(t), t.Each(), spanOf(t))
 	}
 }
 
@@ -70,10 +73,11 @@ func (s *Store) PruneLocks(ctx context.Context, limit int) (int, error) {
 	return s.pruneRows(ctx, pruneLocksSQL, limit)
 }
 
+// pruneRows runs a statement that deletes rows.
 func (s *Store) pruneRows(ctx context.Context, sql string, args ...any) (int, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tag, err := s.pool.Exec(ctx, sql, args...)
+	tag, err := s.pool.Exec(ctx, sql, append([]any{plannedAnew}, args...)...)
 	if err != nil {
 		return 0, fmt.Errorf("prune rows: %w", mapError(err))
 	}

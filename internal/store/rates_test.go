@@ -217,7 +217,7 @@ func TestExpiredUnpaidOrderIsPruned(t *testing.T) {
 			t.Errorf("order %s: %v", o.Key, err)
 		}
 	}
-	// What the timeline says of other orders stays for ever.
+	// What the timeline says of other orders stays.
 	if _, err := s.Pool().Exec(t.Context(), "DELETE FROM timeline WHERE to_status <> 'expired'"); err == nil {
 		t.Error("the timeline can be shortened")
 	}

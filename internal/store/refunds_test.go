@@ -259,8 +259,10 @@ func TestSwitchIsSetOncePerKeyAndSeenByAll(t *testing.T) {
 	url := storetest.URL(t)
 	s, other := storetest.Open(t, url), storetest.Open(t, url)
 	all, err := other.Admin().Switches(t.Context())
-	if want := []availability.Switch{{Product: card.Kind}, {Product: topup.Kind}, {Product: esim.Kind}}; err != nil ||
-		!cmp.Equal(all, want) {
+	want := []availability.Switch{
+		{Product: card.Kind}, {Product: topup.Kind}, {Product: esim.Kind}, {Product: esim.TopupKind},
+	}
+	if err != nil || !cmp.Equal(all, want) {
 		t.Fatalf("switches %+v, %v", all, err)
 	}
 	for range 3 {

@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -28,31 +29,39 @@ const shards = 8
 // errCrowded says that a claim may not fit in addition to those in other shards.
 var errCrowded = errors.New("no room in addition to the other shards")
 
-// takeReservations queues the reservations of an order, under locks, so that two orders never reserve the same units.
-// When one does not fit, the transaction fails with an *order.Shortage or, unless alone, with errCrowded; when the
-// payer has too many undecided payments, with checkout.ErrUndecided. It is last in a transaction, because the locks are
-// held until the commit.
-func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) {
+// lockReservations queues the locks of what an order reserves, so that two orders never reserve the same units.
+func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 	var locks []string
-	if p.MaxUndecided > 0 {
+	if countsPayments(p) {
 		locks = append(locks, bucket("payer/"+p.Payment.Authorization.From.Lower()))
 	}
 	for _, h := range p.Reservations {
 		locks = append(locks, locksOf(h, alone)...)
 	}
-	// Always in the same order, to avoid deadlocks.
-	slices.Sort(locks)
-	for _, name := range slices.Compact(locks) {
-		lock(tx, name)
-	}
+	lockAll(tx, locks)
+}
+
+// countsPayments reports whether a claim is limited by the payments that its payer has claimed, so that the claims of
+// one payer come one after the other.
+func countsPayments(p checkout.ClaimRequest) bool { return p.MaxUndecided > 0 || p.MaxInFlight > 0 }
+
+// takeReservations queues the reservations of an order, after lockReservations. When one does not fit, the transaction
+// fails with an *order.Shortage or, unless alone, with errCrowded; when the payer has too many undecided payments, with
+// checkout.ErrUndecided, and when too many of them may be in flight, with a *limit.Refusal.
+func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) {
 	if p.MaxUndecided > 0 {
 		within(tx, checkout.ErrUndecided, "SELECT count(*) FROM payments WHERE status = 'claimed' AND owner = $2",
 			p.MaxUndecided, p.Payment.Authorization.From.Lower())
 	}
+	if p.MaxInFlight > 0 {
+		within(tx, limit.Busy(p.MaxInFlight),
+			"SELECT count(*) FROM payments WHERE status = 'claimed' AND owner = $2 AND created_at > $3",
+			p.MaxInFlight, p.Payment.Authorization.From.Lower(), p.InFlightSince)
+	}
 	for _, h := range p.Reservations {
 		limit, short := h.Limit, error(&order.Shortage{Reservation: h})
 		if inShard(h, alone) {
-			limit, short = limit-(shards-1)*h.Most, errCrowded
+			limit, short = room(limit, h.Most, 1), errCrowded
 		}
 		pgxOf(tx).later(statement{
 			sql: takeReservationSQL,
@@ -77,7 +86,7 @@ func boundUnsettled(tx *ent.Tx, h order.Reservation, alone bool) {
 		"Nothing was claimed; repeat the same request."
 	limit, short := h.Unsettled, error(&order.Shortage{Reservation: reserved})
 	if inShard(h, alone) && h.Most > 0 {
-		limit, short = limit-(shards-1)*h.Most, errCrowded
+		limit, short = room(limit, h.Most, 1), errCrowded
 	}
 	within(tx, short, unsettledSQL, limit, h.Resource)
 }
@@ -128,6 +137,10 @@ func (s *Store) PruneReservations(ctx context.Context, before time.Time, limit i
 	return s.pruneRows(ctx, pruneReservationsSQL, before, limit)
 }
 
+// room is how much of a resource may be reserved in some of its shards, so that the most that those in the others can
+// take fits too.
+func room(limit, most int64, held int) int64 { return limit - int64(shards-held)*most }
+
 // inShard reports whether a reservation is made in one shard. One that is larger than the others leave room for is not.
 func inShard(h order.Reservation, alone bool) bool { return h.Units <= h.Most && !alone }
 
@@ -137,11 +150,11 @@ func locksOf(h order.Reservation, alone bool) []string {
 	case h.Most == 0:
 		return []string{bucket(h.Resource)}
 	case inShard(h, alone):
-		return []string{shard(h, rand.IntN(shards))}
+		return []string{shard(h.Resource, rand.IntN(shards))}
 	}
 	all := make([]string, shards)
 	for i := range all {
-		all[i] = shard(h, i)
+		all[i] = shard(h.Resource, i)
 	}
 	return all
 }
@@ -155,7 +168,7 @@ func bucket(resource string) string {
 	return fmt.Sprintf("%s#%d", sort, h.Sum32()%512)
 }
 
-func shard(h order.Reservation, n int) string { return fmt.Sprintf("%s#%d", h.Resource, n) }
+func shard(resource string, n int) string { return fmt.Sprintf("%s#%d", resource, n) }
 
 // reservedSQL sums the reservations of a resource, including those released after a time: a limit that was read then
 // does not reflect their use yet. The two parts are separate, because one condition would scan all reservations ever
@@ -196,7 +209,15 @@ func releaseReservations(tx *ent.Tx, id order.ID, now time.Time) {
 }
 
 // lock locks the row of that name until the transaction ends.
-func lock(tx *ent.Tx, name string) {
+func lock(tx *ent.Tx, name string) { lockAll(tx, []string{name}) }
+
+// lockAll is lock for several rows, always in the same order, to avoid deadlocks.
+func lockAll(tx *ent.Tx, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
 	// On conflict the existing row is locked, even though nothing is updated.
-	later(tx, "INSERT INTO locks (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false", name)
+	later(tx, `INSERT INTO locks (id) SELECT unnest($1::varchar[])
+		ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false`, slices.Compact(names))
 }

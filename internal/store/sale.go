@@ -3,33 +3,36 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
 const (
-	// A claim holds a shared lock of its product until it ends; a kill switch takes the exclusive one. It is an
-	// advisory lock, because a shared row lock is a write.
-	sellingLockSQL = "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))"
+	// A claim holds shared locks of its switches until it ends; setting one takes the exclusive lock. They are advisory
+	// locks, because a shared row lock is a write.
+	sellingLockSQL = "SELECT pg_advisory_xact_lock_shared(hashtextextended(name, 0)) FROM unnest($1::text[]) name"
 	closingLockSQL = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
 
 	// A statement of its own after the lock, so that it sees what the previous holder has written. It divides by zero
 	// while the sale is paused, so that the server rolls the claim back without a round trip.
-	sellingSQL = "SELECT 1 / (1 - count(*)) FROM kill_switches WHERE id = $1 AND paused"
+	sellingSQL = `SELECT 1 / (CASE WHEN EXISTS (SELECT FROM kill_switches WHERE id = ANY($1::varchar[]) AND paused)
+		THEN 0 ELSE 1 END)`
 
 	// A claim ends within its transaction's timeouts, so a switch that waits longer gets the lock.
 	waitForClaimsSQL = "SELECT set_config('lock_timeout', '8s', true), set_config('statement_timeout', '9s', true)"
 )
 
-// selling queues the check of a product's kill switch, which fails the transaction with availability.ErrPaused. It is
-// first in the transaction, and prevents that the switch is set before the commit.
-func selling(tx *ent.Tx, product order.Kind) {
-	later(tx, sellingLockSQL, saleLock(product))
-	pgxOf(tx).later(statement{sql: sellingSQL, args: []any{product}, refused: func(err *pgconn.PgError) error {
+// selling queues the check of the kill switches that close a sale, which fails the transaction with
+// availability.ErrPaused. It is first in the transaction, and prevents that one of them is set before the commit.
+func selling(tx *ent.Tx, switches []order.Kind) {
+	lockSales(tx, switches)
+	pgxOf(tx).later(statement{sql: sellingSQL, args: []any{switches}, refused: func(err *pgconn.PgError) error {
 		if err.Code != divisionByZero {
 			return err
 		}
@@ -37,12 +40,31 @@ func selling(tx *ent.Tx, product order.Kind) {
 	}})
 }
 
-// closing waits for the running claims of a product, and makes new ones wait until the transaction ends, so that they
-// see what it has written.
-func closing(ctx context.Context, tx *ent.Tx, product order.Kind) error {
+// switchesOf are the kill switches that close a claim: its product's, and that of the provider it is sold over.
+func switchesOf(p checkout.ClaimRequest) []order.Kind {
+	if p.Provider == "" {
+		return []order.Kind{p.Order.Kind}
+	}
+	return []order.Kind{p.Order.Kind, availability.OfProvider(p.Provider)}
+}
+
+// lockSales queues the shared locks of switches. All transactions take them in the order of their names: a switch that
+// waits for one of them lets the next that asks for it wait.
+func lockSales(tx *ent.Tx, switches []order.Kind) {
+	locks := make([]string, len(switches))
+	for i, of := range switches {
+		locks[i] = saleLock(of)
+	}
+	slices.Sort(locks)
+	later(tx, sellingLockSQL, slices.Compact(locks))
+}
+
+// closing waits for the running claims that a switch closes, and makes new ones wait until the transaction ends, so
+// that they see what it has written.
+func closing(ctx context.Context, tx *ent.Tx, of order.Kind) error {
 	later(tx, waitForClaimsSQL)
-	later(tx, closingLockSQL, saleLock(product))
+	later(tx, closingLockSQL, saleLock(of))
 	return pgxOf(tx).flush(ctx)
 }
 
-func saleLock(product order.Kind) string { return "sale/" + string(product) }
+func saleLock(of order.Kind) string { return "sale/" + string(of) }

@@ -9,11 +9,11 @@ import (
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
-func TestAttemptsPassTheKit(t *testing.T) {
-	paymenttest.RunAttempts(t, func(t *testing.T) paymenttest.AttemptsStore {
-		return paymenttest.AttemptsStore{
-			Attempts: storetest.New(t).Attempts(),
-			Claim:    func(*testing.T) uuid.UUID { return uuid.Must(uuid.NewV7()) },
+func TestTransactionsPassTheKit(t *testing.T) {
+	paymenttest.RunTransactions(t, func(t *testing.T) paymenttest.TransactionsStore {
+		return paymenttest.TransactionsStore{
+			Transactions: storetest.New(t).Transactions(),
+			Claim:        func(*testing.T) uuid.UUID { return uuid.Must(uuid.NewV7()) },
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
 )
 
 // Config configures a Store.
@@ -38,7 +40,12 @@ type Store struct {
 	// products are in display order.
 	products []Product
 	// mark is nil until the first watermark.
-	mark atomic.Pointer[mark]
+	mark    atomic.Pointer[mark]
+	claims  *batcher[checkout.ClaimRequest, checkout.ClaimResult]
+	settles *batcher[settleRequest, order.Order]
+	changes *batcher[change, struct{}]
+	lookups *batcher[lookUpRequest, any]
+	crowds  crowds
 }
 
 // callTimeout bounds every call of the store, in addition to the caller's deadline.
@@ -81,6 +88,12 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 
 		products: c.Products,
 	}
+	s.claims = &batcher[checkout.ClaimRequest, checkout.ClaimResult]{
+		key: claimKey, run: s.Orders().claimTogether,
+	}
+	s.settles = &batcher[settleRequest, order.Order]{key: settleKey, run: s.Orders().settleTogether}
+	s.changes = &batcher[change, struct{}]{key: changeKey, run: s.changeTogether}
+	s.lookups = &batcher[lookUpRequest, any]{run: s.lookUpTogether}
 	if err := s.Ping(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open database: %w", err)
@@ -89,8 +102,18 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
+// CheckURL reports whether a connection string can be read, without connecting.
+func CheckURL(url string) error {
+	_, err := pgxpool.ParseConfig(url)
+	return err
+}
+
 // Close closes the store, after calls in flight have ended.
 func (s *Store) Close() {
+	s.claims.stop()
+	s.settles.stop()
+	s.changes.stop()
+	s.lookups.stop()
 	s.bus.stop()
 	s.pool.Close()
 }

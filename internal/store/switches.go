@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/availability"
@@ -52,6 +54,13 @@ func (s *Store) switches(ctx context.Context, c *ent.KillSwitchClient) ([]availa
 		one := set[p.Kind]
 		one.Product = p.Kind
 		all = append(all, one)
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if _, ok := availability.ProviderOf(name); ok {
+			one := set[name]
+			one.Product = name
+			all = append(all, one)
+		}
 	}
 	return all, nil
 }

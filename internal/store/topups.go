@@ -24,7 +24,8 @@ const (
 	loadingSQL = `
 		SELECT item->>'card', sum((item->>'cardCreditUsdCents')::bigint)::bigint FROM orders
 		WHERE owner = ANY($1) AND kind = 'card_topup' AND (status IN ('settled', 'provisioning') OR status = 'fulfilled'
-			AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%'))
+			AND (SELECT true FROM timeline t WHERE t.order_id = orders.id AND t.owner = orders.owner
+				AND to_status = 'fulfilled' AND actor LIKE 'operator:%' LIMIT 1))
 		GROUP BY 1`
 )
 

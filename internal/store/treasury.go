@@ -68,6 +68,10 @@ const (
 	blockedSQL = `
 		SELECT EXISTS (SELECT FROM findings
 			WHERE reconciliation_id = $1 AND owner = $2 AND blocks AND closed_at IS NULL AND resolved_at IS NULL)`
+
+	bookReadSQL = `
+		SELECT (SELECT coalesce(issuer->>'read', issuer->>'asked')::timestamptz
+			FROM (SELECT progress->'issuers'->$2::text FROM reconciliations WHERE id = $1) AS r(issuer))`
 )
 
 // arrivedAtOnce is how many transfers one statement stores.
@@ -197,6 +201,17 @@ func (t Treasury) Blocked(ctx context.Context, owner x402.Address) (blocked bool
 	defer cancel()
 	err = t.s.pool.QueryRow(ctx, blockedSQL, t.id(), owner.Lower()).Scan(&blocked)
 	return blocked, mapError(err)
+}
+
+// Read implements availability.Standings.
+func (t Treasury) Read(ctx context.Context, provider string) (time.Time, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	var at *time.Time
+	if err := t.s.pool.QueryRow(ctx, bookReadSQL, t.id(), provider).Scan(&at); err != nil || at == nil {
+		return time.Time{}, mapError(err)
+	}
+	return at.UTC(), nil
 }
 
 // Audit implements reconcile.Reports.

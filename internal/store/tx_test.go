@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -199,6 +200,29 @@ func TestLostCommitIsUnknown(t *testing.T) {
 // cutAtCommit is a way to the database that ends when a COMMIT passes, forwarded or not.
 func cutAtCommit(t *testing.T, target string, forward bool) string {
 	t.Helper()
+	return proxied(t, target, func(sent []byte) cut {
+		switch {
+		case !bytes.Contains(sent, executing("commit")):
+			return pass
+		case forward:
+			return cutAfter
+		}
+		return cutBefore
+	})
+}
+
+// cut is what a way to the database does with what a client sends.
+type cut int
+
+const (
+	pass cut = iota
+	cutBefore
+	cutAfter
+)
+
+// proxied is a way to the database on which decide looks at what clients send.
+func proxied(t *testing.T, target string, decide func(sent []byte) cut) string {
+	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +245,7 @@ func cutAtCommit(t *testing.T, target string, forward bool) string {
 			if err != nil {
 				return
 			}
-			open.Go(func() { relay(client, server, forward) })
+			open.Go(func() { relay(client, server, decide) })
 		}
 	})
 	t.Cleanup(func() { listener.Close(); open.Wait() })
@@ -231,7 +255,7 @@ func cutAtCommit(t *testing.T, target string, forward bool) string {
 	return u.String()
 }
 
-func relay(client net.Conn, server string, forward bool) {
+func relay(client net.Conn, server string, decide func([]byte) cut) {
 	defer client.Close()
 	back, err := net.Dial("unix", server)
 	if err != nil {
@@ -239,28 +263,58 @@ func relay(client net.Conn, server string, forward bool) {
 	}
 	defer back.Close()
 	go func() { _, _ = io.Copy(client, back); client.Close() }()
+	var sent []byte
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := client.Read(buffer)
 		if err != nil {
 			return
 		}
-		commit := bytes.Contains(buffer[:n], committing())
-		if commit {
-			client.Close()
-			if !forward {
-				return
-			}
+		if sent = append(sent, buffer[:n]...); !whole(sent) {
+			continue
 		}
-		if _, err := back.Write(buffer[:n]); err != nil {
+		if bytes.HasPrefix(sent, cancelRequest) {
+			return // what was begun goes on, as when the network is gone
+		}
+		what := decide(sent)
+		if what != pass {
+			client.Close()
+		}
+		if what == cutBefore {
 			return
 		}
-		if commit {
+		if _, err := back.Write(sent); err != nil {
+			return
+		}
+		sent = nil
+		if what == cutAfter {
 			_ = back.(*net.UnixConn).CloseWrite() // the server does it and then finds us gone
 			_, _ = io.Copy(io.Discard, back)
 			return
 		}
 	}
+}
+
+// cancelRequest begins what a client sends to cancel a statement whose connection it has given up.
+var cancelRequest = []byte{0, 0, 0, 16, 4, 210, 22, 46}
+
+// whole reports whether what a client has sent ends with a message that the server answers.
+func whole(sent []byte) bool {
+	if sent[0] == 0 {
+		return true // the first message has no type
+	}
+	var last byte
+	for len(sent) > 0 {
+		if len(sent) < 5 {
+			return false
+		}
+		size := 1 + int(binary.BigEndian.Uint32(sent[1:]))
+		if len(sent) < size {
+			return false
+		}
+		last, sent = sent[0], sent[size:]
+	}
+	return bytes.IndexByte([]byte("SQXp"), last) >= 0
 }
 
 // eventually polls a condition that another process brings about.
@@ -279,9 +333,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// committing is in what a client sends to execute a COMMIT: the name that pgx gives the statement, bound
-// to a portal without a name.
-func committing() []byte {
-	sum := sha256.Sum256([]byte("commit"))
+// executing is in what a client sends to execute a statement: the name that pgx gives the statement, bound to a portal
+// without a name.
+func executing(sql string) []byte {
+	sum := sha256.Sum256([]byte(sql))
 	return []byte("\x00stmtcache_" + hex.EncodeToString(sum[:24]) + "\x00")
 }

@@ -42,7 +42,7 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 		if err := o.roomForAnother(ctx, tx, ord, b.MaxUnpaid); err != nil {
 			return err
 		}
-		selling(tx, ord.Kind)
+		selling(tx, []order.Kind{ord.Kind})
 		if err := insertOrder(ctx, tx, ord); err != nil {
 			return err
 		}
@@ -122,6 +122,7 @@ func (o Orders) Expire(ctx context.Context, limit int) (int, error) {
 	}
 	var n int64
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		later(tx, customPlansSQL)
 		tag, err := raw(tx).Exec(ctx, expireSQL, m.From, o.s.stamp(), limit, m.To, m.Actor, m.Reason)
 		if err != nil {
 			return err

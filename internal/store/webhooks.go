@@ -9,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/webhook"
 )
 
@@ -48,7 +49,7 @@ func (w Webhooks) Keep(ctx context.Context, e webhook.Stored, then job.New) (fre
 			return err
 		}
 		wakeOnCommit(tx, topicJobs, string(row.Class))
-		return nil
+		return faultpoint.Fail("webhook.before_commit")
 	})
 	return fresh && err == nil, err
 }

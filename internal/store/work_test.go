@@ -16,7 +16,7 @@ import (
 // wantPruned prunes the jobs that fulfilled orders and ended before a time.
 func wantPruned(t *testing.T, s *store.Store, before time.Time, want int) {
 	t.Helper()
-	n, err := s.Jobs().PruneOfFinal(t.Context(), []job.Kind{settlement.Fulfilling}, before, 10)
+	n, err := s.Jobs().PruneOfFinal(t.Context(), settlement.Fulfilling, before, 10)
 	if n != want || err != nil {
 		t.Errorf("pruned %d, %v, want %d", n, err, want)
 	}

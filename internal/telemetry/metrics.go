@@ -20,11 +20,19 @@ type Metrics struct {
 	nodes                                         metric.Int64Counter
 
 	requests, procedures, calls, waits metric.Float64Histogram
+	settled, delivered, cost           metric.Float64Histogram
 }
 
 // seconds are the boundaries of what takes from a millisecond to the longest wait.
 var seconds = metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 	10, 20, 45)
+
+// patience are those of what a buyer waits for, up to a day; prices are those of gas, in gwei.
+var (
+	patience = metric.WithExplicitBucketBoundaries(0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 900, 3600, 4*3600, 24*3600)
+	prices   = metric.WithExplicitBucketBoundaries(10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000,
+		1_000_000, 10_000_000)
+)
 
 // NewMetrics makes the instruments.
 func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
@@ -54,16 +62,20 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		}
 	}
 	for _, h := range []struct {
-		into       *metric.Float64Histogram
-		name, help string
+		into             *metric.Float64Histogram
+		name, unit, help string
+		bounds           metric.HistogramOption
 	}{
-		{&m.requests, "http.server.request.duration", "requests by route"},
-		{&m.procedures, "rpc.server.call.duration", "calls by procedure, over every transport"},
-		{&m.calls, "provider.request.duration", "calls of providers"},
-		{&m.waits, "esim.inline_wait.duration", "paid requests that waited for their eSIM"},
+		{&m.requests, "http.server.request.duration", "s", "requests by route", seconds},
+		{&m.procedures, "rpc.server.call.duration", "s", "calls by procedure, over every transport", seconds},
+		{&m.calls, "provider.request.duration", "s", "calls of providers", seconds},
+		{&m.waits, "esim.inline_wait.duration", "s", "paid requests that waited for their eSIM", seconds},
+		{&m.settled, "order.settlement.duration", "s", "from the claim of a payment to its proof", patience},
+		{&m.delivered, "order.delivery.duration", "s", "from the claim of a payment to the end of its order", patience},
+		{&m.cost, "relayer.payment.gwei", "", "gas cost of a payment that was settled, in gwei", prices},
 	} {
-		if *h.into, err = m.meter.Float64Histogram(h.name, metric.WithDescription(h.help), metric.WithUnit("s"),
-			seconds); err != nil {
+		if *h.into, err = m.meter.Float64Histogram(h.name, metric.WithDescription(h.help), metric.WithUnit(h.unit),
+			h.bounds); err != nil {
 			return nil, fmt.Errorf("make %s: %w", h.name, err)
 		}
 	}
@@ -102,6 +114,30 @@ func (m *Metrics) Replayed(ctx context.Context, product string) {
 func (m *Metrics) Settled(ctx context.Context, product, outcome string) {
 	if m != nil {
 		count(ctx, m.settlements, attribute.String("product", product), attribute.String("outcome", outcome))
+	}
+}
+
+// Proven records how long a payment took from its claim to its proof. A trace of it becomes the bucket's exemplar, as
+// with the two that follow.
+func (m *Metrics) Proven(ctx context.Context, product string, took time.Duration) {
+	if m != nil {
+		m.settled.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("product", product)))
+	}
+}
+
+// Ended records how long an order took from the claim of its payment to its end: fulfilled, refunded or
+// operator_review.
+func (m *Metrics) Ended(ctx context.Context, product, outcome string, took time.Duration) {
+	if m != nil {
+		m.delivered.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("product", product),
+			attribute.String("outcome", outcome)))
+	}
+}
+
+// Cost records what settling one payment cost in gas.
+func (m *Metrics) Cost(ctx context.Context, wei float64) {
+	if m != nil {
+		m.cost.Record(ctx, wei/1e9)
 	}
 }
 
@@ -217,112 +253,4 @@ func (m *Metrics) Waited(ctx context.Context, outcome string, took time.Duration
 
 func count(ctx context.Context, c metric.Int64Counter, attrs ...attribute.KeyValue) {
 	c.Add(ctx, 1, metric.WithAttributes(attrs...))
-}
-
-// Gauges are present values, as opposed to counts of what has happened.
-type Gauges struct {
-	Jobs   []JobGauge
-	Orders []OrderGauge
-	// FloatCents are what the issuers can still load, by their names; one that does not answer is left out.
-	FloatCents map[string]int64
-	// BalanceUnits is what the payee holds of the asset, in its smallest unit; nil when the chain does not answer.
-	BalanceUnits *int64
-	// ReceivableCents is what owners owe of issue fees; nil when it cannot be read.
-	ReceivableCents *int64
-	Asset           string
-	Findings        []FindingGauge
-	// BooksAge is the time since the last comparison of the books; nil before the first.
-	BooksAge *time.Duration
-}
-
-// FindingGauge is how many findings of a code are open, and how many of them keep top-ups from being sold.
-type FindingGauge struct {
-	Code           string
-	Open, Blocking int
-}
-
-// JobGauge is how many jobs of a kind are in a state, and how old the oldest is.
-type JobGauge struct {
-	Kind, State string
-	Depth       int
-	Age         time.Duration
-}
-
-// OrderGauge is how old the oldest order of a product is that is not final.
-type OrderGauge struct {
-	Product string
-	Age     time.Duration
-}
-
-// Observe asks look for the gauges whenever the metrics are read. It must return in seconds.
-func (m *Metrics) Observe(look func(context.Context) Gauges) error {
-	if m == nil {
-		return nil
-	}
-	var depth, float, balance, receivable, findings metric.Int64ObservableGauge
-	var jobAge, orderAge, booksAge metric.Float64ObservableGauge
-	var all []metric.Observable
-	for _, g := range []struct {
-		into             *metric.Int64ObservableGauge
-		name, unit, help string
-	}{
-		{&depth, "job.queue.depth", "", "jobs that have not succeeded"},
-		{&float, "issuer.float.usd_cents", "", "what the card issuer can still load, in US cents"},
-		{&receivable, "fees.receivable.usd_cents", "", "issue fees that holders spent before their withdrawal, in US cents"},
-		{&balance, "treasury.balance", "", "what the payee holds, in the asset's smallest unit"},
-		{&findings, "reconciliation.findings", "", "unresolved differences between the books"},
-	} {
-		made, err := m.meter.Int64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit(g.unit))
-		if err != nil {
-			return fmt.Errorf("make %s: %w", g.name, err)
-		}
-		*g.into, all = made, append(all, made)
-	}
-	for _, g := range []struct {
-		into       *metric.Float64ObservableGauge
-		name, help string
-	}{
-		{&jobAge, "job.queue.age", "the oldest job that has not succeeded"},
-		{&orderAge, "order.age", "the oldest order that is not final"},
-		{&booksAge, "reconciliation.age", "time since the last reconciliation"},
-	} {
-		made, err := m.meter.Float64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit("s"))
-		if err != nil {
-			return fmt.Errorf("make %s: %w", g.name, err)
-		}
-		*g.into, all = made, append(all, made)
-	}
-	_, err := m.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		now := look(ctx)
-		for _, j := range now.Jobs {
-			of := metric.WithAttributes(attribute.String("kind", j.Kind), attribute.String("state", j.State))
-			o.ObserveInt64(depth, int64(j.Depth), of)
-			o.ObserveFloat64(jobAge, j.Age.Seconds(), of)
-		}
-		for _, r := range now.Orders {
-			o.ObserveFloat64(orderAge, r.Age.Seconds(), metric.WithAttributes(attribute.String("product", r.Product)))
-		}
-		for _, f := range now.Findings {
-			code := attribute.String("code", f.Code)
-			o.ObserveInt64(findings, int64(f.Blocking), metric.WithAttributes(code, attribute.Bool("blocks", true)))
-			o.ObserveInt64(findings, int64(f.Open-f.Blocking), metric.WithAttributes(code, attribute.Bool("blocks", false)))
-		}
-		if now.BooksAge != nil {
-			o.ObserveFloat64(booksAge, now.BooksAge.Seconds())
-		}
-		for issuer, cents := range now.FloatCents {
-			o.ObserveInt64(float, cents, metric.WithAttributes(attribute.String("provider", issuer)))
-		}
-		if now.ReceivableCents != nil {
-			o.ObserveInt64(receivable, *now.ReceivableCents)
-		}
-		if now.BalanceUnits != nil {
-			o.ObserveInt64(balance, *now.BalanceUnits, metric.WithAttributes(attribute.String("asset", now.Asset)))
-		}
-		return nil
-	}, all...)
-	if err != nil {
-		return fmt.Errorf("observe gauges: %w", err)
-	}
-	return nil
 }

@@ -112,7 +112,10 @@ func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) er
 	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {
 		return fmt.Errorf("watch the runtime: %w", err)
 	}
-	t.Page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	// OpenMetrics, for those who ask for it, has exemplars: the traces of single payments.
+	t.Page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true,
+	})
 	t.Metrics, err = NewMetrics(provider)
 	return err
 }

@@ -186,12 +186,18 @@ func TestMetricsPassPromtool(t *testing.T) {
 	})
 	m.Asked(ctx, "issuer", "load", "ok", age)
 	m.Waited(ctx, "delivered", age)
+	m.Proven(ctx, "esim", age)
+	m.Ended(ctx, "esim", "fulfilled", age)
+	m.Cost(ctx, 1e12)
 	if err := m.Observe(func(context.Context) Gauges {
 		return Gauges{
 			Jobs: []JobGauge{{"fulfill", "ready", 1, age}}, Orders: []OrderGauge{{"esim", age}},
 			Findings:   []FindingGauge{{"lost", 1, 1}},
 			FloatCents: map[string]int64{"acme": 1}, BalanceUnits: &one, ReceivableCents: &one, Asset: "USD Coin",
-			BooksAge: &age,
+			BooksAge: &age, RefundUnits: &one, GasGwei: map[string]int64{"0x1": 1},
+			ClassAges: map[string]time.Duration{"settle": age}, Parked: []ParkedGauge{{"fulfill", "gave_up", 1}},
+			HeadAges: map[string]time.Duration{"1": age}, CatalogueAges: map[string]time.Duration{"acme": age},
+			Checks: []CheckGauge{{"esim", "chain", true}}, Pool: &PoolGauge{1, 1, 2, 1, age},
 		}
 	}); err != nil {
 		t.Fatal(err)
@@ -199,7 +205,7 @@ func TestMetricsPassPromtool(t *testing.T) {
 	w := httptest.NewRecorder()
 	out.Page.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/metrics", nil))
 	page := w.Body.String()
-	// Every instrument of ours is on the page: 13 counters, 4 histograms, 8 gauges.
+	// Every instrument of ours is on the page: 15 counters, 7 histograms, 17 gauges.
 	ours := 0
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "# TYPE ") && !strings.HasPrefix(line, "# TYPE go_") &&
@@ -207,7 +213,7 @@ func TestMetricsPassPromtool(t *testing.T) {
 			ours++
 		}
 	}
-	if ours != 25 || !strings.Contains(page, "\ngo_goroutines ") {
+	if ours != 39 || !strings.Contains(page, "\ngo_goroutines ") {
 		t.Errorf("%d instruments of ours on the page:\n%s", ours, page)
 	}
 	problems, err := promlint.New(strings.NewReader(page)).Lint()
@@ -216,5 +222,40 @@ func TestMetricsPassPromtool(t *testing.T) {
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestExemplarNamesTheTraceOfAPayment(t *testing.T) {
+	server := httptest.NewServer(&collector{sent: map[string]*bytes.Buffer{}})
+	defer server.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+"/v1/traces")
+	page := func(out *Telemetry) string {
+		ctx, span := otel.Tracer("test").Start(t.Context(), "a payment")
+		defer span.End()
+		out.Metrics.Proven(ctx, "esim", time.Second)
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil)
+		r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+		w := httptest.NewRecorder()
+		out.Page.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	for _, traced := range []bool{true, false} {
+		if !traced {
+			t.Setenv("OTEL_TRACES_EXPORTER", "none")
+		}
+		out, err := Start(t.Context(), "roamcard", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := page(out)
+		if !strings.Contains(got, `order_settlement_duration_seconds_bucket{product="esim",le="1.0"} 1`) {
+			t.Errorf("the payment is not counted:\n%s", got)
+		}
+		if strings.Contains(got, `} 1 # {`) != traced || strings.Contains(got, `trace_id="`) != traced {
+			t.Errorf("with traces %t, the page is\n%s", traced, got)
+		}
+		if err := out.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
 	}
 }

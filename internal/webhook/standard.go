@@ -60,6 +60,12 @@ func signStandard(key []byte, id, stamp string, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
+// CheckStandardSecret says why a text cannot be a secret of the scheme.
+func CheckStandardSecret(s secret.Text) error {
+	_, err := StandardKey(s)
+	return err
+}
+
 // StandardKey is the key of a secret, at least 16 bytes.
 func StandardKey(s secret.Text) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), "whsec_"))

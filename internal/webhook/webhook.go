@@ -13,13 +13,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // MaxBody is the largest body of an event, in bytes.
@@ -30,6 +34,8 @@ type Sender interface {
 	// Verify checks that a request is the provider's, by one of the secrets, and says what it is about. An error that
 	// wraps ErrForged says that nothing proves it.
 	Verify(header http.Header, body []byte, secrets []secret.Text, now time.Time) (Event, error)
+	// CheckSecret says why a text cannot be a secret of the provider's scheme, without quoting it.
+	CheckSecret(s secret.Text) error
 }
 
 // ErrForged says that nothing proves that a request is its provider's.
@@ -42,6 +48,8 @@ type Event struct {
 	// Type is the provider's word for what happened; empty when it has none.
 	Type  string
 	About About
+	// Kept is stored in place of a body that says what is not stored in clear; nil stores the body.
+	Kept []byte
 }
 
 // About is what to read. Both may be empty, and then there is nothing to do.
@@ -114,6 +122,13 @@ func (i *Inbox) Receive(ctx context.Context, provider string, header http.Header
 	if len(event.ID) == 0 || len(event.ID) > 200 {
 		return fault.New(fault.WebhookRejected, "The event has no id.")
 	}
+	if !storable(append([]string{event.ID, event.Type}, event.About.Accounts...)) {
+		return fault.New(fault.SchemaInvalid, "The event has characters that no text has, such as U+0000.")
+	}
+	if event.Kept != nil {
+		body = event.Kept
+	}
+	faultpoint.Reach("webhook.received")
 	event.About.Accounts = event.About.Accounts[:min(len(event.About.Accounts), maxAbout)]
 	event.About.References = event.About.References[:min(len(event.About.References), maxAbout)]
 	stored := Stored{ID: uuid.Must(uuid.NewV7()), Provider: provider, Event: event, Body: body, ReceivedAt: i.Now().UTC()}
@@ -121,12 +136,20 @@ func (i *Inbox) Receive(ctx context.Context, provider string, header http.Header
 		Args: Args{Provider: provider, About: event.About}, UniqueKey: stored.ID.String(),
 	})
 	if err != nil {
+		i.Log.ErrorContext(ctx, "webhook not stored", slog.String("provider", provider), slog.String("event", event.ID),
+			slog.Any("error", err))
 		return fmt.Errorf("store the event: %w", err)
 	}
+	faultpoint.Reach("webhook.stored")
 	if fresh {
 		i.Log.InfoContext(ctx, "webhook", slog.String("provider", provider), slog.String("type", event.Type))
 	}
 	return nil
+}
+
+// storable reports whether the database takes the texts.
+func storable(texts []string) bool {
+	return !slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) || strings.ContainsRune(s, 0) })
 }
 
 // Job is the kind of the jobs that read what events are about.
@@ -154,6 +177,7 @@ func (i *Inbox) Work(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	if i.Look != nil {
 		err = i.Look(ctx, a.Provider, a.About)
 	}
+	faultpoint.Reach("webhook.read")
 	i.Log.DebugContext(ctx, "webhook read", slog.String("provider", a.Provider), slog.Int("jobs", hurried),
 		slog.Any("error", err))
 	// A read that failed is made by the periodic job.

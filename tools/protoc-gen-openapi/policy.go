@@ -62,7 +62,7 @@ func (p policy) codes() []string {
 		codes = append(codes, "idempotency_key_missing")
 	}
 	switch p.Access {
-	case "ACCESS_SESSION", "ACCESS_DELIVERY":
+	case "ACCESS_SESSION", "ACCESS_DELIVERY", "ACCESS_WATCH":
 		codes = append(codes, "session_invalid")
 	case "ACCESS_OPERATOR":
 		codes = append(codes, "operator_token_invalid")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 
+	"google.golang.org/protobuf/proto"
+
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 )
@@ -12,6 +14,14 @@ import (
 type Admin struct {
 	roamcardv1connect.OperatorServiceClient
 	roamcardv1connect.ActivityServiceClient
+}
+
+// Admin is what operators do. Their service is made here and not in New, so that a program that only buys does not
+// have it.
+func (c *Client) Admin() Admin {
+	return Admin{
+		roamcardv1connect.NewOperatorServiceClient(c.HTTP, c.origin, c.options...), c.Services.Activity,
+	}
 }
 
 // FeeJobs lists the withdrawals of the issue fee, newest first, those in a status unless it is empty.
@@ -60,6 +70,50 @@ func (a Admin) OrderQueuePage(ctx context.Context, status, token string) (*Page[
 		return nil, err
 	}
 	return page(res.GetOrders(), res.NextPageToken), nil
+}
+
+// FindOrders lists the orders that a request selects: those that wait for an operator when it is empty. Its page token
+// is ignored.
+func (a Admin) FindOrders(
+	ctx context.Context, req *roamcardv1.ListOrderQueueRequest,
+) iter.Seq2[*roamcardv1.QueuedOrder, error] {
+	return pages(func(token string) (*Page[*roamcardv1.QueuedOrder], error) {
+		asked := proto.CloneOf(req)
+		asked.PageToken = given(token)
+		res, err := a.ListOrderQueue(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		return page(res.GetOrders(), res.NextPageToken), nil
+	})
+}
+
+// Audit lists what operators did, newest first: what a request selects, or all. Its page token is ignored.
+func (a Admin) Audit(
+	ctx context.Context, req *roamcardv1.ListAuditRequest,
+) iter.Seq2[*roamcardv1.AuditRecord, error] {
+	return pages(func(token string) (*Page[*roamcardv1.AuditRecord], error) {
+		asked := proto.CloneOf(req)
+		asked.PageToken = given(token)
+		res, err := a.ListAudit(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		return page(res.GetRecords(), res.NextPageToken), nil
+	})
+}
+
+// Jobs lists jobs, newest first: what a request selects, or those that have stopped. Its page token is ignored.
+func (a Admin) Jobs(ctx context.Context, req *roamcardv1.ListJobsRequest) iter.Seq2[*roamcardv1.OperatorJob, error] {
+	return pages(func(token string) (*Page[*roamcardv1.OperatorJob], error) {
+		asked := proto.CloneOf(req)
+		asked.PageToken = given(token)
+		res, err := a.ListJobs(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		return page(res.GetJobs(), res.NextPageToken), nil
+	})
 }
 
 // given is a text, or nothing when it is empty.

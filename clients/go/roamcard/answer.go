@@ -19,7 +19,7 @@ import (
 var errAnotherOrder = errors.New("the service answered with another order")
 
 // kinds are the orders that the operations buy; an order that is paid by its id may be of any.
-var kinds = map[string]string{OpCard: "card_issue", OpTopup: "card_topup", OpESIM: "esim"}
+var kinds = map[string]string{OpCard: "card_issue", OpTopup: "card_topup", OpESIM: "esim", OpESIMTopup: "esim_topup"}
 
 // withOrder is a message of the Connect protocol that has an order.
 type withOrder interface {
@@ -32,6 +32,7 @@ var answers = map[string]func() withOrder{
 	roamcardv1connect.CardServicePurchaseCardProcedure: func() withOrder { return &roamcardv1.PurchaseCardResponse{} },
 	roamcardv1connect.CardServiceTopUpCardProcedure:    func() withOrder { return &roamcardv1.TopUpCardResponse{} },
 	roamcardv1connect.EsimServicePurchaseEsimProcedure: func() withOrder { return &roamcardv1.PurchaseEsimResponse{} },
+	roamcardv1connect.EsimServiceTopUpEsimProcedure:    func() withOrder { return &roamcardv1.TopUpEsimResponse{} },
 }
 
 // decodeOrder reads the order in the answer of a paid route. It is the very decoder that reads the order for the

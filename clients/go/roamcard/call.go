@@ -61,6 +61,9 @@ func (p *Payer) read(req *http.Request) (call, error) {
 		c.asked = json.RawMessage(fmt.Sprintf(`{"orderId":%q}`, c.idempotencyKey))
 	case json.Unmarshal(c.body, &named) == nil:
 		c.idempotencyKey, c.asked = named.IdempotencyKey, c.body
+		if id, ok := topupOf(req.URL.Path); ok {
+			c.asked = withOrderID(c.body, id)
+		}
 	}
 	if c.idempotencyKey == "" {
 		return c, nil
@@ -171,6 +174,9 @@ func (c call) operation() string {
 // path is the documented one of what is paid for: it names the purchase whatever the protocol.
 func (c call) path() string {
 	called := c.req.URL.Path
+	if _, ok := topupOf(called); ok {
+		return OpESIMTopup
+	}
 	if isPayPath(called) {
 		return OpOrder + called[strings.LastIndexByte(called, '/'):]
 	}
@@ -186,11 +192,35 @@ const (
 	OpTopup = "/api/card/topup"
 	OpESIM  = "/api/esim/purchase"
 	OpOrder = "/pay"
+	// OpESIMTopup is the path of more data for an eSIM, whichever that is.
+	OpESIMTopup = "/api/esim/orders/{orderId}/topup"
 )
+
+// topupOf is the order in the path of more data for its eSIM; ok is false for another path.
+func topupOf(path string) (orderID string, ok bool) {
+	id, of := strings.CutPrefix(path, "/api/esim/orders/")
+	id, topup := strings.CutSuffix(id, "/topup")
+	return id, of && topup && id != "" && !strings.Contains(id, "/")
+}
+
+// withOrderID is a request as it is over Connect: with the order that REST has in the path.
+func withOrderID(body []byte, orderID string) json.RawMessage {
+	var request map[string]any
+	if json.Unmarshal(body, &request) != nil {
+		return body
+	}
+	request["orderId"] = orderID
+	whole, err := json.Marshal(request)
+	if err != nil {
+		return body
+	}
+	return whole
+}
 
 // procedures are the paid ones of the Connect protocol.
 var procedures = map[string]string{
 	roamcardv1connect.CardServicePurchaseCardProcedure: OpCard,
 	roamcardv1connect.CardServiceTopUpCardProcedure:    OpTopup,
 	roamcardv1connect.EsimServicePurchaseEsimProcedure: OpESIM,
+	roamcardv1connect.EsimServiceTopUpEsimProcedure:    OpESIMTopup,
 }

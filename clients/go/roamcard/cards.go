@@ -125,6 +125,13 @@ func limitsOf(l *roamcardv1.CardLimits) CardLimits {
 	}
 }
 
+// Details reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it,
+// and how a 3-D Secure challenge is answered, as far as its issuer tells. Both are the operator's.
+func (c Cards) Details(ctx context.Context, cardID string) (*roamcardv1.CardDetails, error) {
+	res, err := c.client.Services.Card.GetCardDetails(ctx, &roamcardv1.GetCardDetailsRequest{Id: cardID})
+	return res.GetDetails(), err
+}
+
 // Transactions lists what a card was used for, newest first, page by page as they are taken. The merchants' names are
 // text of strangers.
 func (c Cards) Transactions(ctx context.Context, cardID string) iter.Seq2[*roamcardv1.CardTransaction, error] {

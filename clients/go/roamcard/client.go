@@ -29,7 +29,7 @@ type Config struct {
 	// Store keeps what was signed. Nil keeps it for as long as the program runs, which does not survive a
 	// crash: give a FileStore to anything that matters.
 	Store Store
-	// OperatorToken is for the routes of operators, which are in Client.Admin.
+	// OperatorToken is for the routes of operators, which Client.Admin calls.
 	OperatorToken Secret
 	// RPCURL is a node of the chain that the caller trusts; see Payer.RPCURL.
 	RPCURL string
@@ -64,8 +64,6 @@ type Client struct {
 	Orders    Orders
 	// Auth is the wallet's session. Whatever needs one signs in by itself.
 	Auth Auth
-	// Admin is what operators do.
-	Admin Admin
 	// Services are those of the protocol as they are generated, with payment, sign-in and this package's errors
 	// in place.
 	Services Services
@@ -76,6 +74,7 @@ type Client struct {
 
 	config  Config
 	origin  string
+	options []connect.ClientOption
 	session session
 
 	// publishing is the turn to read and write published.
@@ -83,14 +82,13 @@ type Client struct {
 	published  *roamcardv1.GetConfigResponse
 }
 
-// Services are the services of the protocol.
+// Services are the services of the protocol, but for that of operators; see Client.Admin.
 type Services struct {
 	Card     roamcardv1connect.CardServiceClient
 	Esim     roamcardv1connect.EsimServiceClient
 	Order    roamcardv1connect.OrderServiceClient
 	Auth     roamcardv1connect.AuthServiceClient
 	Runtime  roamcardv1connect.RuntimeServiceClient
-	Operator roamcardv1connect.OperatorServiceClient
 	Activity roamcardv1connect.ActivityServiceClient
 }
 
@@ -120,22 +118,20 @@ func New(c Config) (*Client, error) {
 		// A redirect would send the payment to an address that nobody checked.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	opts := []connect.ClientOption{
+	client.options = []connect.ClientOption{
 		connect.WithProtoJSON(), connect.WithReadMaxBytes(maxAnswer),
 		connect.WithInterceptors(client.retried(), client.authorized(), explain(), bounded(c.Timeout)),
 	}
 	client.Services = Services{
-		roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, opts...),
-		roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, opts...),
-		roamcardv1connect.NewOrderServiceClient(client.HTTP, client.origin, opts...),
-		roamcardv1connect.NewAuthServiceClient(client.HTTP, client.origin, opts...),
-		roamcardv1connect.NewRuntimeServiceClient(client.HTTP, client.origin, opts...),
-		roamcardv1connect.NewOperatorServiceClient(client.HTTP, client.origin, opts...),
-		roamcardv1connect.NewActivityServiceClient(client.HTTP, client.origin, opts...),
+		roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, client.options...),
+		roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, client.options...),
+		roamcardv1connect.NewOrderServiceClient(client.HTTP, client.origin, client.options...),
+		roamcardv1connect.NewAuthServiceClient(client.HTTP, client.origin, client.options...),
+		roamcardv1connect.NewRuntimeServiceClient(client.HTTP, client.origin, client.options...),
+		roamcardv1connect.NewActivityServiceClient(client.HTTP, client.origin, client.options...),
 	}
 	client.Discovery, client.Quote, client.Plans = Discovery{client}, Quotes{client}, Plans{client}
 	client.Cards, client.ESIM, client.Orders, client.Auth = Cards{client}, ESIMs{client}, Orders{client}, Auth{client}
-	client.Admin = Admin{client.Services.Operator, client.Services.Activity}
 	return client, nil
 }
 

@@ -18,6 +18,11 @@ func (d Discovery) Config(ctx context.Context) (*roamcardv1.GetConfigResponse, e
 	return d.client.settings(ctx)
 }
 
+// Status says how each product stands, since when, and how long recent deliveries took.
+func (d Discovery) Status(ctx context.Context) (*roamcardv1.GetStatusResponse, error) {
+	return d.client.Services.Runtime.GetStatus(ctx, &roamcardv1.GetStatusRequest{})
+}
+
 // Card is the contract of the purchase of a card.
 func (d Discovery) Card(ctx context.Context) (*roamcardv1.GetCardDiscoveryResponse, error) {
 	return d.client.Services.Card.GetCardDiscovery(ctx, &roamcardv1.GetCardDiscoveryRequest{})

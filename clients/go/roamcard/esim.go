@@ -124,6 +124,26 @@ func (e ESIMs) Cancel(ctx context.Context, orderID string) (*roamcardv1.EsimCanc
 	return res.GetCancellation(), err
 }
 
+// TopUps lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first, by the delivery token
+// of ctx or the wallet's session.
+func (e ESIMs) TopUps(ctx context.Context, orderID string) iter.Seq2[*roamcardv1.EsimPlan, error] {
+	return pages(func(string) (*Page[*roamcardv1.EsimPlan], error) {
+		res, err := e.client.Services.Esim.ListEsimTopups(ctx, &roamcardv1.ListEsimTopupsRequest{OrderId: orderID})
+		return page(res.GetPlans(), nil), err
+	})
+}
+
+// TopUp buys more data for an eSIM that the wallet owns, by the id of its order: a plan of TopUps, or the cheapest when
+// planID is empty. Nothing publishes its price to everybody, so the caps of the policy decide. The key is as in
+// Cards.Purchase. Profile shows the data once the order is fulfilled.
+func (e ESIMs) TopUp(ctx context.Context, orderID, planID, key string) (*Purchase, error) {
+	return e.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
+		asked := &roamcardv1.TopUpEsimRequest{OrderId: orderID, IdempotencyKey: key, PlanId: given(planID)}
+		res, err := e.client.Services.Esim.TopUpEsim(ctx, asked)
+		return res.GetOrder(), err
+	})
+}
+
 // Install shows the eSIM of a fulfilled order through a presenter: the caller learns whether it was seen,
 // and nothing else. It is read by the delivery token of ctx or the wallet's session.
 func (e ESIMs) Install(ctx context.Context, orderID string, to ESIMPresenter) (Presented, error) {

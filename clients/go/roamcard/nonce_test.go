@@ -107,3 +107,37 @@ type addressed struct {
 }
 
 func (a addressed) Address() string { return a.address }
+
+// TestTopupOfAnEsimIsKeptWithItsOrder: over REST the order is in the path, and a process that resumes asks by Connect.
+func TestTopupOfAnEsimIsKeptWithItsOrder(t *testing.T) {
+	for path, body := range map[string]string{
+		"/api/esim/orders/ord_01/topup":      `{"idempotencyKey":"more","planId":"p"}`,
+		"/roamcard.v1.EsimService/TopUpEsim": `{"idempotencyKey":"more","planId":"p","orderId":"ord_01"}`,
+	} {
+		s := &shop{Server: &httptest.Server{URL: "https://roamcard.example"}, t: t, amount: "25000000", payTo: payTo}
+		store := roamcard.NewMemoryStore()
+		p, _ := payer(t, store)
+		p.Next = at{s}
+		now := &clock{at: time.Now()}
+		p.Now = now.now
+		s.now = p.Now
+		res, err := (&http.Client{Transport: p}).Post(s.URL+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		book, err := store.Read(t.Context())
+		if err != nil || len(book.Purchases) != 1 {
+			t.Fatalf("%s: %d purchases are kept, %v", path, len(book.Purchases), err)
+		}
+		for _, e := range book.Purchases {
+			var asked struct{ OrderID, PlanID string }
+			if err := json.Unmarshal(e.Request, &asked); err != nil || asked.OrderID != "ord_01" || asked.PlanID != "p" ||
+				e.Operation != roamcard.OpESIMTopup {
+				t.Errorf("%s is kept as %s of %s, %v", path, e.Request, e.Operation, err)
+			}
+		}
+	}
+}

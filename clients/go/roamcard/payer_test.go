@@ -129,6 +129,8 @@ func order(path string, replayed bool) string {
 		kind = "card_topup"
 	case path == roamcard.OpESIM || strings.HasSuffix(path, "PurchaseEsim"):
 		kind = "esim"
+	case strings.HasSuffix(path, "/topup") || strings.HasSuffix(path, "TopUpEsim"):
+		kind = "esim_topup"
 	case strings.Contains(path, "/pay/"):
 		id = path[strings.LastIndexByte(path, '/')+1:]
 	}

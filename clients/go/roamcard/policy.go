@@ -46,7 +46,7 @@ type Policy struct {
 
 // Quote is what a payment would be for, after its terms were checked. Nothing is signed yet.
 type Quote struct {
-	// Operation is OpCard, OpTopup, OpESIM or OpOrder.
+	// Operation is OpCard, OpTopup, OpESIM, OpESIMTopup or OpOrder.
 	Operation      string `json:"operation"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	// Resource is the address that is paid for.

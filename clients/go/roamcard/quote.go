@@ -53,6 +53,14 @@ func (q Quotes) ESIM(ctx context.Context, planID string) (Verdict, error) {
 	})
 }
 
+// ESIMTopUp asks what more data for the eSIM of an order costs: a plan that it takes.
+func (q Quotes) ESIMTopUp(ctx context.Context, orderID, planID string) (Verdict, error) {
+	return quoted(ctx, func(ctx context.Context) error {
+		_, err := q.client.ESIM.TopUp(ctx, orderID, planID, "")
+		return err
+	})
+}
+
 type quoteKey struct{}
 
 // errQuoted ends a call that was to get no further than its price.

@@ -227,15 +227,15 @@ func TestListsHavePages(t *testing.T) {
 		says(200, `{"findings": [{"code": "b"}]}`)
 	s := script(t, first, last, first, last)
 	c := s.client(t)
-	page, err := c.Admin.FindingsPage(t.Context(), "open", "", "")
+	page, err := c.Admin().FindingsPage(t.Context(), "open", "", "")
 	if err != nil || len(page.Items) != 1 || page.Next != "two" {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	if page, err = c.Admin.FindingsPage(t.Context(), "open", "", page.Next); err != nil || len(page.Items) != 1 ||
+	if page, err = c.Admin().FindingsPage(t.Context(), "open", "", page.Next); err != nil || len(page.Items) != 1 ||
 		page.Next != "" {
 		t.Errorf("%+v, %v", page, err)
 	}
-	if all, err := roamcard.Collect(c.Admin.Findings(t.Context(), "open", "")); err != nil || len(all) != 2 {
+	if all, err := roamcard.Collect(c.Admin().Findings(t.Context(), "open", "")); err != nil || len(all) != 2 {
 		t.Errorf("%d findings, %v", len(all), err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Resumed is a purchase that was taken up again from the journal.
 type Resumed struct {
-	// Operation is OpCard, OpTopup, OpESIM or OpOrder, and Key its idempotency key.
+	// Operation is OpCard, OpTopup, OpESIM, OpESIMTopup or OpOrder, and Key its idempotency key.
 	Operation, Key string
 	// Order is the order; an eSIM's secrets are in ESIM.
 	Order *roamcardv1.Order
@@ -68,6 +68,7 @@ func (c *Client) resume(ctx context.Context, e Entry) Resumed {
 	r := Resumed{Operation: e.Operation, Key: e.Key}
 	var asked struct {
 		PlanID         string  `json:"planId"`
+		OrderID        string  `json:"orderId"`
 		AmountUSDCents *uint32 `json:"amountUsdCents"`
 	}
 	if err := json.Unmarshal(e.Request, &asked); err != nil {
@@ -84,6 +85,8 @@ func (c *Client) resume(ctx context.Context, e Entry) Resumed {
 		if r.ESIM, r.Err = c.ESIM.Purchase(ctx, asked.PlanID, e.Key); r.Err == nil {
 			bought = &r.ESIM.Purchase
 		}
+	case e.Operation == OpESIMTopup:
+		bought, r.Err = c.ESIM.TopUp(ctx, asked.OrderID, asked.PlanID, e.Key)
 	case strings.HasPrefix(e.Operation, OpOrder):
 		r.Order, r.Err = c.Orders.Pay(ctx, e.Key)
 	default:

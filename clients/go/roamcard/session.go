@@ -130,7 +130,7 @@ func (c *Client) authorized() connect.UnaryInterceptorFunc {
 			switch access(req.Spec()) {
 			case roamcardv1.Access_ACCESS_OPERATOR:
 				req.Header().Set("Authorization", "Bearer "+c.config.OperatorToken.Reveal())
-			case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY:
+			case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY, roamcardv1.Access_ACCESS_WATCH:
 				return c.signedIn(ctx, req, next)
 			case roamcardv1.Access_ACCESS_UNSPECIFIED, roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
 			}

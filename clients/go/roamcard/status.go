@@ -14,6 +14,8 @@ const (
 	KindCard  OrderKind = "card_issue"
 	KindTopUp OrderKind = "card_topup"
 	KindESIM  OrderKind = "esim"
+	// KindESIMTopUp is more data for an eSIM.
+	KindESIMTopUp OrderKind = "esim_topup"
 )
 
 // OrderStatus is how far an order has come.
@@ -91,6 +93,11 @@ func TopUpOf(o *roamcardv1.Order) StepStatus { return StepStatus(o.GetTopup().Ge
 // DeliveryOf is how an order's eSIM stands; empty for other orders.
 func DeliveryOf(o *roamcardv1.Order) DeliveryStatus {
 	return DeliveryStatus(o.GetDelivery().GetStatus())
+}
+
+// ESIMTopUpOf is how the data stands that an order buys for an eSIM; empty for other orders.
+func ESIMTopUpOf(o *roamcardv1.Order) DeliveryStatus {
+	return DeliveryStatus(o.GetEsimTopup().GetStatus())
 }
 
 // CardStatusOf is how a card stands.

@@ -122,7 +122,7 @@ func (w *watch) show(o *roamcardv1.Order) {
 // stateOf is what may change about an order.
 func stateOf(o *roamcardv1.Order) string {
 	return strings.Join([]string{o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus(),
-		o.GetDelivery().GetStatus()}, " ")
+		o.GetDelivery().GetStatus(), o.GetEsimTopup().GetStatus()}, " ")
 }
 
 // mayPass says that a failure to read may pass by itself.

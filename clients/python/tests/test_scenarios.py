@@ -125,6 +125,11 @@ def test_controls(dev: Dev, side: Side, moved: Moved) -> None:
     limits = client.cards.limits(card.id)
     assert (limits.per_transaction_usd_cents, limits.per_month_usd_cents) == (1000, None)
     assert (limits.allowed_categories, limits.blocked_categories) == ((), ("7995",))
+    details = client.cards.details(card.id)
+    assert details.billing_address is not None
+    assert (details.billing_address.city, details.billing_address.country) == ("Dover", "US")
+    assert details.three_d_secure is not None
+    assert (details.three_d_secure.method, details.three_d_secure.destination) == ("automatic", None)
     frozen = eventually("a frozen card", freeze)
     assert (frozen.id, frozen.status) == (card.id, "FROZEN")
     with pytest.raises(ConflictError, match="active_card_missing"):
@@ -160,6 +165,35 @@ def test_esim(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     assert bought.credentials.reveal().lpa.startswith("LPA:1$")
     assert (len(signer.signed), len(proxy.payments())) == (1, 1)
     paid_once(dev, account, moved, int(plans[0].amount))
+
+
+def test_esim_topup(dev: Dev, side: Side, moved: Moved) -> None:
+    account = dev.wallet()
+    client = side.client(CountingSigner(account))
+    bought = client.esim.purchase()
+    had = int(client.esim.profile(bought).usage.total_bytes)
+    plans = list(client.esim.top_ups(bought.order_id))
+    quoted = client.quote.esim_top_up(bought.order_id, plans[0].plan_id)
+    assert (quoted.quote.operation, quoted.quote.amount) == (
+        "/api/esim/orders/{orderId}/topup",
+        int(plans[0].amount),
+    )
+    key = new_key()
+    more = client.esim.top_up(bought.order_id, plans[0].plan_id, idempotency_key=key)
+    added = more.order.esim_topup
+    assert (more.order.kind, added.status, added.order_id, added.plan_id) == (
+        "esim_topup",
+        "fulfilled",
+        bought.order_id,
+        plans[0].plan_id,
+    )
+    assert client.esim.top_up(bought.order_id, plans[0].plan_id, idempotency_key=key).order_id == more.order_id
+    assert int(client.esim.profile(bought).usage.total_bytes) == had + (plans[0].data_mb << 20)
+    stranger = dev.wallet()
+    with pytest.raises(NotFoundError, match="order_not_found"):
+        side.client(CountingSigner(stranger)).esim.top_up(bought.order_id, plans[0].plan_id)
+    assert (len(dev.transfers(account)), dev.transfers(stranger)) == (2, [])
+    moved(2)
 
 
 def test_esim_late(dev: Dev, side: Side, moved: Moved) -> None:

@@ -43,6 +43,9 @@ def test_what_the_service_publishes_is_read(dev: Dev, side: Side) -> None:
     client = side.client(CountingSigner(dev.wallet()))
     assert client.discovery.agent()["contractVersion"] == 1
     assert client.discovery.config().network.pay_to == dev.pay_to
+    status = client.discovery.status()
+    assert [p.product for p in status.products] == ["card_issue", "card_topup", "esim", "esim_topup"]
+    assert all(p.since <= status.as_of for p in status.products)
     assert [type(getattr(client.discovery, name)()).__name__ for name in ("card", "topup", "esim")] == [
         "GetCardDiscoveryResponse", "GetTopupDiscoveryResponse", "GetEsimDiscoveryResponse",
     ]  # fmt: skip
@@ -109,9 +112,28 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
         client.admin.resolve_transfer("0x" + "0" * 64, 0, "known", "a test")
     assert client.admin.inspect_order(order.order_id).order.order_id == order.order_id
     assert order.order_id in [o.order_id for o in client.admin.orders(status="fulfilled")]
+    inspected = client.admin.inspect_order(order.order_id)
+    assert order.order_id in [o.order_id for o in client.admin.orders(owner=inspected.owner, sort="oldest")]
+    assert {r.actor for r in client.admin.audit(action="order.inspect", subject=order.order_id)} == {
+        client.admin.whoami()
+    }
+    assert all(count.count > 0 for count in client.admin.order_counts())
+    assert "payee" in [account.name for account in client.admin.gauges().accounts]
+    assert all(j.status in ("failed", "operator_review") for j in client.admin.jobs())
+    done = next(iter(client.admin.jobs(status="succeeded")))
+    assert client.admin.job(done.id).id == done.id
+    with pytest.raises(roamcard.ConflictError, match="job_not_stopped"):
+        client.admin.retry_job(done.id, "a test")
+    with pytest.raises(NotFoundError, match="job_not_found"):
+        client.admin.drop_job("00000000-0000-4000-8000-000000000000", "a test")
+    review = client.admin.review_order(order.order_id)
+    assert not any(action.allowed for action in review.allowed_actions) and review.postings
+    with pytest.raises(roamcard.ConflictError, match="version_changed"):
+        client.admin.decide_order(order.order_id, "retry", "a test", version=review.order.version + 1)
     with pytest.raises(roamcard.ConflictError, match="order_not_in_review"):
         client.admin.decide_order(order.order_id, "refund", "a test")
-    assert {s.product for s in client.admin.switches()} == {"card_issue", "card_topup", "esim"}
+    switches = {s.product for s in client.admin.switches()}
+    assert switches == {"card_issue", "card_topup", "esim", "esim_topup", "provider.sandbox"}
     assert client.admin.set_switch("card_topup", False, "it was open").paused is False
     assert client.admin.challenge_retention().retention_seconds > 0
     assert client.admin.prune_challenges().remaining is not None

@@ -20,18 +20,21 @@ from roamcard.v1 import activity_pb, auth_pb, card_pb, esim_pb, operator_pb, ord
 
 RESULTS = (
     order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, card_pb.CardTransaction, card_pb.CardLimits,
+    card_pb.CardDetails,
     esim_pb.EsimPlan, esim_pb.EsimProfile, esim_pb.EsimCancellation, auth_pb.GetSessionResponse,
-    service_pb.GetConfigResponse,
+    service_pb.GetConfigResponse, service_pb.GetStatusResponse,
     card_pb.GetCardDiscoveryResponse,
     card_pb.GetTopupDiscoveryResponse, esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.CardClosing,
     operator_pb.Finding, operator_pb.Reconciliation, operator_pb.QueuedOrder,
     operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
+    operator_pb.OrderCount, operator_pb.AuditRecord, operator_pb.ReviewOrderResponse, operator_pb.OperatorJob,
+    operator_pb.GetGaugesResponse,
     operator_pb.GetChallengeRetentionResponse, operator_pb.PruneChallengesResponse, activity_pb.GetActivityResponse,
     activity_pb.PruneActivityResponse,
 )  # fmt: skip
 
 UNIONS = {
-    "OrderKind": ("card_issue", "card_topup", "esim"),
+    "OrderKind": ("card_issue", "card_topup", "esim", "esim_topup"),
     "OrderStatus": (
         "payment_required", "settling", "settled", "provisioning", "fulfilled", "expired", "refund_pending", "refunded",
         "operator_review",
@@ -54,26 +57,32 @@ UNIONS = {
     "ReviewStatus": ("open", "resolved"),
     "TransferResolution": ("refunded_by_hand", "donation", "known"),
     "RefundRecordStatus": ("signed", "paid", "dead"),
+    "ServiceStatus": ("open", "degraded", "paused"),
 }  # fmt: skip
 """The texts that a member can be; a later service may add some."""
 
 MEMBERS = {
     "Order.kind": "OrderKind", "Order.status": "OrderStatus", "Issuance.status": "IssuanceStatus",
     "Topup.status": "TopupStatus", "Refund.status": "RefundStatus", "EsimDelivery.status": "DeliveryStatus",
+    "EsimTopup.status": "DeliveryStatus",
     "Card.status": "CardStatus", "CardTransaction.kind": "TransactionKind",
     "CardTransaction.status": "TransactionStatus", "CardTransaction.decline_reason": "DeclineReason",
     "EsimPlan.type": "PlanType", "EsimProfile.status": "ProfileStatus",
     "EsimCancellation.status": "CancellationStatus", "FeeJob.status": "FeeJobStatus",
     "Finding.product": "OrderKind", "Finding.status": "ReviewStatus", "StrayTransfer.status": "ReviewStatus",
     "StrayTransfer.resolution": "TransferResolution", "QueuedOrder.kind": "OrderKind",
-    "QueuedOrder.status": "OrderStatus", "RefundRecord.status": "RefundRecordStatus", "Switch.product": "OrderKind",
+    "QueuedOrder.status": "OrderStatus", "RefundRecord.status": "RefundRecordStatus",
+    "GetStatusResponse.status": "ServiceStatus", "ProductStatus.status": "ServiceStatus",
+    "ProductStatus.product": "OrderKind", "OrderCount.kind": "OrderKind",
 }  # fmt: skip
 
 ALWAYS = {
     "GetConfigResponse": ("*",), "GetCardDiscoveryResponse": ("*",), "GetTopupDiscoveryResponse": ("*",),
     "GetEsimDiscoveryResponse": ("*",), "Card": ("created_at",), "GetCardBalanceResponse": ("as_of",),
     "CardTransaction": ("at", "merchant"), "EsimProfile": ("read_at",), "EsimCancellation": ("since",),
-    "GetSessionResponse": ("expires_at",),
+    "GetSessionResponse": ("expires_at",), "GetStatusResponse": ("as_of",), "ProductStatus": ("since",),
+    "OrderCount": ("since",), "AuditRecord": ("at",), "GetGaugesResponse": ("as_of",), "LedgerPosting": ("at",),
+    "ReviewOrderResponse": ("order",),
 }  # fmt: skip
 """Members that every answer has, although a message could be without: all of a result, or some."""
 

@@ -4,9 +4,10 @@ import { type Connection, keyHeader, present } from "./connection.js";
 import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
 import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
 import {
-  type Activity, type CardClosing, type ClosingStatus, type EsimCancellation, type FeeJob, type Finding, type JobStatus,
-  type OrderInspection, type OrderStatus, type Plain, plain, type Product, type QueuedOrder,
-  type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
+  type Activity, type AuditRecord, type CardClosing, type ClosingStatus, type EsimCancellation, type FeeJob,
+  type Finding, type Gauges, type Job, type JobStatus, type OrderCount, type OrderInspection, type OrderKind,
+  type OrderReview, type OrderStatus, type Plain, plain, type QueuedOrder,
+  type Reconciliation, type StrayTransfer, type Switch, type SwitchName, type TransferResolution,
 } from "./results.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
@@ -16,6 +17,13 @@ export interface ActOptions extends CallOptions {
 }
 
 type ListOptions = CallOptions & PageOptions;
+
+// given leaves out what is undefined: a message has no such members.
+function given<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}
 
 /** What an operator does. */
 export class Admin {
@@ -94,6 +102,23 @@ export class Admin {
     );
   }
 
+  /**
+   * Lets a closing go on whose remainder was refunded by hand, by the transaction that did it. The chain has to show
+   * it.
+   */
+  concludeCardClosing(
+    id: string,
+    transaction: string,
+    { reason, idempotencyKey, ...options }: ActOptions,
+  ): Call<CardClosing> {
+    return this.#connection.call(
+      options,
+      async (wire) =>
+        present((await this.#connection.operator.concludeCardClosing({ id, transaction, reason }, wire)).closing),
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
   /** Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. */
   retryEsimCancellation(
     orderId: string,
@@ -117,20 +142,99 @@ export class Admin {
     return this.#connection.call(options, (wire) => this.#connection.operator.pruneChallenges({}, wire));
   }
 
-  /** Reads the orders that somebody has to look at, or those of a status: one by one, or by page(). */
+  /** Reads the name of the operator whose token it is. */
+  whoami(options: CallOptions = {}): Call<string> {
+    return this.#connection.call(
+      options,
+      async (wire) => (await this.#connection.operator.whoAmI({}, wire)).operator,
+    );
+  }
+
+  /** Reads the orders that somebody has to look at, or those that are selected: one by one, or by page(). */
   orders({
-    status,
-    pageSize,
-    pageToken,
-    ...options
-  }: ListOptions & { status?: OrderStatus } = {}): Listing<QueuedOrder> {
+    status, kind, owner, transaction, sort, pageSize, pageToken, ...options
+  }: ListOptions & {
+    status?: OrderStatus; kind?: OrderKind; owner?: string; transaction?: string; sort?: "newest" | "oldest";
+  } = {}): Listing<QueuedOrder> {
+    const selected = given({ status, kind, owner, transaction, sort });
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
-        const request = { ...page, ...(status !== undefined && { status }) };
+        const request = { ...page, ...selected };
         const { orders, nextPageToken } = await this.#connection.operator.listOrderQueue(request, wire);
         return { items: plain(orders), nextPageToken };
       }),
     );
+  }
+
+  /** Counts the orders that are not final, by kind and status. */
+  orderCounts(options: CallOptions = {}): Call<OrderCount[]> {
+    return this.#connection.call(
+      options,
+      async (wire) => (await this.#connection.operator.countOrders({}, wire)).counts,
+    );
+  }
+
+  /** Reads what operators did, newest first: one by one, or by page(). Times are of RFC 3339. */
+  audit({
+    actor, action, subject, since, until, pageSize, pageToken, ...options
+  }: ListOptions & {
+    actor?: string; action?: string; subject?: string; since?: string; until?: string;
+  } = {}): Listing<AuditRecord> {
+    const selected = given({ actor, action, subject, since, until });
+    return listing({ pageSize, pageToken }, (page) =>
+      this.#connection.call(options, async (wire) => {
+        const { records, nextPageToken } = await this.#connection.operator.listAudit({ ...page, ...selected }, wire);
+        return { items: plain(records), nextPageToken };
+      }),
+    );
+  }
+
+  /** Reads jobs: those that have stopped, or those that are selected; one by one, or by page(). */
+  jobs({
+    status, kind, pageSize, pageToken, ...options
+  }: ListOptions & { status?: JobStatus; kind?: string } = {}): Listing<Job> {
+    const selected = given({ status, kind });
+    return listing({ pageSize, pageToken }, (page) =>
+      this.#connection.call(options, async (wire) => {
+        const { jobs, nextPageToken } = await this.#connection.operator.listJobs({ ...page, ...selected }, wire);
+        return { items: plain(jobs), nextPageToken };
+      }),
+    );
+  }
+
+  /** Reads one job. */
+  job(id: string, options: CallOptions = {}): Call<Job> {
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.operator.getJob({ id }, wire)).job),
+    );
+  }
+
+  /** Puts a job that has stopped back into the queue. With the version that was read, only while it is at that one. */
+  retryJob(id: string, { version, reason, idempotencyKey, ...options }: ActOptions & { version?: number }): Call<Job> {
+    const request = { id, reason, ...given({ version }) };
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#connection.operator.retryJob(request, wire)).job),
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
+  /** Deletes a job that has stopped, and gives its id: nobody does its work any more. */
+  dropJob(
+    id: string,
+    { version, reason, idempotencyKey, ...options }: ActOptions & { version?: number },
+  ): Call<string> {
+    const request = { id, reason, ...given({ version }) };
+    return this.#connection.call(
+      options,
+      async (wire) => (await this.#connection.operator.dropJob(request, wire)).id,
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
+  /** Reads the present values of what sales depend on: floats, accounts, jobs and nodes. */
+  gauges(options: CallOptions = {}): Call<Gauges> {
+    return this.#connection.call(options, (wire) => this.#connection.operator.getGauges({}, wire));
   }
 
   /** Reads all there is about an order. */
@@ -138,12 +242,19 @@ export class Admin {
     return this.#connection.call(options, (wire) => this.#connection.operator.inspectOrder({ orderId }, wire));
   }
 
-  /** Decides what becomes of an order in review. */
+  /** Reads what is needed to decide about an order: its version, what can be done and why not, postings and audit. */
+  reviewOrder(orderId: string, options: CallOptions = {}): Call<OrderReview> {
+    return this.#connection.call(options, (wire) => this.#connection.operator.reviewOrder({ orderId }, wire));
+  }
+
+  /** Decides what becomes of an order in review. With the version that was read, only while it is at that version. */
   decideOrder(
     orderId: string,
-    { action, reason, idempotencyKey, ...options }: ActOptions & { action: "refund" | "retry" | "fulfilled" },
+    { action, version, reason, idempotencyKey, ...options }: ActOptions & {
+      action: "refund" | "retry" | "fulfilled"; version?: number;
+    },
   ): Call<QueuedOrder> {
-    const request = { orderId, action, reason };
+    const request = { orderId, action, reason, ...given({ version }) };
     return this.#connection.call(
       options,
       async (wire) => present((await this.#connection.operator.decideOrder(request, wire)).order),
@@ -151,7 +262,7 @@ export class Admin {
     );
   }
 
-  /** Lists which products are paused. */
+  /** Lists which products are paused, and over which providers nothing is sold. */
   switches(options: CallOptions = {}): Call<Switch[]> {
     return this.#connection.call(
       options,
@@ -159,9 +270,9 @@ export class Admin {
     );
   }
 
-  /** Pauses the sale of a product, or resumes it. */
+  /** Pauses the sale of a product, or over a provider, or resumes it. */
   setSwitch(
-    product: Product,
+    product: SwitchName,
     { paused, reason, idempotencyKey, ...options }: ActOptions & { paused: boolean },
   ): Call<Switch> {
     const request = { product, paused, reason };

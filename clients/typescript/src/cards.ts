@@ -7,6 +7,7 @@ import type { Presented, Presenter } from "./presenter.js";
 import {
   type Card,
   type CardBalance,
+  type CardDetails,
   type CardLimits,
   type CardTransaction,
   type Order,
@@ -103,6 +104,13 @@ export class Cards {
   unfreeze(cardId: string, options: CallOptions = {}): Call<Card> {
     return this.#connection.call(options, async (wire) =>
       present((await this.#connection.cards.unfreezeCard({ id: cardId }, wire)).card),
+    );
+  }
+
+  /** Reads the billing address of a card and how its 3-D Secure challenges are answered, as far as its issuer tells. */
+  details(cardId: string, options: CallOptions = {}): Call<CardDetails> {
+    return this.#connection.call(options, async (wire) =>
+      present((await this.#connection.cards.getCardDetails({ id: cardId }, wire)).details),
     );
   }
 

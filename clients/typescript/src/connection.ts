@@ -306,6 +306,7 @@ const {
   getCardBalance,
   freezeCard,
   unfreezeCard,
+  getCardDetails,
   getCardLimits,
   setCardLimits,
   listCardTransactions,
@@ -314,7 +315,9 @@ const {
   createCardOrder,
 } = CardService.method;
 const { getOrder, listOrders, watchOrder, createOrder } = OrderService.method;
-const { getEsimOrder, getEsimCredentials, createEsimOrder, rotateEsimToken } = EsimService.method;
+const {
+  getEsimOrder, getEsimCredentials, getEsimProfile, listEsimTopups, cancelEsim, createEsimOrder, rotateEsimToken,
+} = EsimService.method;
 const { getSession, logout } = AuthService.method;
 const { getActivity, pruneActivity } = ActivityService.method;
 const ownerMethods = new Set(
@@ -324,6 +327,7 @@ const ownerMethods = new Set(
     getCardBalance,
     freezeCard,
     unfreezeCard,
+    getCardDetails,
     getCardLimits,
     setCardLimits,
     listCardTransactions,
@@ -338,6 +342,9 @@ const ownerMethods = new Set(
     getEsimCredentials,
     createEsimOrder,
     rotateEsimToken,
+    getEsimProfile,
+    listEsimTopups,
+    cancelEsim,
     getSession,
     logout,
     getActivity,

@@ -5,7 +5,7 @@ import { type Connection, newKey } from "./connection.js";
 import { apiError, type ProblemFields } from "./errors.js";
 import { type Quotation, retryAfterMs } from "./payer.js";
 import { objectOf } from "./rest.js";
-import type { CardDiscovery, Config, EsimDiscovery, TopupDiscovery } from "./results.js";
+import type { CardDiscovery, Config, EsimDiscovery, Status, TopupDiscovery } from "./results.js";
 import { userAgent, userAgentHeader } from "./version.js";
 
 /** The service's public documents. */
@@ -37,6 +37,11 @@ export class Discovery {
   /** Reads the network, the payee, the fees and the limits. */
   config(options: CallOptions = {}): Call<Config> {
     return this.#connection.call(options, (wire) => this.#connection.runtime.getConfig({}, wire));
+  }
+
+  /** Reads how each product stands, since when, and how long recent deliveries took. */
+  status(options: CallOptions = {}): Call<Status> {
+    return this.#connection.call(options, (wire) => this.#connection.runtime.getStatus({}, wire));
   }
 
   /** Reads the contract of a card's purchase. */
@@ -81,5 +86,13 @@ export class Quotes {
   esim({ planId, ...options }: CallOptions & { planId?: string | undefined } = {}): Promise<Quotation> {
     const request = { idempotencyKey: newKey(), ...(planId !== undefined && { planId }) };
     return this.#connection.quote(options, (wire) => this.#connection.esims.purchaseEsim(request, wire));
+  }
+
+  /** Asks what more data for the eSIM of an order costs: a plan that it takes, or the cheapest. */
+  esimTopUp(
+    orderId: string, { planId, ...options }: CallOptions & { planId?: string | undefined } = {},
+  ): Promise<Quotation> {
+    const request = { orderId, idempotencyKey: newKey(), ...(planId !== undefined && { planId }) };
+    return this.#connection.quote(options, (wire) => this.#connection.esims.topUpEsim(request, wire));
   }
 }

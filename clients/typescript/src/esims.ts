@@ -101,6 +101,30 @@ export class Esims {
   }
 
   /**
+   * Lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first: by its delivery token, or
+   * by the wallet's session.
+   */
+  topUps(orderId: string, { deliveryToken, ...options }: DeliveryOptions = {}): Listing<EsimPlan> {
+    return listing({}, () => this.#connection.call(options, async (wire) =>
+      ({ items: plain((await this.#connection.esims.listEsimTopups({ orderId }, wire)).plans) }),
+    opening(deliveryToken)));
+  }
+
+  /**
+   * Buys more data for an eSIM that the wallet owns, by the id of its order: a plan of topUps, or the cheapest. Its
+   * price is published to the owner only, so the caps decide. The key is as in purchase; profile shows the data once
+   * the order is fulfilled.
+   */
+  topUp(
+    orderId: string,
+    { planId, idempotencyKey = newKey(), ...options }: PurchaseOptions & { planId?: string | undefined } = {},
+  ): Call<PaidOrder> {
+    const request = { orderId, idempotencyKey, ...(planId !== undefined && { planId }) };
+    return this.#connection.pay(options, async (wire, seen) =>
+      new PaidOrder(this.#orders, await paid(this.#connection.esims.topUpEsim(request, wire), idempotencyKey, seen)));
+  }
+
+  /**
    * Shows the eSIM of a fulfilled order to a person: of one that was just bought, by its delivery token, or by the
    * wallet's session. The caller learns whether it was seen, and nothing else.
    */

@@ -16,6 +16,7 @@ export {
   type SignedAuthorization,
   type Store,
 } from "./journal.js";
+export { isMasked, type LinkPayment, PayLink, type PayLinkOptions } from "./links.js";
 export type { Logger } from "./logger.js";
 export { type Dollars, dollarsOf, unitsOfDollars } from "./money.js";
 export type { Orders, PaidOrder, PurchaseOptions, WaitOptions } from "./orders.js";

@@ -12,13 +12,15 @@ import type { Roamcard } from "./roamcard.js";
 export interface Item {
   amountUsdCents?: number | undefined;
   planId?: string | undefined;
+  /** The order of the eSIM that more data is for. */
+  orderId?: string | undefined;
 }
 
 /** A product: all that differs from one to the next. How it is paid is the same for all, see payer.ts. */
 export interface ProductRow {
   /** The kind of its orders. */
   kind: OrderKind;
-  /** The documented route that sells it, by which policies and journals name it. */
+  /** The documented route that sells it, by which policies and journals name it; with an {orderId} for every order. */
   path: string;
   /** The method that sells it over Connect, gRPC and gRPC-Web. */
   method: DescMethod;
@@ -26,8 +28,8 @@ export interface ProductRow {
    * Whether its items are plans: a request that names none is sent as one for the cheapest, which has a price to check.
    */
   hasPlans: boolean;
-  /** The price in USDC's smallest unit, from what the service publishes. */
-  price(published: Published, item: Item): bigint | Promise<bigint>;
+  /** The price in USDC's smallest unit, from what the service publishes; undefined when only the caps decide. */
+  price(published: Published, item: Item): bigint | undefined | Promise<bigint>;
   /** Buys it with a client; called again with the same key, it returns the same order. */
   purchase(client: Roamcard, options: PurchaseOptions, item: Item): Promise<PaidOrder>;
 }
@@ -59,11 +61,28 @@ export const products: readonly ProductRow[] = [
     price: (published, { planId }) => published.planUnits(planId ?? ""),
     purchase: ({ esim }, options, { planId }) => esim.purchase({ ...options, planId }),
   },
+  {
+    kind: "esim_topup",
+    path: "/api/esim/orders/{orderId}/topup",
+    method: EsimService.method.topUpEsim,
+    hasPlans: false, // the service knows what an eSIM takes, and tells its owner only
+    price: () => undefined,
+    purchase: ({ esim }, options, { planId, orderId = "" }) => esim.topUp(orderId, { ...options, planId }),
+  },
 ];
 
 /** The product that a documented route sells; undefined for another route. */
 export function productAt(path: string): ProductRow | undefined {
-  return products.find((product) => product.path === path);
+  return products.find((product) => product.path === path || matched(product.path, path) !== undefined);
+}
+
+/** The order that a route names in place of {orderId}; undefined when it names none. */
+export function matched(pattern: string, path: string): string | undefined {
+  const [before, after] = pattern.split("{orderId}");
+  if (before === undefined || after === undefined) return undefined;
+  if (!path.startsWith(before) || !path.endsWith(after)) return undefined;
+  const orderId = path.slice(before.length, path.length - after.length);
+  return /^[^/?#]+$/.test(orderId) ? orderId : undefined;
 }
 
 /** A purchase as it is named whatever the protocol, and what it has to cost. */

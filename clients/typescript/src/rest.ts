@@ -16,7 +16,7 @@ import {
   type Reply,
   retryAfterMs,
 } from "./payer.js";
-import { paymentOf, payRoute, productAt, type Purchase, purchaseOf } from "./products.js";
+import { matched, paymentOf, payRoute, productAt, type Purchase, purchaseOf } from "./products.js";
 import { retrying, defaultRetries } from "./retry.js";
 import { Session } from "./session.js";
 import type { Signer } from "./signers.js";
@@ -140,7 +140,9 @@ function boughtBy(
     ...(typeof body.amountUsdCents === "number" && { amountUsdCents: body.amountUsdCents }),
     planId: String(body.planId ?? ""),
   };
-  return { ...purchaseOf(product!, body.idempotencyKey, item), request: body };
+  const of = matched(product!.path, path);
+  const request = of === undefined ? body : { ...body, orderId: of };
+  return { ...purchaseOf(product!, body.idempotencyKey, item), request };
 }
 
 // replyOf reads an answer to its end: one that breaks off says nothing.

@@ -11,18 +11,19 @@ import type * as order from "./gen/roamcard/v1/order_pb.js";
 import type * as service from "./gen/roamcard/v1/service_pb.js";
 
 /** How far an order is. The last four are left by no order by itself; operator_review waits for an operator. */
-export type OrderStatus =
+export type OrderStatus = UnfinishedStatus | "fulfilled" | "expired" | "refunded";
+/** How far an order is that is not final. */
+export type UnfinishedStatus =
   | "payment_required"
   | "settling"
   | "settled"
   | "provisioning"
   | "refund_pending"
-  | "operator_review"
-  | "fulfilled"
-  | "expired"
-  | "refunded";
+  | "operator_review";
 /** What is sold. */
-export type Product = "card_issue" | "card_topup" | "esim";
+export type Product = "card_issue" | "card_topup" | "esim" | "esim_topup";
+/** What has a kill switch. */
+export type SwitchName = Product | `provider.${string}`;
 /** What an order buys. */
 export type OrderKind = Product;
 export type IssuanceStatus = "unpaid" | "queued" | "pending" | "active" | "refused" | "review";
@@ -56,16 +57,22 @@ export type ProfileStatus =
 export type CancellationStatus = "cancelling" | "refunding" | "refunded" | "kept" | "review";
 export type ClosingStatus = "queued" | "processing" | "succeeded" | "operator_review";
 export type ClosingStage = "locking" | "withdrawing" | "refunding" | "ending" | "closed";
-export type JobStatus = "queued" | "processing" | "succeeded" | "failed" | "operator_review";
+export type JobStatus = UnfinishedJobStatus | "succeeded";
+export type UnfinishedJobStatus = "queued" | "processing" | "failed" | "operator_review";
 export type TransferResolution = "refunded_by_hand" | "donation" | "known";
+/** How the sale of a product stands; degraded says that something it depends on is missing. */
+export type ServiceStatus = "open" | "degraded" | "paused";
 
 // The members of messages that take few values.
 interface Literals {
   "roamcard.v1.Order.kind": OrderKind;
   "roamcard.v1.Order.status": OrderStatus;
+  "roamcard.v1.PayableOrder.kind": OrderKind;
+  "roamcard.v1.PayableOrder.status": OrderStatus;
   "roamcard.v1.Issuance.status": IssuanceStatus;
   "roamcard.v1.Topup.status": TopupStatus;
   "roamcard.v1.EsimDelivery.status": DeliveryStatus;
+  "roamcard.v1.EsimTopup.status": DeliveryStatus;
   "roamcard.v1.Refund.status": RefundStatus;
   "roamcard.v1.Card.status": CardStatus;
   "roamcard.v1.CardTransaction.kind": TransactionKind;
@@ -78,15 +85,22 @@ interface Literals {
   "roamcard.v1.CardClosing.status": ClosingStatus;
   "roamcard.v1.CardClosing.stage": ClosingStage;
   "roamcard.v1.JobRecord.status": JobStatus;
+  "roamcard.v1.OperatorJob.status": JobStatus;
   "roamcard.v1.PaymentRecord.status": "claimed" | "paid" | "dead";
   "roamcard.v1.RefundRecord.status": "signed" | "paid" | "dead";
   "roamcard.v1.QueuedOrder.kind": OrderKind;
   "roamcard.v1.QueuedOrder.status": OrderStatus;
-  "roamcard.v1.Switch.product": Product;
+  "roamcard.v1.OrderCount.kind": OrderKind;
+  "roamcard.v1.OrderCount.status": UnfinishedStatus;
+  "roamcard.v1.JobGauge.status": UnfinishedJobStatus;
+  "roamcard.v1.Switch.product": SwitchName;
   "roamcard.v1.Finding.product": Product;
   "roamcard.v1.Finding.status": "open" | "resolved";
   "roamcard.v1.StrayTransfer.status": "open" | "resolved";
   "roamcard.v1.StrayTransfer.resolution": TransferResolution;
+  "roamcard.v1.GetStatusResponse.status": ServiceStatus;
+  "roamcard.v1.ProductStatus.product": Product;
+  "roamcard.v1.ProductStatus.status": ServiceStatus;
 }
 
 type MemberOf<M extends Message, K extends keyof M> = `${M["$typeName"]}.${K & string}` extends keyof Literals
@@ -132,10 +146,14 @@ function isoOf(time: Timestamp): string | undefined {
 
 /** Something asked for, its price, and how far it has come. */
 export interface Order extends Plain<order.Order> {}
+/** What the link of an order tells those who have it. The name of a plan in its description is a stranger's text. */
+export interface PayableOrder extends Plain<order.PayableOrder> {}
 /** An eSIM: what a phone needs to install it. Whoever has it has the eSIM. */
 export interface EsimCredentials extends Plain<order.EsimCredentials> {}
 export interface Card extends Plain<card.Card> {}
 export interface CardBalance extends Plain<card.GetCardBalanceResponse> {}
+/** What merchants ask for when a card is used, next to its number. */
+export interface CardDetails extends Plain<card.CardDetails> {}
 /** What a wallet allows its card to be used for. */
 export interface CardLimits extends Plain<card.CardLimits> {}
 /** What a merchant charged to a card or gave back, or tried to. The merchant's name is a stranger's text. */
@@ -155,6 +173,8 @@ export interface EsimCancellation extends Plain<esim.EsimCancellation> {}
 export interface EsimDiscovery extends Plain<esim.GetEsimDiscoveryResponse> {}
 /** The network, the payee, the fees and the limits. */
 export interface Config extends Plain<service.GetConfigResponse> {}
+/** How each product stands, since when, and how long recent deliveries took. */
+export interface Status extends Plain<service.GetStatusResponse> {}
 /** Whose session it is, what it may do, and until when. */
 export interface SessionInfo extends Plain<auth.GetSessionResponse> {}
 /** What happened in the last days. */
@@ -170,5 +190,15 @@ export interface QueuedOrder extends Plain<operator.QueuedOrder> {}
 export interface Reconciliation extends Plain<operator.Reconciliation> {}
 /** A transfer to the payee that belongs to no order. */
 export interface StrayTransfer extends Plain<operator.StrayTransfer> {}
+/** What an operator needs to decide about an order. */
+export interface OrderReview extends Plain<operator.ReviewOrderResponse> {}
+/** Work that survives a restart. */
+export interface Job extends Plain<operator.OperatorJob> {}
+/** How many orders of a kind are in a status. */
+export interface OrderCount extends Plain<operator.OrderCount> {}
+/** One thing that an operator did. */
+export interface AuditRecord extends Plain<operator.AuditRecord> {}
+/** The present values of what sales depend on. */
+export interface Gauges extends Plain<operator.GetGaugesResponse> {}
 /** The kill switch of one product. */
 export interface Switch extends Plain<operator.Switch> {}

@@ -95,10 +95,10 @@ export class Roamcard {
   }
 
   async #resume({ operation, key: idempotencyKey, request }: Entry, options: CallOptions): Promise<PaidOrder> {
-    const { planId, amountUsdCents } = request as { planId?: string; amountUsdCents?: number };
+    const item = request as { planId?: string; amountUsdCents?: number; orderId?: string };
     const product = productAt(operation);
     if (!product) return this.orders.pay(idempotencyKey, options);
-    return product.purchase(this, { idempotencyKey, ...options }, { amountUsdCents, planId });
+    return product.purchase(this, { idempotencyKey, ...options }, item);
   }
 }
 

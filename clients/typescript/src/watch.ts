@@ -91,8 +91,8 @@ async function* bounded(
 }
 
 // stateOf is what a watcher wants to hear about when it changes.
-function stateOf({ status, issuance, topup, delivery }: Order): string {
-  return `${status} ${issuance?.status} ${topup?.status} ${delivery?.status}`;
+function stateOf({ status, issuance, topup, delivery, esimTopup }: Order): string {
+  return `${status} ${issuance?.status} ${topup?.status} ${delivery?.status} ${esimTopup?.status}`;
 }
 
 function isFinal(order: Order): boolean {

@@ -348,3 +348,28 @@ scenario("the contract and readiness are public", async () => {
     ["sale", "float", "database", "chain", "transfers", "token", "relayer", "catalogue", "supplier", "workers"],
   );
 });
+
+scenario("an official client buys more data for its eSIM, and nobody else does", async () => {
+  const account = buyer();
+  const before = await chain.transfers(account.address);
+  const official = (payer, at, body) =>
+    post(dev.baseUrl, at, body, {}, wrapFetchWithPayment(fetch, payerClient(payer, "$250")));
+  const order = await json(await buy(account, { idempotencyKey: newKey() }));
+  const at = `/api/esim/orders/${order.orderId}`;
+  const read = (what) => get(dev.baseUrl, `${at}/${what}`, withToken(order.delivery.token));
+  const had = BigInt((await read("profile")).usage.totalBytes);
+  const [plan] = (await read("topups")).plans;
+  const idempotencyKey = newKey();
+  const body = { idempotencyKey, planId: plan.planId };
+  const response = await official(account, `${at}/topup`, body);
+  assert.equal(receiptOf(response).success, true);
+  const more = await json(response);
+  assert.deepEqual([more.kind, more.status], ["esim_topup", "fulfilled"]);
+  assert.deepEqual([more.esimTopup.orderId, more.esimTopup.planId], [order.orderId, plan.planId]);
+  assert.equal(BigInt((await read("profile")).usage.totalBytes), had + (BigInt(plan.dataMb) << 20n));
+  const again = await json(await official(account, `${at}/topup`, body));
+  assert.deepEqual([again.orderId, again.replayed], [more.orderId, true]);
+  await assertTransfers(account, before, [BigInt(order.amountUsdCents) * 10_000n, plan.amount]);
+  const refused = await official(buyer(), `${at}/topup`, { idempotencyKey: newKey(), planId: plan.planId });
+  await problem(refused, 404, "order_not_found");
+});

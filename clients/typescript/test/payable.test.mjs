@@ -107,9 +107,9 @@ scenario("an owner hands a payment over in the body, once", async () => {
     const foreign = headerOf(await signPayment(stranger, terms));
     const refused = await submit(foreign);
     assert.ok(refused.headers.get("payment-required"), "the terms");
-    await problem(refused, 402, "payment_rejected");
+    await problem(refused, 402, "wrong_payer");
     await problem(await submit(foreign, await signIn(dev.baseUrl, stranger, "eip191")), 404, "order_not_found");
-    await problem(await paying(stranger)(order.payable_url), 402, "payment_rejected");
+    await problem(await paying(stranger)(order.payable_url), 402, "wrong_payer");
   });
   const payment = headerOf(await signPayment(account, terms));
   await payOnce(account, order, 2500, () => submit(payment));

@@ -20,4 +20,6 @@ import "./from-env.test.mjs";
 import "./shapes.test.mjs";
 import "./browser.test.mjs";
 import "./esim-client.test.mjs";
+import "./links.test.mjs";
+import "./wallets.test.mjs";
 import "./service-readme.test.mjs";

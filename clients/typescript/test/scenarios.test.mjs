@@ -103,6 +103,26 @@ describe("scenarios", { concurrency: 4 }, () => {
     return { payers: [account], transfers: [2] };
   });
 
+  prove("esim-topup", async (t) => {
+    const account = buyer();
+    const { client } = await behindProxy(t, account);
+    const { orderId } = await client.esim.purchase();
+    const had = BigInt((await client.esim.profile(orderId)).usage.totalBytes);
+    const [plan] = await all(client.esim.topUps(orderId));
+    const { quote } = await client.quote.esimTopUp(orderId, { planId: plan.planId });
+    assert.deepEqual([quote.operation, quote.amount], ["/api/esim/orders/{orderId}/topup", plan.amount]);
+    const idempotencyKey = newKey();
+    const more = await client.esim.topUp(orderId, { planId: plan.planId, idempotencyKey });
+    const { kind, esimTopup } = more.order;
+    assert.deepEqual([kind, esimTopup.status, esimTopup.orderId], ["esim_topup", "fulfilled", orderId]);
+    const again = await client.esim.topUp(orderId, { planId: plan.planId, idempotencyKey });
+    assert.equal(again.orderId, more.orderId);
+    assert.equal(BigInt((await client.esim.profile(orderId)).usage.totalBytes), had + (BigInt(plan.dataMb) << 20n));
+    const stranger = await behindProxy(t, bystander);
+    await assert.rejects(stranger.client.esim.topUp(orderId, { planId: plan.planId }), NotFoundError);
+    return { payers: [account], transfers: [2] };
+  });
+
   prove("esim", async (t) => {
     const account = buyer();
     const { client } = await behindProxy(t, account);
@@ -428,6 +448,8 @@ describe("scenarios", { concurrency: 4 }, () => {
     const set = { cardId: card.id, currency: "USD", allowedCategories: [], ...limits };
     assert.deepEqual(await client.cards.setLimits(card.id, limits), set);
     assert.deepEqual(await client.cards.limits(card.id), set);
+    const { cardId, billingAddress, threeDSecure } = await client.cards.details(card.id);
+    assert.deepEqual([cardId, billingAddress.postalCode, threeDSecure], [card.id, "19901", { method: "automatic" }]);
     const frozen = await poll(
       "a frozen card",
       () => client.cards.freeze(card.id).catch((e) => assert.ok(conflict("card_not_active")(e), String(e))),

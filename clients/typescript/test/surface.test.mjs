@@ -26,6 +26,9 @@ scenario("the public documents are read without a wallet", async () => {
   const { config, card, topup, esim, agent } = client.discovery;
   assert.equal((await config.call(client.discovery)).network.payTo, dev.payTo);
   for (const read of [card, topup, esim, agent]) assert.equal((await read.call(client.discovery)).contractVersion, 1);
+  const status = await client.discovery.status();
+  assert.deepEqual(status.products.map(({ product }) => product), ["card_issue", "card_topup", "esim", "esim_topup"]);
+  assert.ok(Date.parse(status.asOf) >= Date.parse(status.products[0].since));
   assert.ok((await all(client.plans.list({ countryCode: "JP" }))).length > 0);
   assert.throws(() => client.address, RoamcardError);
   await assert.rejects(client.cards.list(), { message: "the client has no signer" });
@@ -289,6 +292,27 @@ scenario("an operator works with a token, and with a wallet that may see activit
     code: "provider_failure_unconfirmed",
   });
   assert.ok((await all(admin.orders({ status: "fulfilled" }))).some((o) => o.orderId === order.orderId));
+  const [mine] = await all(admin.orders({ owner: inspected.owner, sort: "oldest" }));
+  assert.equal(mine.orderId, order.orderId);
+  const name = await admin.whoami();
+  const { items: [audited] } = await admin.audit({ action: "order.inspect", subject: order.orderId }).page();
+  assert.equal(audited.actor, name);
+  assert.ok(Array.isArray(await admin.orderCounts()));
+  assert.ok((await admin.gauges()).accounts.some((account) => account.name === "payee"));
+  assert.ok((await all(admin.jobs())).every(({ status }) => ["failed", "operator_review"].includes(status)));
+  const { items: [done] } = await admin.jobs({ status: "succeeded", pageSize: 1 }).page();
+  assert.equal((await admin.job(done.id)).id, done.id);
+  const act = { reason: "to see it refused", idempotencyKey: randomUUID() };
+  await assert.rejects(admin.retryJob(done.id, act), { code: "job_not_stopped" });
+  await assert.rejects(admin.dropJob(randomUUID(), act), { code: "job_not_found" });
+  const review = await admin.reviewOrder(order.orderId);
+  assert.ok(review.allowedActions.every((action) => !action.allowed) && review.postings.length > 0);
+  await assert.rejects(
+    admin.decideOrder(order.orderId, {
+      action: "retry", version: review.order.version + 1, reason: "to see it refused", idempotencyKey: randomUUID(),
+    }),
+    { code: "version_changed" },
+  );
   await assert.rejects(
     admin.decideOrder(order.orderId, { action: "refund", reason: "to see it refused", idempotencyKey: randomUUID() }),
     { code: "order_not_in_review" },

@@ -14,8 +14,15 @@ const protos = (await Promise.all((await readdir(folder)).map((name) => readFile
 /** The words of a union: by its name, or as it stands. */
 function wordsOf(type) {
   const [, named] = new RegExp(`export type ${type} =([^;]*);`).exec(source) ?? [];
-  if (/^\s*\w+\s*$/.test(named ?? "")) return wordsOf(named.trim());
-  return [...(named ?? type).matchAll(/"(\w+)"/g)].map(([, word]) => word).sort();
+  return (named ?? type)
+    .split("|")
+    .map((part) => part.trim())
+    .flatMap((part) => {
+      const [, word] = /^"(\w+)"$/.exec(part) ?? [];
+      if (word) return [word];
+      return /^\w+$/.test(part) && part !== type ? wordsOf(part) : [];
+    })
+    .sort();
 }
 
 /** What a message says of a member: its comment, and the rule that it has in a request. */
@@ -25,7 +32,10 @@ function documented(message, member) {
   const [, comment, rule] = new RegExp(
     `((?:  //.*\\n)*)  (?:optional )?string ${name} = \\d+(.*(?:\\n    .*)*)`,
   ).exec(body);
-  return { comment, rule: [...rule.matchAll(/"(\w+)"/g)].map(([, word]) => word).sort() };
+  // The rule lists words, or is a pattern of them.
+  const pattern = /"\^\((.*)\)\$"/.exec(rule);
+  const words = pattern ? pattern[1].split("|") : [...rule.matchAll(/"(\w+)"/g)].map(([, word]) => word);
+  return { comment, rule: words.filter((word) => /^\w+$/.test(word)).sort() };
 }
 
 test("every word of a union stands in the documentation of its member", () => {
@@ -45,7 +55,7 @@ test("no word is missing of those that can be asked for", () => {
     ["ListOrderQueueRequest", "status", "OrderStatus"],
     ["ListFeeJobsRequest", "status", "JobStatus"],
     ["ListCardClosingsRequest", "status", "ClosingStatus"],
-    ["SetSwitchRequest", "product", "Product"],
+    ["SetSwitchRequest", "product", "SwitchName"],
     ["ResolveTransferRequest", "resolution", "TransferResolution"],
     ["ListFindingsRequest", "status", '"open" | "resolved"'],
     ["ListEsimPlansRequest", "type", '"country" | "region"'],

@@ -1,18 +1,10 @@
 -- +goose Up
--- create "attempts" table
-CREATE TABLE "attempts" ("id" uuid NOT NULL, "payment_id" uuid NOT NULL, "relayer" character varying NOT NULL, "nonce" bigint NOT NULL, "variants" jsonb NOT NULL, "status" character varying NOT NULL, "created_at" timestamptz NOT NULL, "spent_wei" bigint NOT NULL DEFAULT 0, PRIMARY KEY ("id"), CONSTRAINT "attempts_nonce" CHECK (nonce >= 0), CONSTRAINT "attempts_spent" CHECK (spent_wei >= 0), CONSTRAINT "attempts_status" CHECK ((status)::text = ANY ((ARRAY['open'::character varying, 'reverted'::character varying, 'closed'::character varying])::text[])));
--- create index "attempt_payment_id_created_at" to table: "attempts"
-CREATE INDEX "attempt_payment_id_created_at" ON "attempts" ("payment_id", "created_at");
--- create index "attempts_age" to table: "attempts"
-CREATE INDEX "attempts_age" ON "attempts" ("status", "created_at");
--- create index "attempts_nonce" to table: "attempts"
-CREATE UNIQUE INDEX "attempts_nonce" ON "attempts" ("relayer", "nonce");
--- create index "attempts_open" to table: "attempts"
-CREATE UNIQUE INDEX "attempts_open" ON "attempts" ("payment_id") WHERE ((status)::text = 'open'::text);
 -- create "audit" table
 CREATE TABLE "audit" ("id" uuid NOT NULL, "at" timestamptz NOT NULL, "actor" character varying NOT NULL, "action" character varying NOT NULL, "subject" character varying NOT NULL, "reason" text NOT NULL DEFAULT '', "idempotency_key" character varying NOT NULL DEFAULT '', "before" jsonb NULL, "after" jsonb NULL, PRIMARY KEY ("id"));
 -- create index "audit_once" to table: "audit"
 CREATE UNIQUE INDEX "audit_once" ON "audit" ("actor", "action", "subject", "idempotency_key") WHERE ((idempotency_key)::text <> ''::text);
+-- create index "audit_reads" to table: "audit"
+CREATE INDEX "audit_reads" ON "audit" ("at") WHERE ((before IS NULL) AND (after IS NULL) AND (reason = ''::text) AND ((idempotency_key)::text = ''::text));
 -- create index "audit_subject_at" to table: "audit"
 CREATE INDEX "audit_subject_at" ON "audit" ("subject", "at");
 -- create "card_links" table
@@ -61,6 +53,18 @@ CREATE INDEX "esimprofile_sealed_key" ON "esim_profiles" ("sealed_key");
 CREATE TABLE "esim_syncs" ("id" character varying NOT NULL, "synced_at" timestamptz NOT NULL, PRIMARY KEY ("id"));
 -- create "esim_tokens" table
 CREATE TABLE "esim_tokens" ("id" character varying NOT NULL, "owner" character varying NOT NULL, "version" bigint NOT NULL, "expires_at" timestamptz NOT NULL, PRIMARY KEY ("id", "owner"));
+-- create "esim_topups" table
+CREATE TABLE "esim_topups" ("id" uuid NOT NULL, "order_id" character varying NOT NULL, "owner" character varying NOT NULL, "profile_id" uuid NOT NULL, "plan_id" character varying NOT NULL, "provider" character varying NOT NULL, "status" character varying NOT NULL, "reference" uuid NOT NULL, "account" character varying NOT NULL DEFAULT '', "cost_micros" bigint NOT NULL DEFAULT 0, "created_at" timestamptz NOT NULL, "updated_at" timestamptz NOT NULL, PRIMARY KEY ("id", "owner"), CONSTRAINT "esim_topups_cost" CHECK (cost_micros >= 0), CONSTRAINT "esim_topups_status" CHECK ((status)::text = ANY ((ARRAY['ordered'::character varying, 'ready'::character varying, 'failed'::character varying])::text[])));
+-- create index "esim_topups_reference" to table: "esim_topups"
+CREATE UNIQUE INDEX "esim_topups_reference" ON "esim_topups" ("reference", "owner");
+-- create index "esimtopup_order_id_owner_created_at" to table: "esim_topups"
+CREATE INDEX "esimtopup_order_id_owner_created_at" ON "esim_topups" ("order_id", "owner", "created_at");
+-- create index "esimtopup_profile_id_owner" to table: "esim_topups"
+CREATE INDEX "esimtopup_profile_id_owner" ON "esim_topups" ("profile_id", "owner");
+-- create "event_days" table
+CREATE TABLE "event_days" ("id" uuid NOT NULL, "day" timestamptz NOT NULL, "subject" character varying NOT NULL, "value" character varying NOT NULL, "events" bigint NOT NULL, "visitors" bytea NOT NULL, PRIMARY KEY ("id"));
+-- create index "event_days_count" to table: "event_days"
+CREATE UNIQUE INDEX "event_days_count" ON "event_days" ("day", "subject", "value");
 -- create "events" table
 CREATE TABLE "events" ("id" uuid NOT NULL, "name" character varying NOT NULL, "visitor" bytea NOT NULL, "path" character varying NOT NULL DEFAULT '', "properties" jsonb NOT NULL, "at" timestamptz NOT NULL, PRIMARY KEY ("id"));
 -- create index "event_at" to table: "events"
@@ -98,13 +102,13 @@ CREATE INDEX "jobs_open" ON "jobs" ("kind", "status", "created_at") WHERE ((stat
 -- create index "jobs_unique" to table: "jobs"
 CREATE UNIQUE INDEX "jobs_unique" ON "jobs" ("kind", "unique_key", "owner");
 -- create "kill_switches" table
-CREATE TABLE "kill_switches" ("id" character varying NOT NULL, "paused" boolean NOT NULL, "reason" text NOT NULL, "actor" character varying NOT NULL, "changed_at" timestamptz NOT NULL, PRIMARY KEY ("id"), CONSTRAINT "kill_switches_product" CHECK ((id)::text ~ '^[a-z][a-z_]{0,31}$'::text));
+CREATE TABLE "kill_switches" ("id" character varying NOT NULL, "paused" boolean NOT NULL, "reason" text NOT NULL, "actor" character varying NOT NULL, "changed_at" timestamptz NOT NULL, PRIMARY KEY ("id"), CONSTRAINT "kill_switches_product" CHECK (((id)::text ~ '^[a-z][a-z_]{0,31}$'::text) OR ((id)::text ~ '^provider\.[a-z][a-z0-9_-]{0,31}$'::text)));
 -- create "ledger_entries" table
 CREATE TABLE "ledger_entries" ("id" bigint NOT NULL GENERATED BY DEFAULT AS IDENTITY, "posting_id" character varying NOT NULL, "owner" character varying NOT NULL, "account" character varying NOT NULL, "amount" bigint NOT NULL, PRIMARY KEY ("id", "owner"), CONSTRAINT "ledger_entries_amount" CHECK (amount <> 0));
 -- create index "ledger_entries_card" to table: "ledger_entries"
 CREATE INDEX "ledger_entries_card" ON "ledger_entries" ("account") WHERE ((account)::text ~~ 'card:%'::text);
 -- create index "ledger_entries_line" to table: "ledger_entries"
-CREATE UNIQUE INDEX "ledger_entries_line" ON "ledger_entries" ("posting_id", "account", "owner");
+CREATE UNIQUE INDEX "ledger_entries_line" ON "ledger_entries" ("posting_id", "owner", "account");
 -- create "ledger_postings" table
 CREATE TABLE "ledger_postings" ("id" character varying NOT NULL, "order_id" character varying NOT NULL, "owner" character varying NOT NULL, "kind" character varying NOT NULL, "at" timestamptz NOT NULL, PRIMARY KEY ("id", "owner"), CONSTRAINT "ledger_postings_kind" CHECK ((kind)::text = ANY ((ARRAY['settled'::character varying, 'loaded'::character varying, 'load_fee'::character varying, 'fee_withdrawn'::character varying, 'fee_kept'::character varying, 'fee_owed'::character varying, 'fee_collected'::character varying, 'fee_written_off'::character varying, 'remainder_withdrawn'::character varying, 'remainder_returned'::character varying, 'sold'::character varying, 'supplied'::character varying, 'cancelled'::character varying, 'refunded'::character varying, 'unmatched'::character varying, 'matched'::character varying, 'resolved'::character varying])::text[])));
 -- create index "ledger_postings_at" to table: "ledger_postings"
@@ -121,6 +125,8 @@ CREATE INDEX "order_owner_id" ON "orders" ("owner", "id");
 CREATE UNIQUE INDEX "orders_adopted" ON "orders" ("adopted_reference", "owner") WHERE (adopted_reference IS NOT NULL);
 -- create index "orders_changed" to table: "orders"
 CREATE INDEX "orders_changed" ON "orders" ("updated_at");
+-- create index "orders_expired" to table: "orders"
+CREATE INDEX "orders_expired" ON "orders" ("updated_at") WHERE ((status)::text = 'expired'::text);
 -- create index "orders_open" to table: "orders"
 CREATE INDEX "orders_open" ON "orders" ("status", "updated_at") WHERE ((status)::text <> 'fulfilled'::text);
 -- create index "orders_purchase" to table: "orders"
@@ -139,6 +145,8 @@ CREATE UNIQUE INDEX "payments_live" ON "payments" ("order_id", "owner") WHERE ((
 CREATE UNIQUE INDEX "payments_transfer" ON "payments" ("transaction", "log_index", "owner");
 -- create index "payments_undecided" to table: "payments"
 CREATE INDEX "payments_undecided" ON "payments" ("owner") WHERE ((status)::text = 'claimed'::text);
+-- create "progress" table
+CREATE TABLE "progress" ("id" character varying NOT NULL, "at" timestamptz NOT NULL, "place" character varying NOT NULL DEFAULT '', PRIMARY KEY ("id"));
 -- create "rate_limits" table: counts are worth no log, and begin anew after a crash
 CREATE UNLOGGED TABLE "rate_limits" ("id" character varying NOT NULL, "resets_at" timestamptz NOT NULL, PRIMARY KEY ("id"));
 -- create "screened_addresses" table
@@ -178,7 +186,7 @@ CREATE INDEX "session_expires_at" ON "sessions" ("expires_at");
 -- create index "sessions_token_hash_key" to table: "sessions"
 CREATE UNIQUE INDEX "sessions_token_hash_key" ON "sessions" ("token_hash");
 -- create "supplier_orders" table
-CREATE TABLE "supplier_orders" ("id" uuid NOT NULL, "provider" character varying NOT NULL, "reference" uuid NOT NULL, "owner" character varying NOT NULL, "code" character varying NOT NULL, "cost_micros" bigint NOT NULL, "sent_at" timestamptz NOT NULL, "account" character varying NOT NULL DEFAULT '', PRIMARY KEY ("id"), CONSTRAINT "supplier_orders_cost" CHECK (cost_micros >= 0));
+CREATE TABLE "supplier_orders" ("id" uuid NOT NULL, "provider" character varying NOT NULL, "reference" uuid NOT NULL, "owner" character varying NOT NULL, "code" character varying NOT NULL, "cost_micros" bigint NOT NULL, "sent_at" timestamptz NOT NULL, "account" character varying NOT NULL DEFAULT '', "onto" character varying NOT NULL DEFAULT '', PRIMARY KEY ("id"), CONSTRAINT "supplier_orders_cost" CHECK (cost_micros >= 0));
 -- create index "supplier_orders_account" to table: "supplier_orders"
 CREATE UNIQUE INDEX "supplier_orders_account" ON "supplier_orders" ("provider", "account") WHERE ((account)::text <> ''::text);
 -- create index "supplier_orders_reference" to table: "supplier_orders"
@@ -188,7 +196,23 @@ CREATE INDEX "supplier_orders_sent" ON "supplier_orders" ("provider", "code", "s
 -- create "timeline" table
 CREATE TABLE "timeline" ("id" uuid NOT NULL, "order_id" character varying NOT NULL, "owner" character varying NOT NULL, "version" bigint NOT NULL, "at" timestamptz NOT NULL, "from_status" character varying NOT NULL, "to_status" character varying NOT NULL, "actor" character varying NOT NULL, "reason" text NOT NULL, "evidence" jsonb NULL, PRIMARY KEY ("id", "owner"));
 -- create index "timeline_move" to table: "timeline"
-CREATE UNIQUE INDEX "timeline_move" ON "timeline" ("order_id", "version", "owner");
+CREATE UNIQUE INDEX "timeline_move" ON "timeline" ("order_id", "owner", "version");
+-- create "transactions" table
+CREATE TABLE "transactions" ("id" uuid NOT NULL, "relayer" character varying NOT NULL, "nonce" bigint NOT NULL, "variants" jsonb NOT NULL, "status" character varying NOT NULL, "created_at" timestamptz NOT NULL, "spent_wei" bigint NOT NULL DEFAULT 0, PRIMARY KEY ("id"), CONSTRAINT "transactions_nonce" CHECK (nonce >= 0), CONSTRAINT "transactions_spent" CHECK (spent_wei >= 0), CONSTRAINT "transactions_status" CHECK ((status)::text = ANY ((ARRAY['open'::character varying, 'reverted'::character varying, 'closed'::character varying])::text[])));
+-- create index "transactions_age" to table: "transactions"
+CREATE INDEX "transactions_age" ON "transactions" ("status", "created_at");
+-- create index "transactions_nonce" to table: "transactions"
+CREATE UNIQUE INDEX "transactions_nonce" ON "transactions" ("relayer", "nonce");
+-- create "transaction_members" table
+CREATE TABLE "transaction_members" ("id" uuid NOT NULL, "transaction_id" uuid NOT NULL, "payment_id" uuid NOT NULL, "place" bigint NOT NULL, "status" character varying NOT NULL, "created_at" timestamptz NOT NULL, "lost_wei" bigint NOT NULL DEFAULT 0, PRIMARY KEY ("id"), CONSTRAINT "transaction_members_lost" CHECK (lost_wei >= 0), CONSTRAINT "transaction_members_status" CHECK ((status)::text = ANY ((ARRAY['open'::character varying, 'reverted'::character varying, 'closed'::character varying])::text[])));
+-- create index "transaction_members_open" to table: "transaction_members"
+CREATE UNIQUE INDEX "transaction_members_open" ON "transaction_members" ("payment_id") WHERE ((status)::text = 'open'::text);
+-- create index "transaction_members_place" to table: "transaction_members"
+CREATE UNIQUE INDEX "transaction_members_place" ON "transaction_members" ("transaction_id", "place");
+-- create index "transaction_members_reverted" to table: "transaction_members"
+CREATE INDEX "transaction_members_reverted" ON "transaction_members" ("created_at") WHERE ((status)::text = 'reverted'::text);
+-- create index "transactionmember_payment_id_created_at" to table: "transaction_members"
+CREATE INDEX "transactionmember_payment_id_created_at" ON "transaction_members" ("payment_id", "created_at");
 -- create "transfers" table
 CREATE TABLE "transfers" ("id" bigint NOT NULL GENERATED BY DEFAULT AS IDENTITY, "asset" character varying NOT NULL, "pay_to" character varying NOT NULL, "transaction" character varying NOT NULL, "log_index" bigint NOT NULL, "block" bigint NOT NULL, "sender" character varying NOT NULL, "value" bigint NOT NULL, "nonce" character varying NOT NULL DEFAULT '', "seen_at" timestamptz NOT NULL, PRIMARY KEY ("id"), CONSTRAINT "transfers_value" CHECK (value > 0));
 -- create index "transfers_authorization" to table: "transfers"
@@ -217,12 +241,29 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
--- An order that expired unpaid has touched no money: it and its line in the timeline may be deleted. Every other line
--- stays.
+-- A read of an operator, which has no reason, no key and no change, may be deleted after a day. Every other row stays.
+-- +goose StatementBegin
+CREATE FUNCTION forbid_change_of_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF TG_OP = 'DELETE' AND OLD.at < now() - interval '1 day' AND OLD.before IS NULL AND OLD.after IS NULL
+		AND OLD.reason = '' AND OLD.idempotency_key = '' THEN
+		RETURN OLD;
+	END IF;
+	RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END
+$$;
+-- +goose StatementEnd
+-- An order that expired unpaid has touched no money: it and its line in the timeline may be deleted. Of an order that is
+-- final, a line may be deleted after a day unless it is the last one or an operator's. Every other line stays.
 -- +goose StatementBegin
 CREATE FUNCTION forbid_change_of_timeline() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF TG_OP = 'DELETE' AND OLD.to_status = 'expired' THEN
+		RETURN OLD;
+	END IF;
+	IF TG_OP = 'DELETE' AND OLD.at < now() - interval '1 day' AND OLD.actor NOT LIKE 'operator:%' AND (
+		SELECT status IN ('fulfilled', 'refunded') AND version > OLD.version FROM orders
+		WHERE id = OLD.order_id AND owner = OLD.owner LIMIT 1) THEN
 		RETURN OLD;
 	END IF;
 	RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
@@ -230,7 +271,7 @@ END
 $$;
 -- +goose StatementEnd
 CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE ON audit
-	FOR EACH ROW EXECUTE FUNCTION forbid_change();
+	FOR EACH ROW EXECUTE FUNCTION forbid_change_of_audit();
 CREATE TRIGGER audit_keeps_all BEFORE TRUNCATE ON audit
 	FOR EACH STATEMENT EXECUTE FUNCTION forbid_change();
 CREATE TRIGGER timeline_append_only BEFORE UPDATE OR DELETE ON timeline
@@ -279,6 +320,22 @@ CREATE UNIQUE INDEX "webhook_events_event" ON "webhook_events" ("provider", "eve
 CREATE INDEX "webhook_events_received" ON "webhook_events" ("received_at");
 
 -- +goose Down
+-- reverse: create index "transactionmember_payment_id_created_at" to table: "transaction_members"
+DROP INDEX "transactionmember_payment_id_created_at";
+-- reverse: create index "transaction_members_reverted" to table: "transaction_members"
+DROP INDEX "transaction_members_reverted";
+-- reverse: create index "transaction_members_place" to table: "transaction_members"
+DROP INDEX "transaction_members_place";
+-- reverse: create index "transaction_members_open" to table: "transaction_members"
+DROP INDEX "transaction_members_open";
+-- reverse: create "transaction_members" table
+DROP TABLE "transaction_members";
+-- reverse: create index "transactions_nonce" to table: "transactions"
+DROP INDEX "transactions_nonce";
+-- reverse: create index "transactions_age" to table: "transactions"
+DROP INDEX "transactions_age";
+-- reverse: create "transactions" table
+DROP TABLE "transactions";
 -- reverse: create index "webhook_events_received" to table: "webhook_events"
 DROP INDEX "webhook_events_received";
 -- reverse: create index "webhook_events_event" to table: "webhook_events"
@@ -347,6 +404,8 @@ DROP INDEX "screenedaddress_address_list";
 DROP TABLE "screened_addresses";
 -- reverse: create "rate_limits" table
 DROP TABLE "rate_limits";
+-- reverse: create "progress" table
+DROP TABLE "progress";
 -- reverse: create index "payments_undecided" to table: "payments"
 DROP INDEX "payments_undecided";
 -- reverse: create index "payments_transfer" to table: "payments"
@@ -363,6 +422,8 @@ DROP TABLE "payments";
 DROP INDEX "orders_unpaid";
 -- reverse: create index "orders_purchase" to table: "orders"
 DROP INDEX "orders_purchase";
+-- reverse: create index "orders_expired" to table: "orders"
+DROP INDEX "orders_expired";
 -- reverse: create index "orders_open" to table: "orders"
 DROP INDEX "orders_open";
 -- reverse: create index "orders_changed" to table: "orders"
@@ -425,6 +486,18 @@ DROP TABLE "findings";
 DROP INDEX "event_at";
 -- reverse: create "events" table
 DROP TABLE "events";
+-- reverse: create index "event_days_count" to table: "event_days"
+DROP INDEX "event_days_count";
+-- reverse: create "event_days" table
+DROP TABLE "event_days";
+-- reverse: create index "esimtopup_profile_id_owner" to table: "esim_topups"
+DROP INDEX "esimtopup_profile_id_owner";
+-- reverse: create index "esimtopup_order_id_owner_created_at" to table: "esim_topups"
+DROP INDEX "esimtopup_order_id_owner_created_at";
+-- reverse: create index "esim_topups_reference" to table: "esim_topups"
+DROP INDEX "esim_topups_reference";
+-- reverse: create "esim_topups" table
+DROP TABLE "esim_topups";
 -- reverse: create "esim_tokens" table
 DROP TABLE "esim_tokens";
 -- reverse: create "esim_syncs" table
@@ -473,20 +546,13 @@ DROP INDEX "card_links_token_hash_key";
 DROP TABLE "card_links";
 -- reverse: create index "audit_subject_at" to table: "audit"
 DROP INDEX "audit_subject_at";
+-- reverse: create index "audit_reads" to table: "audit"
+DROP INDEX "audit_reads";
 -- reverse: create index "audit_once" to table: "audit"
 DROP INDEX "audit_once";
 -- reverse: create "audit" table
 DROP TABLE "audit";
--- reverse: create index "attempts_open" to table: "attempts"
-DROP INDEX "attempts_open";
--- reverse: create index "attempts_nonce" to table: "attempts"
-DROP INDEX "attempts_nonce";
--- reverse: create index "attempts_age" to table: "attempts"
-DROP INDEX "attempts_age";
--- reverse: create index "attempt_payment_id_created_at" to table: "attempts"
-DROP INDEX "attempt_payment_id_created_at";
--- reverse: create "attempts" table
-DROP TABLE "attempts";
 DROP FUNCTION require_balance();
 DROP FUNCTION forbid_change_of_timeline();
+DROP FUNCTION forbid_change_of_audit();
 DROP FUNCTION forbid_change();

@@ -18,13 +18,17 @@ import (
 type ChainConfig struct {
 	Port           int
 	Dir, ReadyFile string
-	Log            *slog.Logger
-	Out            io.Writer
+	// OnlyEvery makes transactions wait for the next block.
+	OnlyEvery bool
+	Log       *slog.Logger
+	Out       io.Writer
 }
 
 // RunChain runs the development chain until ctx ends.
 func RunChain(ctx context.Context, c ChainConfig) (err error) {
-	chain, err := devnet.StartChain(ctx, devnet.ChainConfig{Dir: c.Dir, Port: c.Port, BlockEvery: blockTime, Log: c.Log})
+	chain, err := devnet.StartChain(ctx, devnet.ChainConfig{
+		Dir: c.Dir, Port: c.Port, BlockEvery: blockTime, OnlyEvery: c.OnlyEvery, Log: c.Log,
+	})
 	if err != nil {
 		return err
 	}
@@ -71,13 +75,17 @@ func StartSandbox(c SandboxConfig) (*Sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the books: %w", err)
 	}
+	all, err := WithVendors(books, c.Dir, c.Log)
+	if err != nil {
+		return nil, errors.Join(err, books.Close())
+	}
 	listener, err := net.Listen("tcp", c.Addr)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), books.Close())
 	}
 	s := &Sandbox{
 		URL: "http://" + listener.Addr().String(), books: books, done: make(chan error, 1),
-		server: &http.Server{Handler: WithVendors(books), ReadHeaderTimeout: 5 * time.Second},
+		server: &http.Server{Handler: all, ReadHeaderTimeout: 5 * time.Second},
 	}
 	go func() { s.done <- s.server.Serve(listener) }()
 	return s, nil

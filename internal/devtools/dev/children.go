@@ -37,7 +37,7 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 	}
 	if c.RPCURL == "" {
 		chain, err := devnet.StartChain(ctx, devnet.ChainConfig{
-			Dir: filepath.Join(c.Dir, "chain"), BlockEvery: blockTime, Log: c.Log,
+			Dir: filepath.Join(c.Dir, "chain"), BlockEvery: blockTime, OnlyEvery: c.OnlyEvery, Log: c.Log,
 		})
 		if err != nil {
 			return cfg, Ready{}, fmt.Errorf("start the chain: %w", err)
@@ -60,6 +60,7 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 		return cfg, Ready{}, err
 	}
 	cfg.DatabaseURL, cfg.RPCURLs, cfg.IssuerURL = secret.New(c.DatabaseURL), []string{c.RPCURL}, c.SandboxURL
+	cfg.Explorer, cfg.PublicNode = "", c.RPCURL
 	cfg.IssuerKey, cfg.QuoteKey = secret.New(sandbox.DevKey), keys.quote
 	if err := cfg.Develop(app.Development{SandboxURL: c.SandboxURL, Keep: func(file, prefix string) (string, error) {
 		return keep(filepath.Join(c.Dir, file), prefix)

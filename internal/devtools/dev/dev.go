@@ -38,6 +38,8 @@ type Config struct {
 	Limits string
 	// IssuerCallTimeout and IssuerVisibilityDelay are the settings of these names; zero takes the defaults.
 	IssuerCallTimeout, IssuerVisibilityDelay time.Duration
+	// OnlyEvery makes transactions wait for the chain's next block.
+	OnlyEvery bool
 	// SpendLimits makes the sandbox issuer open cards with spending limits.
 	SpendLimits bool
 	// Issuer is one of Names, or several separated by commas; empty is the sandbox. Any other is played by the sandbox

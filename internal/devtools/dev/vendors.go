@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,11 +42,13 @@ const (
 type vendor struct {
 	role Role
 	name string
-	// make makes the vendor. Its books are in memory: they are empty after each start.
-	make func() http.Handler
+	// make makes the vendor, with empty books.
+	make func() fake
 	// path is where the vendor's API begins, below the vendor's own name.
 	path string
 	key  string
+	// calls says that it sends webhooks, which its key signs.
+	calls bool
 	// own are its settings; {url} in them is where its API is.
 	own map[string]string
 	// visibilityDelay is the setting of that name, for suppliers.
@@ -55,14 +58,15 @@ type vendor struct {
 func vendors() []vendor {
 	return []vendor{
 		{
-			role: Issuer, name: lithic.Name, make: func() http.Handler { return lithicfake.New(lithicfake.Config{}) },
+			role: Issuer, name: lithic.Name, make: func() fake { return lithicfake.New(lithicfake.Config{}) },
 			key: lithicfake.DevKey, own: map[string]string{
 				lithic.FloatKey: lithicfake.Float, lithic.ProgramKey: lithicfake.Program,
 				lithic.TransferKey: "TRANSFER/ACCOUNT_TO_ACCOUNT/load",
+				lithic.BillingKey:  "Lithic Programme; 1 Example Street; ; Dover; DE; 19901; US", lithic.ChallengeKey: "automatic",
 			},
 		},
 		{
-			role: Issuer, name: stripe.Name, make: func() http.Handler { return stripefake.New(stripefake.Config{}) },
+			role: Issuer, name: stripe.Name, make: func() fake { return stripefake.New(stripefake.Config{}) },
 			key: stripefake.DevKey, own: map[string]string{
 				stripe.CardholderKey: stripefake.DevCardholder, stripe.PublishableKey: stripefake.DevPublishable,
 				stripe.ElementsKey: "{url}/elements.js",
@@ -70,13 +74,13 @@ func vendors() []vendor {
 		},
 		{
 			role: Supplier, name: esimaccess.Name,
-			make: func() http.Handler { return esimaccessfake.New(esimaccessfake.Config{}) },
+			make: func() fake { return esimaccessfake.New(esimaccessfake.Config{}) },
 			key:  esimaccessfake.DevAccessCode, own: map[string]string{esimaccess.SecretKey: esimaccessfake.DevSecret},
 			visibilityDelay: esimaccess.VisibilityDelayKey,
 		},
 		{
-			role: Supplier, name: esimgo.Name, make: func() http.Handler { return esimgofake.New(esimgofake.Config{}) },
-			path: "/v2.4", key: esimgofake.DevKey, visibilityDelay: esimgo.VisibilityDelayKey,
+			role: Supplier, name: esimgo.Name, make: func() fake { return esimgofake.New(esimgofake.Config{}) },
+			path: "/v2.4", key: esimgofake.DevKey, calls: true, visibilityDelay: esimgo.VisibilityDelayKey,
 		},
 	}
 }
@@ -105,16 +109,21 @@ func find(role Role, name string) (*vendor, error) {
 	return &all[at], nil
 }
 
-// WithVendors adds the fakes of the real providers to the sandbox ones, each below its name.
-func WithVendors(alone http.Handler) http.Handler {
+// WithVendors adds the fakes of the real providers to the sandbox ones, each below its name. They keep their books in a
+// folder; without one they forget them.
+func WithVendors(alone http.Handler, dir string, log *slog.Logger) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", alone)
 	for _, v := range vendors() {
-		fake, root := v.make(), "/"+v.name
+		fake, err := keepBooks(v.make(), dir, v.name, log)
+		if err != nil {
+			return nil, err
+		}
+		root := "/" + v.name
 		mux.Handle(root+v.path+"/", http.StripPrefix(root+v.path, fake))
 		mux.Handle(root+"/control/", http.StripPrefix(root, fake))
 	}
-	return mux
+	return mux, nil
 }
 
 // Books is where the book of a fake is read that runs next to the sandbox.
@@ -187,6 +196,9 @@ func (v *vendor) use(c *app.Config, sandboxURL string, first bool) error {
 		c.IssuerURL, c.IssuerKey = url, secret.New(v.key) // the setting takes an origin only
 	} else {
 		settings[prefix+".url"], settings[prefix+".key"] = url, v.key
+	}
+	if v.calls {
+		settings[prefix+".webhook_secrets"] = v.key
 	}
 	for key, text := range v.own {
 		settings[key] = strings.ReplaceAll(text, "{url}", url)

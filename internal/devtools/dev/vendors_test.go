@@ -1,8 +1,12 @@
 package dev_test
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +15,20 @@ import (
 	"github.com/roamcard/roamcard/internal/devtools/dev"
 )
 
+// vendors are all fakes, with books in memory.
+func vendors(t *testing.T) http.Handler {
+	t.Helper()
+	all, err := dev.WithVendors(http.NotFoundHandler(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // TestIssuersNextToTheSandboxAnswer: the doctor's check of each passes, with the settings that a development server
 // has.
 func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
-	web := httptest.NewServer(dev.WithVendors(http.NotFoundHandler()))
+	web := httptest.NewServer(vendors(t))
 	defer web.Close()
 	for _, name := range dev.Names(dev.Issuer) {
 		c := app.Defaults()
@@ -57,7 +71,7 @@ func TestIssuersNextToTheSandboxAnswer(t *testing.T) {
 }
 
 func TestSuppliersNextToTheSandboxAnswer(t *testing.T) {
-	web := httptest.NewServer(dev.WithVendors(http.NotFoundHandler()))
+	web := httptest.NewServer(vendors(t))
 	defer web.Close()
 	for _, name := range dev.Names(dev.Supplier) {
 		c, sandbox := app.Defaults(), name == "sandbox"
@@ -85,5 +99,51 @@ func TestSuppliersNextToTheSandboxAnswer(t *testing.T) {
 	if err := dev.UseSupplier(&c, "lithic", web.URL, 0); err == nil ||
 		!strings.Contains(err.Error(), "only sandbox, esim-access, esim-go") {
 		t.Errorf("an issuer as a supplier: %v", err)
+	}
+}
+
+// TestBooksThatCannotBeReadAreNotReplaced: whoever wrote them loses nothing.
+func TestBooksThatCannotBeReadAreNotReplaced(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"lithic", "stripe", "esim-access", "esim-go"} {
+		path := filepath.Join(dir, name+".json")
+		if err := os.WriteFile(path, []byte(`{"half`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dev.WithVendors(http.NotFoundHandler(), dir, nil); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWhatCannotBeKeptIsNotAnswered: the client is left with an unknown outcome, as by a crash.
+func TestWhatCannotBeKeptIsNotAnswered(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "books")
+	all, err := dev.WithVendors(http.NotFoundHandler(), dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(all)
+	defer web.Close()
+	send := func() error {
+		answer, err := http.Post(web.URL+"/lithic/v1/cards", "application/json", strings.NewReader(`{}`))
+		if err == nil {
+			err = answer.Body.Close()
+		}
+		return err
+	}
+	if err := send(); err != nil {
+		t.Errorf("a request without a key: %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.PostForm(web.URL+"/stripe/elements/nonce", url.Values{"card": {"none"}})
+	if err == nil {
+		t.Errorf("answered %s", answer.Status)
+		_ = answer.Body.Close()
 	}
 }

@@ -20,12 +20,15 @@ import (
 )
 
 // Chain is a running development chain on loopback: anvil with Base's id and, at Base's address, a token that behaves
-// as USDC. What is signed for it is valid on Base too, so only the keys of Wallets may be used.
+// as USDC, behind a node that refuses what public nodes refuse. What is signed for it is valid on Base too, so only the
+// keys of Wallets may be used.
 type Chain struct {
 	RPCURL  string
 	ChainID int64
 	USDC    string
 
+	anvil string
+	front *publicNode
 	child *child
 	keep  *stateKeeper
 	lock  *os.File
@@ -41,7 +44,14 @@ type ChainConfig struct {
 	// BlockEvery also makes a block at this interval, in whole seconds, as Base does every 2 s. Zero makes blocks only
 	// for transactions: then an idle chain's latest block stays in the past, and nothing after it becomes safe or final.
 	BlockEvery time.Duration
-	Log        *slog.Logger // nil discards
+	// OnlyEvery makes no block besides those of BlockEvery: a transaction waits for the next one, as on Base.
+	OnlyEvery bool
+	// Slots is how many transactions of one sender the pool takes: 16.
+	Slots int
+	// QueueGaps lets a transaction that comes before an earlier one of its sender take a slot and wait, as in reth. Else
+	// it is refused, as some nodes do.
+	QueueGaps bool
+	Log       *slog.Logger // nil discards
 }
 
 // startTimeout bounds a child's start; the slowest is a database that recovers from a crash.
@@ -71,14 +81,25 @@ func StartChain(ctx context.Context, cfg ChainConfig) (*Chain, error) {
 			return nil, errors.Join(err, c.lock.Close())
 		}
 	}
-	for attempt := 1; ; attempt++ {
+	var lc net.ListenConfig
+	// A foreign chain on a wanted port must not be taken for ours.
+	listener, err := lc.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.Port)))
+	for attempt := 1; err == nil; attempt++ {
 		err = c.launch(ctx, anvil, cfg)
 		// Between finding a free port and anvil's binding it another process may take it.
-		if err == nil || cfg.Port != 0 || attempt == 3 || !strings.Contains(err.Error(), "in use") {
+		if err == nil || attempt == 3 || !strings.Contains(err.Error(), "in use") {
 			break
 		}
+		err = nil
+	}
+	if err == nil {
+		c.front, err = startPublicNode(ctx, listener, c.anvil, cfg)
+		c.RPCURL = "http://" + listener.Addr().String()
 	}
 	if err != nil {
+		if listener != nil {
+			listener.Close()
+		}
 		c.Close() // it failed already, and err says why
 		return nil, fmt.Errorf("start development chain: %w", err)
 	}
@@ -91,11 +112,18 @@ func StartChain(ctx context.Context, cfg ChainConfig) (*Chain, error) {
 // Done is closed when the chain's process has ended, asked to or not.
 func (c *Chain) Done() <-chan struct{} { return c.child.done }
 
+// Calls are the JSON-RPC calls that were made so far, by method.
+func (c *Chain) Calls() map[string]int { return c.front.counted() }
+
 // Close stops the chain and waits until its state is written. A second call does nothing more.
 func (c *Chain) Close() error {
 	var err error
 	if c.child != nil {
 		err = errors.Join(c.settle(), c.child.stop())
+	}
+	if c.front != nil {
+		err = errors.Join(err, c.front.close())
+		c.front = nil
 	}
 	if c.keep != nil {
 		c.keep.close()
@@ -119,7 +147,7 @@ func (c *Chain) settle() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	client, err := rpc.DialContext(ctx, c.RPCURL)
+	client, err := rpc.DialContext(ctx, c.anvil)
 	if err != nil {
 		return fmt.Errorf("settle chain: %w", err)
 	}
@@ -133,7 +161,7 @@ func (c *Chain) settle() error {
 }
 
 func (c *Chain) launch(ctx context.Context, anvil string, cfg ChainConfig) error {
-	port, err := freePort(ctx, cfg.Port)
+	port, err := freePort(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,13 +170,13 @@ func (c *Chain) launch(ctx context.Context, anvil string, cfg ChainConfig) error
 		// The child holds the lock as well: a start after a kill waits until the old chain has written its state.
 		cmd.ExtraFiles = []*os.File{c.lock}
 	}
-	c.RPCURL = fmt.Sprintf("http://127.0.0.1:%d", port)
+	c.anvil = fmt.Sprintf("http://127.0.0.1:%d", port)
 	// Anvil does not save its state in one piece: interrupted while it makes a block, it can forget the block and keep
 	// the block's effect. By itself it makes none but empty ones, so it is given time to finish what it was sent.
 	if c.child, err = startLingering("anvil", cmd, cfg.Log); err != nil {
 		return err
 	}
-	client, err := rpc.DialContext(ctx, c.RPCURL)
+	client, err := rpc.DialContext(ctx, c.anvil)
 	if err == nil {
 		defer client.Close()
 		err = c.child.until(ctx, func(ctx context.Context) error { return answersAsBase(ctx, client) })
@@ -181,7 +209,10 @@ func anvilArgs(port int, cfg ChainConfig) []string {
 		"--gas-limit", "150000000", "--slots-in-an-epoch", "1",
 	}
 	if seconds := int(cfg.BlockEvery / time.Second); seconds > 0 {
-		args = append(args, "--block-time", strconv.Itoa(seconds), "--mixed-mining")
+		args = append(args, "--block-time", strconv.Itoa(seconds))
+		if !cfg.OnlyEvery {
+			args = append(args, "--mixed-mining")
+		}
 	}
 	if cfg.Dir != "" {
 		args = append(args, "--state", filepath.Join(cfg.Dir, stateFile), "--state-interval", "1")
@@ -200,11 +231,10 @@ func answersAsBase(ctx context.Context, client *rpc.Client) error {
 	return nil
 }
 
-// freePort returns port if it can be bound, or some free one for 0. It keeps a foreign chain on a wanted port from
-// being taken for ours.
-func freePort(ctx context.Context, port int) (int, error) {
+// freePort returns a port that can be bound.
+func freePort(ctx context.Context) (int, error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	l, err := lc.Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("find a port: %w", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/roamcard/roamcard/internal/chain/settler"
 )
 
 const (
@@ -40,26 +42,35 @@ var multicallCode string
 
 func runtimeCode(file string) string { return "0x" + strings.TrimSpace(file) }
 
-// placeToken gives a fresh chain its wallets, token and multicall. Code comes last, so a chain whose token has code has
-// everything; on such a chain only code that has changed since is replaced.
+// contract is code that the chain has.
+type contract struct{ address, code string }
+
+// contracts are all, the token last.
+func contracts() []contract {
+	return []contract{
+		{MulticallAddress, runtimeCode(multicallCode)},
+		{settler.Address.String(), hexutil.Encode(settler.Code())},
+		{USDCAddress, runtimeCode(usdcCode)},
+	}
+}
+
+// placeToken gives a fresh chain its wallets, token, multicall and settler. Code comes last, so a chain whose token has
+// code has everything; on such a chain only code that has changed since is replaced.
 func placeToken(ctx context.Context, client *rpc.Client) error {
-	var token, multicall string
-	for address, code := range map[string]*string{USDCAddress: &token, MulticallAddress: &multicall} {
-		if err := client.CallContext(ctx, code, "eth_getCode", address, "latest"); err != nil {
-			return fmt.Errorf("read code of %s: %w", address, err)
-		}
-	}
-	if token == "0x" {
-		if err := callAll(ctx, client, fundWallets()); err != nil {
-			return fmt.Errorf("fund wallets: %w", err)
-		}
-	}
 	var code []rpc.BatchElem
-	if multicall != runtimeCode(multicallCode) {
-		code = append(code, call("anvil_setCode", MulticallAddress, runtimeCode(multicallCode)))
-	}
-	if token != runtimeCode(usdcCode) {
-		code = append(code, call("anvil_setCode", USDCAddress, runtimeCode(usdcCode)))
+	for _, c := range contracts() {
+		var placed string
+		if err := client.CallContext(ctx, &placed, "eth_getCode", c.address, "latest"); err != nil {
+			return fmt.Errorf("read code of %s: %w", c.address, err)
+		}
+		if placed != c.code {
+			code = append(code, call("anvil_setCode", c.address, c.code))
+		}
+		if c.address == USDCAddress && placed == "0x" {
+			if err := callAll(ctx, client, fundWallets()); err != nil {
+				return fmt.Errorf("fund wallets: %w", err)
+			}
+		}
 	}
 	if err := callAll(ctx, client, code); err != nil {
 		return fmt.Errorf("place token: %w", err)

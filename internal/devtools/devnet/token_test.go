@@ -22,15 +22,15 @@ func callMsg(from, to common.Address, data []byte) ethereum.CallMsg {
 	return ethereum.CallMsg{From: from, To: &to, Data: data}
 }
 
-func TestTokenHexMatchesItsSources(t *testing.T) {
+func TestContractsHexMatchesItsSources(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed")
 	}
 	if found, _ := filepath.Glob("../../../tools/node_modules/solc/package.json"); len(found) == 0 {
 		t.Skip("solc is not installed")
 	}
-	if out, err := exec.CommandContext(t.Context(), "node", "contracts/build.mjs",
-		"--check").CombinedOutput(); err != nil {
+	check := exec.CommandContext(t.Context(), "node", "../../../tools/contracts.mjs", "--check")
+	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -170,7 +172,7 @@ func examineChain(ctx context.Context, cfg app.Config) []finding {
 		examineNodes(ctx, cfg, ch), examineToken(ctx, cfg, ch), examineClock(ctx, ch), examinePayee(ctx, cfg, ch),
 	}
 	if cfg.SettlesBy(app.SettlerRelayer) {
-		out = append(out, examineRelayer(ctx, cfg, ch))
+		out = append(out, examineRelayer(ctx, cfg, ch), examineSettler(ctx, cfg, ch))
 	}
 	if !cfg.TreasuryKey.IsZero() {
 		out = append(out, examineTreasury(ctx, cfg, ch))
@@ -197,8 +199,41 @@ func examineRelayer(ctx context.Context, cfg app.Config, on *chain.Chain) findin
 	if err != nil {
 		return verdictOf("relayer", "", err, "set relayer.keys to private keys in hex")
 	}
-	detail := fmt.Sprintf("%d keys, at least one has gas", len(cfg.RelayerKeys))
-	return verdictOf("relayer", detail, relayer.Ready(ctx), "send ether for gas to the address")
+	balances, err := relayer.GasBalances(ctx)
+	if err == nil {
+		err = relayer.Ready(ctx)
+	}
+	var held []string
+	for address, wei := range balances {
+		ether, _ := new(big.Float).Quo(new(big.Float).SetInt(wei), big.NewFloat(1e18)).Float64()
+		held = append(held, fmt.Sprintf("%s has %.6f ether", address, ether))
+	}
+	slices.Sort(held)
+	return verdictOf("relayer", strings.Join(held, ", "), err, "send ether for gas to the address")
+}
+
+// examineSettler says in what transactions payments are settled. A chain without the contract is no failure, because
+// there are other ways; the contract's address with other code is one.
+func examineSettler(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
+	const name = "settler contract"
+	if cfg.Fairness.MaxBatch == 1 {
+		return finding{
+			Name: name, Status: statusSkip, Detail: "relayer.max_batch is 1: each payment has a transaction of its own",
+		}
+	}
+	found, err := on.FindSettler(ctx)
+	said := found.Address().String() + " has the expected code"
+	switch {
+	case err != nil:
+	case found.IsZero():
+		said = "the chain has none, and no Multicall3: each payment has a transaction of its own; to share them, " +
+			"roamcard deploy-settler"
+	case !found.IsOwn():
+		said = "the chain has none: batches use Multicall3 at " + found.Address().String() +
+			", without payers that have code; to include them, roamcard deploy-settler"
+	}
+	return verdictOf(name, said, err,
+		"see whether chain.rpc_url names the right chain; with relayer.max_batch 1 the contract is not used")
 }
 
 func examineFacilitator(ctx context.Context, cfg app.Config) finding {

@@ -141,15 +141,26 @@ func depthCounts(t *testing.T, q job.Queue) {
 	due := time.Now().Add(-time.Hour).UTC().Truncate(time.Millisecond)
 	enqueue(t, q, job.New{Args: Args{Name: serve}, UniqueKey: "old", RunAt: due})
 	enqueue(t, q, job.New{Args: Args{Name: serve}, UniqueKey: "new", RunAt: due.Add(time.Minute)})
+	enqueue(t, q, job.New{Args: Args{Name: serve}, UniqueKey: "sold", RunAt: due.Add(time.Second), Class: job.Settle})
 	finish(t, q, enqueueAndClaim(t, q, "done", ttl).Fence(), job.Done())
 	finish(t, q, enqueueAndClaim(t, q, "review", ttl).Fence(), job.Review("look"))
+	enqueue(t, q, job.New{Args: Args{Name: cook}, UniqueKey: "spent", MaxAttempts: 1})
+	finish(t, q, claim(t, q, "me", []job.Kind{cook}, 1)[0].Fence(), job.Review("gave up"))
 	got, err := q.Depth(t.Context())
 	if err != nil {
 		t.Fatalf("Depth: %v", err)
 	}
 	want := []job.Depth{
-		{Kind: cook, Status: job.OperatorReview, Count: 1, Oldest: find(t, q, cook, "review").CreatedAt},
-		{Kind: serve, Status: job.Queued, Count: 2, Oldest: due},
+		{
+			Kind: cook, Class: job.Maintain, Status: job.OperatorReview, Count: 1,
+			Oldest: find(t, q, cook, "review").CreatedAt,
+		},
+		{
+			Kind: cook, Class: job.Maintain, Status: job.OperatorReview, GaveUp: true, Count: 1,
+			Oldest: find(t, q, cook, "spent").CreatedAt,
+		},
+		{Kind: serve, Class: job.Maintain, Status: job.Queued, Count: 2, Oldest: due},
+		{Kind: serve, Class: job.Settle, Status: job.Queued, Count: 1, Oldest: due.Add(time.Second)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Depth (-want +got):\n%s", diff)

@@ -253,9 +253,16 @@ func (q *Queue) Depth(context.Context) ([]job.Depth, error) {
 		if row.Status == job.Queued {
 			since = row.RunAt
 		}
-		i := slices.IndexFunc(depths, func(d job.Depth) bool { return d.Kind == row.Kind && d.Status == row.Status })
+		of := job.Depth{
+			Kind: row.Kind, Class: row.Class, Status: row.Status,
+			GaveUp: row.Status == job.OperatorReview && row.Used() >= row.MaxAttempts,
+		}
+		i := slices.IndexFunc(depths, func(d job.Depth) bool {
+			return d.Kind == of.Kind && d.Class == of.Class && d.Status == of.Status && d.GaveUp == of.GaveUp
+		})
 		if i < 0 {
-			depths = append(depths, job.Depth{Kind: row.Kind, Status: row.Status, Oldest: since})
+			of.Oldest = since
+			depths = append(depths, of)
 			i = len(depths) - 1
 		}
 		depths[i].Count++
@@ -264,9 +271,17 @@ func (q *Queue) Depth(context.Context) ([]job.Depth, error) {
 		}
 	}
 	slices.SortFunc(depths, func(a, b job.Depth) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Status, b.Status))
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Status, b.Status),
+			cmp.Compare(numbered(a.GaveUp), numbered(b.GaveUp)))
 	})
 	return depths, nil
+}
+
+func numbered(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Announce implements job.Queue.

@@ -60,6 +60,14 @@ func (b Books) Changes(ctx context.Context, after string) (Page, error) {
 	return page, nil
 }
 
+// Each are the same books one by one, each of which tells in its lines whose they are as all of them do together.
+func (b Books) Each() (all []NamedBook) {
+	for _, one := range b {
+		all = append(all, NamedBook{one.Provider, Books{one}})
+	}
+	return all
+}
+
 // booksCursor is a position in several books.
 type booksCursor struct {
 	// Next is the book to read from.

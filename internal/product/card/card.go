@@ -102,6 +102,9 @@ type Seen struct {
 	Ref      fulfilment.Ref
 	Status   Status
 	Provider string
+	// AsOf is when the issuer was asked; zero for what it answered to a change. What a card has become since then counts
+	// more.
+	AsOf time.Time
 }
 
 // Turn is one movement of a card, as it takes its turn.
@@ -121,6 +124,17 @@ type Turn struct {
 	Closing bool
 	// Begun says that the issuer may have been asked for the movement already.
 	Begun bool
+}
+
+// Freezing is how an owner's freezing or unfreezing of a card has ended.
+type Freezing struct {
+	// Unknown says that its outcome is not known: it may still take effect for as long as it would have had the card.
+	Unknown bool
+	// Open is until when an earlier one may still take effect, as BeginFreezing has said; zero when there is none.
+	Open time.Time
+	// Undone says that the card is not frozen by its owner any more. The record of it is kept while a freezing may still
+	// take effect: what that freezes, the owner can unfreeze.
+	Undone bool
 }
 
 // ErrBusy says that another movement has the card.
@@ -161,7 +175,7 @@ type Store interface {
 	// changed.
 	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
 	// SetOwnerFrozen records whether the owner has asked to freeze the card. A card that becomes ACTIVE by Observe loses
-	// the record.
+	// the record, unless an owner's freezing of it is under way or may still take effect.
 	SetOwnerFrozen(ctx context.Context, id uuid.UUID, owner x402.Address, frozen bool) error
 	// Closing reports whether an operator has ordered to close the card.
 	Closing(ctx context.Context, id uuid.UUID) (bool, error)
@@ -179,6 +193,12 @@ type Store interface {
 	BeginChange(ctx context.Context, id, change uuid.UUID, most time.Duration) error
 	// EndChange gives the card back. It does nothing when the change does not have it any more.
 	EndChange(ctx context.Context, id, change uuid.UUID) error
+	// BeginFreezing takes a card for its owner's freezing or unfreezing, until EndFreezing or for so long at most. Until
+	// then there is no other change; a movement may be under way. ErrBusy while another change has the card. open is until
+	// when an earlier freezing may still take effect, whose outcome is not known; zero when there is none.
+	BeginFreezing(ctx context.Context, id, change uuid.UUID, most time.Duration) (open time.Time, err error)
+	// EndFreezing gives the card back. It does nothing when the change does not have it any more.
+	EndFreezing(ctx context.Context, id, change uuid.UUID, end Freezing) error
 	// Fail makes a pending card FAILED, so that its owner can buy another.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 	// Reserved is how much of a resource live orders have reserved.

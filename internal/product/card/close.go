@@ -83,6 +83,8 @@ type CloseArgs struct {
 	// too little was on the card for it.
 	Earlier []money.Cents `json:"earlierUsdCents,omitempty"`
 	Short   money.Cents   `json:"shortUsdCents,omitempty"`
+	// ByHand is the transaction that refunded the remainder, where an operator did it by hand.
+	ByHand string `json:"byHand,omitempty"`
 }
 
 // Kind implements job.Args.
@@ -112,10 +114,13 @@ func (a CloseArgs) Postings() (all []ledger.Posting) {
 		all = append(all, ledger.Remainder(a.Order, a.Card.String(), a.Remainder))
 	}
 	if a.Returned() {
-		all = append(all, ledger.Returned(a.Order, a.Remainder.USDC()))
+		all = append(all, a.Return())
 	}
 	return all
 }
+
+// Return is the posting of the refund of a remainder.
+func (a CloseArgs) Return() ledger.Posting { return ledger.Returned(a.Order, a.Remainder.USDC()) }
 
 // at is the closing as it begins a stage.
 func (a CloseArgs) at(stage Stage, now time.Time) CloseArgs {
@@ -155,7 +160,9 @@ type Refunds interface {
 }
 
 // Jobs are the closings.
-func (c *Closings) Jobs() []job.Work { return []job.Work{{Kind: CloseJob, Handler: c.Close}} }
+func (c *Closings) Jobs() []job.Work {
+	return []job.Work{{Kind: CloseJob, Handler: c.Close, Resume: "admin cards"}}
+}
 
 const longestHold = 32 * 24 * time.Hour
 
@@ -390,7 +397,7 @@ func (c *Closings) refund(ctx context.Context, l *job.Lease, a CloseArgs) (Close
 	next := a.at(StageEnding, c.Cards.Now())
 	at, err := c.Refunds.Return(ctx, l, payment.Return{
 		Order: order.ID(a.Order), Amount: a.Remainder.USDC(), Next: next,
-		Postings: []ledger.Posting{ledger.Returned(a.Order, a.Remainder.USDC())},
+		Postings: []ledger.Posting{a.Return()},
 	})
 	if err != nil {
 		return a, nil, fmt.Errorf("refund the remainder: %w", err)
@@ -431,7 +438,7 @@ func (c *Closings) observe(ctx context.Context, a CloseArgs, status Status) erro
 	if err != nil {
 		return fmt.Errorf("read the opening's reference: %w", err)
 	}
-	return c.Cards.observe(ctx, Seen{fulfilment.Ref(opening), status, a.Provider})
+	return c.Cards.observe(ctx, Seen{Ref: fulfilment.Ref(opening), Status: status, Provider: a.Provider})
 }
 
 func (c *Closings) unclear(ctx context.Context, a CloseArgs, what string, err error) {

@@ -3,6 +3,7 @@ package card_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // chest pays remainders back: once for an order, after it was asked so many times.
@@ -36,6 +38,9 @@ type chest struct {
 	paid map[order.ID][]money.USDC
 	// early says that money was asked for before the issuer had confirmed the withdrawal.
 	early bool
+	// byHand are transfers that an operator has made to the card's owner; chainDown, that nobody shows them.
+	byHand    map[x402.Hash]money.USDC
+	chainDown error
 }
 
 // Return implements card.Refunds.
@@ -63,6 +68,13 @@ func (c *chest) Return(_ context.Context, l *job.Lease, r payment.Return) (order
 	}
 	return order.Progress{State: order.Delivered},
 		c.shop.store.SaveClosing(context.Background(), l.Fence(), r.Next.(card.CloseArgs), r.Postings...)
+}
+
+// Transferred implements card.Transfers: what was sent by hand.
+func (c *chest) Transferred(_ context.Context, to x402.Address, amount money.USDC, hash x402.Hash) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byHand[hash] == amount && to == c.shop.sold().Owner, c.chainDown
 }
 
 const longestHold = 30 * time.Minute
@@ -96,7 +108,7 @@ func closing(t *testing.T, limits bool, traits fulfilment.Traits, tell func(c *c
 			return c.Deliver(ctx, l, o)
 		}
 		c.admin = card.CloseAdmin{
-			Jobs: c.store, Issuers: c.Cards, CallTimeout: callTimeout, Now: time.Now,
+			Jobs: c.store, Issuers: c.Cards, CallTimeout: callTimeout, Now: time.Now, Chain: c.refunds,
 		}
 		closings := card.Closings{
 			Cards: c.Cards, Store: c.store, Refunds: c.refunds, LongestHold: longestHold,
@@ -411,6 +423,9 @@ func TestClosedCardAnswersTheDocumentedErrors(t *testing.T) {
 			if fault.Of(err) != want[name] {
 				c.Errorf("%s: %v, want %s", name, err, want[name])
 			}
+			if want[name] == fault.CardLocked && !strings.Contains(fmt.Sprint(err), "An operator is closing the card.") {
+				c.Errorf("%s: %v does not say who locks the card", name, err)
+			}
 		}
 	}
 	closing(t, false, careful, func(c *closer) {
@@ -501,5 +516,48 @@ func TestClosingFindsItsOwnWithdrawal(t *testing.T) {
 		c.close()
 		c.pass(time.Minute)
 		c.wantClosed(1500)
+	})
+}
+
+// TestRefundByHandIsConcluded: only by a transaction that the chain shows, and once.
+func TestRefundByHandIsConcluded(t *testing.T) {
+	closing(t, false, careful, func(c *closer) {
+		act := card.Act{Operator: "op", Reason: "sent from the safe"}
+		right, wrong := x402.Hash{1}, x402.Hash{2}
+		c.refunds.byHand = map[x402.Hash]money.USDC{right: money.Cents(1500).USDC(), wrong: money.Cents(1499).USDC()}
+		conclude := func(hash x402.Hash, want fault.Code) {
+			c.Helper()
+			if _, err := c.admin.Conclude(c.Context(), c.sold().ID, hash, act); fault.Of(err) != want {
+				c.Errorf("concluded by %x: %v, want %q", hash[:1], err, want)
+			}
+		}
+		conclude(right, fault.JobNotFound)
+		c.refunds.trouble = order.Progress{State: order.Doubtful, Reason: "the refund did not go through"}
+		c.close()
+		conclude(right, fault.OrderNotInReview)
+		c.pass(time.Minute)
+		if row, a := c.row(), c.args(); row.Status != job.OperatorReview || a.Stage != card.StageRefunding {
+			c.Fatalf("the closing is %s in %s", row.Status, a.Stage)
+		}
+		conclude(wrong, fault.TransferUnproven)
+		c.refunds.chainDown = errors.New("no node answers")
+		conclude(right, fault.DependencyDown)
+		c.refunds.chainDown = nil
+		c.pass(time.Minute)
+		if a := c.args(); a.Stage != card.StageRefunding || len(c.store.Posted()) != 1 {
+			c.Fatalf("the closing has gone on to %s, with %v", a.Stage, c.store.Posted())
+		}
+		conclude(right, "")
+		c.pass(time.Minute)
+		conclude(right, "")
+		conclude(wrong, fault.OrderNotInReview)
+		if row, a := c.row(), c.args(); row.Status != job.Succeeded || a.Stage != card.StageClosed ||
+			a.ByHand != right.String() {
+			c.Errorf("the closing is %s in %s, by %q", row.Status, a.Stage, a.ByHand)
+		}
+		if len(c.refunds.paid) != 0 {
+			c.Errorf("paid in addition: %v", c.refunds.paid)
+		}
+		c.wantPosted(1500)
 	})
 }

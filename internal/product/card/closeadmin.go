@@ -10,7 +10,9 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Sold is a card with what its closing depends on, as they are stored at one moment.
@@ -33,6 +35,26 @@ type CloseJobs interface {
 	// RetryClosing queues a closing that waits for an operator again, with the arguments that next makes of its own. A
 	// closing in another status stays as it is. ErrNotFound when there is no such closing.
 	RetryClosing(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act Act) (job.Row, error)
+	// Refunding finds a closing, the owner of its card, and whether a refund of its order is signed that may still be
+	// paid. ErrNotFound when there is no such closing.
+	Refunding(ctx context.Context, id uuid.UUID) (row job.Row, owner x402.Address, signed bool, err error)
+	// ConcludeRefund queues a closing that waits for an operator again, with the arguments that next makes of its own,
+	// and adds the posting of what was returned, in one transaction. A closing in another status stays as it is.
+	// ErrRefundSigned while a refund of its order may still be paid, ErrTransferUsed when the transaction has concluded
+	// another closing, ErrNotFound when there is no such closing.
+	ConcludeRefund(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act Act) (job.Row, error)
+}
+
+// ErrRefundSigned says that a refund is signed, and that the chain may still pay it.
+var ErrRefundSigned = errors.New("a refund is signed that may still be paid")
+
+// ErrTransferUsed says that a transaction is the refund of another card.
+var ErrTransferUsed = errors.New("the transaction is the refund of another card")
+
+// Transfers reads a named transaction.
+type Transfers interface {
+	// Transferred reports whether a transaction that is final has transferred exactly an amount to an account.
+	Transferred(ctx context.Context, to x402.Address, amount money.USDC, transaction x402.Hash) (bool, error)
 }
 
 // Closers know which providers close cards.
@@ -45,6 +67,7 @@ type CloseAdmin struct {
 	Jobs CloseJobs
 	// Issuers are those of the cards.
 	Issuers Closers
+	Chain   Transfers
 	// CallTimeout bounds one call to the issuer, and so an owner's that is under way.
 	CallTimeout time.Duration
 	Now         func() time.Time
@@ -119,6 +142,66 @@ func (d CloseAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, 
 		return job.Row{}, fmt.Errorf("retry the closing: %w", err)
 	}
 	return row, nil
+}
+
+// Conclude lets a closing whose refund was done by hand go on, by the transaction that did it: the chain shows that it
+// transferred the remainder to the card's owner. While a refund of the service's own may still be paid, it does not. A
+// repeat changes nothing.
+func (d CloseAdmin) Conclude(ctx context.Context, id uuid.UUID, transaction x402.Hash, act Act) (job.Row, error) {
+	row, owner, signed, err := d.Jobs.Refunding(ctx, id)
+	if err != nil {
+		return job.Row{}, concluding(err)
+	}
+	a, err := job.Decode[CloseArgs](row)
+	switch {
+	case err != nil:
+		return job.Row{}, fmt.Errorf("read the closing: %w", err)
+	case a.ByHand == transaction.String():
+		return row, nil
+	case row.Status != job.OperatorReview || a.Stage != StageRefunding:
+		return job.Row{}, fault.New(fault.OrderNotInReview, "Only a closing that waits for an operator with its refund "+
+			"can be concluded by hand.")
+	case signed:
+		return job.Row{}, concluding(ErrRefundSigned)
+	}
+	switch shown, err := d.Chain.Transferred(ctx, owner, a.Remainder.USDC(), transaction); {
+	case err != nil:
+		return job.Row{}, fmt.Errorf("read the transaction: %w",
+			errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
+	case !shown:
+		return job.Row{}, fault.New(fault.TransferUnproven,
+			"The chain does not show that the transaction transferred the remainder to the card's owner.")
+	}
+	row, err = d.Jobs.ConcludeRefund(ctx, id, func(row job.Row) (CloseArgs, error) {
+		a, err := job.Decode[CloseArgs](row)
+		if err != nil {
+			return CloseArgs{}, fmt.Errorf("read the closing: %w", err)
+		}
+		if a.Stage != StageRefunding {
+			return CloseArgs{}, fault.New(fault.OrderNotInReview, "The closing has gone on meanwhile.")
+		}
+		a = a.at(StageEnding, d.Now().UTC())
+		a.ByHand = transaction.String()
+		return a, nil
+	}, act)
+	if err != nil {
+		return job.Row{}, concluding(err)
+	}
+	return row, nil
+}
+
+// concluding maps the errors of CloseJobs.
+func concluding(err error) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return fault.New(fault.JobNotFound, "There is no closing of a card with this id.")
+	case errors.Is(err, ErrRefundSigned):
+		return fault.New(fault.OrderNotInReview, "A refund of the service's own is signed and may still be paid. "+
+			"Retry the closing, until it waits for an operator because that refund is dead.")
+	case errors.Is(err, ErrTransferUsed):
+		return fault.New(fault.TransferUnproven, "The transaction is the refund of another card already.")
+	}
+	return fmt.Errorf("conclude the closing: %w", err)
 }
 
 // NewCloseJob is the job of a closing.

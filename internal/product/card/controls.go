@@ -32,6 +32,8 @@ type Controls interface {
 	// answers with the limits that the card has then. A *fulfilment.Refusal says that the issuer does not take them, with
 	// RefusedCategory for a merchant category that it does not know.
 	SetLimits(ctx context.Context, account string, l Limits) (Limits, error)
+	// Details reads what merchants and 3-D Secure ask for. It has what the capabilities name, or fails.
+	Details(ctx context.Context, account string) (Details, error)
 }
 
 // Transaction is what a merchant charged to a card or gave back, or tried to.
@@ -92,49 +94,109 @@ const (
 
 // Freeze stops an owner's card at its issuer until Unfreeze. A card that is frozen stays as it is.
 func (c *Cards) Freeze(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
-	at, card, err := c.changeable(ctx, id, owner, freeze)
-	if err != nil || card.Status == Frozen {
-		return card, err
-	}
-	// A frozen card may refuse the withdrawal of the fee, and would keep it.
-	switch open, err := c.Store.FeeOpen(ctx, card.ID); {
-	case err != nil:
-		return Card{}, fmt.Errorf("look for the fee: %w", err)
-	case open:
-		return Card{}, fault.New(fault.CardNotActive, "The card is still being set up: its issue fee is being withdrawn.")
-	}
-	if err := c.Store.SetOwnerFrozen(ctx, card.ID, owner, true); err != nil {
-		return Card{}, fmt.Errorf("record who freezes the card: %w", err)
-	}
-	changed, err := c.setFrozen(ctx, at, card, true)
-	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
-		// Only what the owner froze may the owner unfreeze.
-		if err := c.Store.SetOwnerFrozen(ctx, card.ID, owner, false); err != nil {
-			return Card{}, fmt.Errorf("record that the card was not frozen: %w", err)
+	return c.freezing(ctx, id, owner, func(at *provider, card Card) (got Card, undone bool, err error) {
+		if card.Status == Frozen {
+			return card, false, nil
 		}
-		return Card{}, fault.New(fault.CardNotActive, "The issuer does not let the card be frozen now.")
-	}
-	return changed, err
+		// A frozen card may refuse the withdrawal of the fee, and would keep it.
+		switch open, err := c.Store.FeeOpen(ctx, card.ID); {
+		case err != nil:
+			return Card{}, false, fmt.Errorf("look for the fee: %w", err)
+		case open:
+			return Card{}, false, fault.New(fault.CardNotActive,
+				"The card is still being set up: its issue fee is being withdrawn.")
+		}
+		if err := c.Store.SetOwnerFrozen(ctx, card.ID, owner, true); err != nil {
+			return Card{}, false, fmt.Errorf("record who freezes the card: %w", err)
+		}
+		got, err = c.setFrozen(ctx, at, card, true)
+		if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
+			// Only what the owner froze may the owner unfreeze.
+			return Card{}, true, fault.New(fault.CardNotActive, "The issuer does not let the card be frozen now.")
+		}
+		return got, false, err
+	})
 }
 
 // Unfreeze lets a card that its owner has frozen be used again. What the issuer locked stays locked.
 func (c *Cards) Unfreeze(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
-	at, card, err := c.changeable(ctx, id, owner, freeze)
-	if err != nil || card.Status == Active {
-		return card, err
-	}
-	locked := fault.New(fault.CardLocked, "The issuer has locked the card; its owner did not.")
-	if !card.OwnerFrozen {
-		return Card{}, locked
-	}
-	changed, err := c.setFrozen(ctx, at, card, false)
-	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
-		return Card{}, locked
-	}
-	return changed, err
+	return c.freezing(ctx, id, owner, func(at *provider, card Card) (got Card, undone bool, err error) {
+		if card.Status == Active {
+			return card, false, nil
+		}
+		locked := fault.New(fault.CardLocked, "The issuer has locked the card; its owner did not.")
+		if !card.OwnerFrozen {
+			return Card{}, false, locked
+		}
+		got, err = c.setFrozen(ctx, at, card, false)
+		if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
+			return Card{}, false, locked
+		}
+		return got, err == nil, err
+	})
 }
 
-// setFrozen asks the issuer, and stores the status that it reports then.
+// errOpen says that a freezing or unfreezing may still take effect.
+var errOpen = errors.New("the outcome at the issuer is not known")
+
+// freezing lets one freezing or unfreezing of a card be under way at a time, whatever process it is in: else the record
+// that the owner froze the card and the issuer's state would be written in different orders. undone says that the owner
+// has not frozen the card after it.
+func (c *Cards) freezing(
+	ctx context.Context, id uuid.UUID, owner x402.Address,
+	do func(*provider, Card) (got Card, undone bool, err error),
+) (Card, error) {
+	at, card, err := c.controlled(ctx, id, owner, freeze)
+	if err != nil {
+		return Card{}, err
+	}
+	change, most := uuid.New(), 3*c.CallTimeout+at.Traits.VisibilityDelay
+	open, err := c.beginFreezing(ctx, card.ID, change, most)
+	if err != nil {
+		return Card{}, err
+	}
+	var undone bool
+	if at, card, err = c.changeable(ctx, id, owner, freeze); err == nil {
+		card, undone, err = do(at, card)
+	}
+	// What is not given back is free after a while, and the record that the owner froze the card is kept.
+	end := Freezing{Unknown: errors.Is(err, errOpen), Open: open, Undone: undone}
+	if err := c.Store.EndFreezing(context.WithoutCancel(ctx), id, change, end); err != nil {
+		c.Log.WarnContext(ctx, "a card is not given back", "card", id, "error", err)
+	}
+	if err != nil {
+		return Card{}, err
+	}
+	return card, nil
+}
+
+// beginFreezing waits a little for another change of the card.
+func (c *Cards) beginFreezing(
+	ctx context.Context, id, change uuid.UUID, most time.Duration,
+) (open time.Time, err error) {
+	const tries, pause = 20, 100 * time.Millisecond
+	for range tries {
+		open, err = c.Store.BeginFreezing(ctx, id, change, most)
+		if !errors.Is(err, ErrBusy) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return open, fmt.Errorf("wait for the card: %w", ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+	if errors.Is(err, ErrBusy) {
+		return open, fault.New(fault.DependencyDown,
+			"Another change of the card is under way at its issuer. It can be frozen or unfrozen when that is done.")
+	}
+	if err != nil {
+		return open, fmt.Errorf("take the card: %w", err)
+	}
+	return open, nil
+}
+
+// setFrozen asks the issuer, and stores the status that it reports then. errOpen when its outcome is not known.
 func (c *Cards) setFrozen(ctx context.Context, at *provider, card Card, frozen bool) (Card, error) {
 	asking, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
@@ -143,14 +205,15 @@ func (c *Cards) setFrozen(ctx context.Context, at *provider, card Card, frozen b
 		return Card{}, err
 	}
 	if err != nil {
-		return Card{}, fmt.Errorf("freeze or unfreeze the card: %w", errors.Join(err, issuerDown()))
+		return Card{}, fmt.Errorf("freeze or unfreeze the card: %w", errors.Join(err, issuerDown(), errOpen))
 	}
 	status, known := state.Status()
 	if !known {
-		return Card{}, fault.New(fault.DependencyDown, "The card issuer has not confirmed it yet.")
+		return Card{}, errors.Join(
+			fault.New(fault.DependencyDown, "The card issuer has not confirmed it yet."), errOpen)
 	}
 	if status != card.Status {
-		if err := c.observe(ctx, Seen{card.Ref, status, card.Provider}); err != nil {
+		if err := c.observe(ctx, Seen{Ref: card.Ref, Status: status, Provider: card.Provider}); err != nil {
 			return Card{}, err
 		}
 	}
@@ -181,7 +244,8 @@ func (c *Cards) changeable(ctx context.Context, id uuid.UUID, owner x402.Address
 	case err != nil:
 		return nil, Card{}, fmt.Errorf("look for a closing of the card: %w", err)
 	case closing:
-		return nil, Card{}, fault.New(fault.CardLocked, "The card is being closed. What is left on it will be refunded.")
+		return nil, Card{},
+			fault.New(fault.CardLocked, "An operator is closing the card. What is left on it will be refunded.")
 	}
 	return at, card, nil
 }

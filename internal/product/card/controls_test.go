@@ -99,6 +99,26 @@ func TestFreezingThatIsNotKnownIsAskedAgain(t *testing.T) {
 	}
 }
 
+// TestFreezingThatTakesEffectLateCanBeUndone: also after an unfreezing that the issuer has confirmed.
+func TestFreezingThatTakesEffectLateCanBeUndone(t *testing.T) {
+	s, id := owned(t, card.Active)
+	s.issuer.Fault(cardtest.Lock, fulfilmenttest.TimeoutAfter)
+	_, err := s.Freeze(t.Context(), id, owner)
+	wantFault(t, err, fault.DependencyDown)
+	c, err := s.store.Card(t.Context(), id, owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if got, err := s.Unfreeze(t.Context(), id, owner); err != nil || got.Status != card.Active {
+			t.Fatalf("unfrozen: %+v, %v", got, err)
+		}
+		if _, err := s.issuer.SetFrozen(t.Context(), c.Account, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A card that is frozen before its fee was withdrawn would keep the fee.
 func TestCardIsNotFrozenBeforeItsFeeIsWithdrawn(t *testing.T) {
 	s, id := owned(t, card.Active)

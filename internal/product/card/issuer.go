@@ -66,6 +66,8 @@ type Capabilities struct {
 	Freeze, Transactions bool
 	// Limits are those that owners may set to a card.
 	Limits LimitKinds
+	// Details are those that owners may read of a card.
+	Details DetailKinds
 	// Close: operators may close a card and take what is left on it. It needs Freeze, which locks the card first.
 	Close bool
 }

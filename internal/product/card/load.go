@@ -17,7 +17,7 @@ import (
 )
 
 // Fundable is an owner's card that can be topped up, and the name of its issuer: ACTIVE there, of an owner without an
-// outstanding fee.
+// outstanding fee, while operators have not closed the sale over the issuer.
 func (c *Cards) Fundable(
 	ctx context.Context, owner x402.Address, within time.Duration,
 ) (id uuid.UUID, provider string, err error) {
@@ -37,7 +37,7 @@ func (c *Cards) Fundable(
 		return uuid.Nil, "", fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the "+
 			"wallet's card. Top-ups are closed until an operator has decided about it.", owed)
 	}
-	return on.ID, on.Provider, nil
+	return on.ID, on.Provider, c.Switches.Sells(ctx, on.Provider, fault.TopupPaused)
 }
 
 // Load loads an amount onto an owner's card: one load, confirmed by the issuer's record of it and then by the balance.

@@ -106,8 +106,12 @@ func (c *Cards) choose(ctx context.Context, price money.Cents, remembered string
 	return first(candidates, func(p *provider) error { return c.canSell(ctx, p, price) })
 }
 
-// canSell fails while a provider does not answer, has no open range, or has too little float.
+// canSell fails while operators have closed the sale over a provider, and while it does not answer, has no open range,
+// or has too little float.
 func (c *Cards) canSell(ctx context.Context, p *provider, price money.Cents) error {
+	if err := c.sells(ctx, p); err != nil {
+		return err
+	}
 	if err := hasRange(ctx, p); err != nil {
 		return err
 	}
@@ -144,6 +148,7 @@ func (c *Cards) Capabilities() Capabilities {
 		all.Freeze = all.Freeze && p.Capabilities.Freeze
 		all.Transactions = all.Transactions && p.Capabilities.Transactions
 		all.Limits = all.Limits.And(p.Capabilities.Limits)
+		all.Details = all.Details.And(p.Capabilities.Details)
 	}
 	return all
 }

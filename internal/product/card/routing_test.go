@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
@@ -202,8 +203,8 @@ func TestTopUpIsALoadOfTheCardsOwnIssuer(t *testing.T) {
 		credit := topup.Topups{Cards: f.Cards}
 		f.made.Deliver = credit.Deliver
 		claim, err := credit.Reserve(f.Context(), on.Owner, order.Offer{Item: marshal(f.T, topup.SplitOf(2500))})
-		if err != nil || claim.Reservations[0].Resource != "float/card/two" {
-			f.Fatalf("reserved %+v, %v", claim.Reservations, err)
+		if err != nil || claim.Reservations[0].Resource != "float/card/two" || claim.Provider != "two" {
+			f.Fatalf("reserved %+v, %v", claim, err)
 		}
 		o := order.Order{
 			ID: order.NewID(time.Now()), Kind: topup.Kind, Owner: on.Owner, Price: 2500, Item: claim.Item, Delivery: 1,
@@ -314,4 +315,63 @@ func TestBooksOfAllIssuersAreReadToTheirEnds(t *testing.T) {
 	if want := []string{"two/line2", "two/line3", "three/line1"}; !slices.Equal(ids, want) {
 		t.Errorf("read %v, want %v", ids, want)
 	}
+}
+
+// TestClosedIssuerSellsNothing: the next one sells, the closed one's cards get no top-ups, and what is paid goes on.
+func TestClosedIssuerSellsNothing(t *testing.T) {
+	closed := func(f *fleet, names ...string) {
+		var all []order.Kind
+		for _, name := range names {
+			all = append(all, availability.OfProvider(name))
+		}
+		f.Switches = availability.NewSwitches(switches{paused: all}, time.Now)
+	}
+	fleetStory(t, func(f *fleet) {
+		bought, err := f.reserved(1)
+		if err != nil || string(bought.Item) != `{"provider":"one"}` {
+			f.Fatalf("%s, %v", bought.Item, err)
+		}
+		claim, err := f.Reserve(f.Context(), x402.Address{8}, order.Offer{Price: card.Price})
+		if err != nil || claim.Provider != "one" {
+			f.Errorf("the claim is over %q, %v", claim.Provider, err)
+		}
+		closed(f, "one")
+		next, err := f.reserved(2)
+		if err != nil || string(next.Item) != `{"provider":"two"}` {
+			f.Errorf("while the preferred one is closed: %s, %v", next.Item, err)
+		}
+		if _, err := f.Reserve(f.Context(), x402.Address{9}, order.Offer{
+			Price: card.Price, Item: bought.Item,
+		}); fault.Of(err) != fault.IssuePaused {
+			f.Errorf("an unpaid order that remembers it: %v", err)
+		}
+		for _, r := range f.Availability().Ready(f.Context()) {
+			if r.Err != nil && r.Name == "issuer" {
+				f.Errorf("ready: %v", r.Err)
+			}
+		}
+		f.made.Begin(f.T, bought)
+		f.pass(10 * time.Minute)
+		if at := f.ended(bought.ID); at.State != order.Delivered {
+			f.Errorf("what was paid ended as %+v", at)
+		}
+		credit := topup.Topups{Cards: f.Cards, Switches: f.Switches}
+		if err := credit.Invite(f.Context(), bought.Owner); fault.Of(err) != fault.TopupPaused {
+			f.Errorf("a top-up of its card: %v", err)
+		}
+		closed(f, "two")
+		if err := credit.Invite(f.Context(), bought.Owner); err != nil {
+			f.Errorf("a top-up while another one is closed: %v", err)
+		}
+		closed(f, "one", "two")
+		_, err = f.reserved(3)
+		wantFault(f.T, err, fault.IssuePaused)
+		if paused, err := f.Availability().Paused(f.Context()); err != nil || !paused {
+			f.Errorf("all are closed: %t, %v", paused, err)
+		}
+		if paused, err := (topup.Topups{Cards: f.Cards, Switches: f.Switches}).Availability().Paused(
+			f.Context()); err != nil || paused {
+			f.Errorf("top-ups, while a retired one is open: %t, %v", paused, err)
+		}
+	})
 }

@@ -92,7 +92,7 @@ func (c *Cards) Path() string { return "/api/card/purchase" }
 
 // Jobs are the jobs of cards, except delivery: the fee, and the issuer's reported states.
 func (c *Cards) Jobs() []job.Work {
-	all := []job.Work{{Kind: FeeJob, Handler: c.WithdrawFee}}
+	all := []job.Work{{Kind: FeeJob, Handler: c.WithdrawFee, Resume: "admin fee-jobs"}}
 	if c.StatesEvery > 0 {
 		all = append(all, job.Work{Kind: StateJob, Handler: c.ReadStates, Every: c.StatesEvery, Args: StateArgs{}})
 	}
@@ -120,35 +120,76 @@ const floatResource = "float/card"
 // Availability implements checkout.Product.
 func (c *Cards) Availability() availability.Product {
 	return availability.Product{
-		Kind: Kind, Refusal: fault.IssuePaused, Detail: "No cards are sold at the moment.",
+		Kind: Kind, Title: "Cards", Refusal: fault.IssuePaused, Detail: "No cards are sold at the moment.",
 		Closed: c.Paused, Switches: c.Switches, Payments: c.Payments,
-		Needs: c.Needs(), Shown: c.Shown(),
+		Providers: c.sellers(), Needs: c.needs(c.sells), Shown: []availability.Check{c.answers(c.sells), c.Workers},
+		Least: []availability.Check{{Name: "float", Run: func(ctx context.Context) error {
+			_, err := c.choose(ctx, Price, "")
+			return err
+		}}},
 	}
 }
 
-// Needs are the checks on which opening or loading a card depends.
-func (c *Cards) Needs() []availability.Check {
-	return []availability.Check{c.answers(), {Name: "range", Run: c.hasRange}, c.Workers}
+// sellers are the names of the issuers that sell cards.
+func (c *Cards) sellers() (all []string) {
+	for _, p := range c.selling(Price) {
+		all = append(all, p.Name)
+	}
+	return all
 }
 
+// Issuers are the names of all issuers, those that are retired included.
+func (c *Cards) Issuers() (all []string) {
+	for _, p := range c.providers {
+		all = append(all, p.Name)
+	}
+	return all
+}
+
+// sells fails with a fault while operators have closed the sale of cards over an issuer.
+func (c *Cards) sells(ctx context.Context, p *provider) error {
+	return c.Switches.Sells(ctx, p.Name, fault.IssuePaused)
+}
+
+// whatever takes any issuer.
+func whatever(context.Context, *provider) error { return nil }
+
+// Needs are the checks on which loading a card depends, whichever issuer has it.
+func (c *Cards) Needs() []availability.Check { return c.needs(whatever) }
+
 // Shown are the checks that the readiness route shows.
-func (c *Cards) Shown() []availability.Check { return []availability.Check{c.answers(), c.Workers} }
+func (c *Cards) Shown() []availability.Check {
+	return []availability.Check{c.answers(whatever), c.Workers}
+}
+
+// open says which issuers count.
+type open func(context.Context, *provider) error
+
+func (c *Cards) needs(among open) []availability.Check {
+	return []availability.Check{
+		c.answers(among), c.check("range", among, hasRange), c.Workers,
+	}
+}
 
 // answers checks that an issuer that sells cards reports its inventory.
-func (c *Cards) answers() availability.Check {
-	return availability.Check{Name: "issuer", Run: func(ctx context.Context) error {
+func (c *Cards) answers(among open) availability.Check {
+	return c.check("issuer", among, func(ctx context.Context, p *provider) error {
+		_, err := p.inventory(ctx)
+		return err
+	})
+}
+
+// check fails while no issuer that sells cards, of those that count, passes it.
+func (c *Cards) check(name string, among, passes open) availability.Check {
+	return availability.Check{Name: name, Run: func(ctx context.Context) error {
 		_, err := first(c.selling(Price), func(p *provider) error {
-			_, err := p.inventory(ctx)
-			return err
+			if err := among(ctx, p); err != nil {
+				return err
+			}
+			return passes(ctx, p)
 		})
 		return err
 	}}
-}
-
-// hasRange fails while no issuer that sells cards has a range of numbers for them.
-func (c *Cards) hasRange(ctx context.Context) error {
-	_, err := first(c.selling(Price), func(p *provider) error { return hasRange(ctx, p) })
-	return err
 }
 
 // hasRange fails while an issuer has no range of numbers for cards, if it lists its ranges.
@@ -173,9 +214,18 @@ func (c *Cards) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, e
 	if _, err := c.choose(ctx, o.Price, of.Provider); err != nil {
 		return order.Offer{}, err
 	}
-	o.Description = "Virtual card, " + o.Price.String() + " USD: " + (o.Price - Fee).String() + " to spend after the " +
-		Fee.String() + " issue fee"
+	o.Description = describe(o.Price)
 	return o, nil
+}
+
+// Describe implements checkout.Describer.
+func (c *Cards) Describe(_ context.Context, o order.Order) (string, error) {
+	return describe(o.Price), nil
+}
+
+func describe(price money.Cents) string {
+	return "Virtual card, " + price.String() + " USD: " + (price - Fee).String() + " to spend after the " +
+		Fee.String() + " issue fee"
 }
 
 // Covers fails while no provider has an unreserved float of an amount. Which card is loaded is not known yet.
@@ -273,7 +323,9 @@ func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 		Resource: "card/" + owner.Lower(), Units: 1, Limit: 1, AsOf: asOf,
 		Refusal: fault.CardAlreadyExists, Detail: "This wallet is buying a card already.",
 	}
-	return order.Claim{Item: marshal(item{chosen.Name}), Reservations: []order.Reservation{one, float}}, nil
+	return order.Claim{
+		Item: marshal(item{chosen.Name}), Reservations: []order.Reservation{one, float}, Provider: chosen.Name,
+	}, nil
 }
 
 func (i Inventory) open() bool {

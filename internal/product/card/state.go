@@ -34,6 +34,7 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	var account Account
+	asOf := c.Now()
 	at, err := c.at(card.Provider)
 	if err == nil {
 		account, err = at.Issuer.Account(ctx, card.Ref)
@@ -46,7 +47,7 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	if !known || status == card.Status {
 		return card, nil
 	}
-	if err := c.observe(ctx, Seen{card.Ref, status, card.Provider}); err != nil {
+	if err := c.observe(ctx, Seen{card.Ref, status, card.Provider, asOf}); err != nil {
 		return Card{}, err
 	}
 	card.Status = status
@@ -103,6 +104,7 @@ func (c *Cards) ReadStates(ctx context.Context, _ *job.Lease) (job.Outcome, erro
 
 func (c *Cards) readStates(ctx context.Context, p *provider) error {
 	for after := ""; ; {
+		asOf := c.Now()
 		page, next, err := c.statePage(ctx, p, after)
 		if err != nil {
 			c.Log.WarnContext(ctx, "card states not read", slog.String("provider", p.Name),
@@ -112,7 +114,7 @@ func (c *Cards) readStates(ctx context.Context, p *provider) error {
 		var seen []Seen
 		for _, a := range page {
 			if status, known := a.State.Status(); known {
-				seen = append(seen, Seen{a.Ref, status, p.Name})
+				seen = append(seen, Seen{a.Ref, status, p.Name, asOf})
 			}
 		}
 		if err := c.observe(ctx, seen...); err != nil {

@@ -96,28 +96,33 @@ func (m Made) of(ctx context.Context, from NamedBook) ([]order.Goods, error) {
 	}
 	var all []order.Goods
 	for _, p := range purchases {
-		if p.State == PurchaseRejected {
+		if p.State == PurchaseRejected || p.Onto != "" {
 			continue
 		}
 		plan, sold := plans[p.Code]
 		all = append(all, order.Goods{
 			Kind: Kind, Reference: uuid.UUID(p.Ref), Note: p.Buyer, Step: OrderStep,
-			What: fmt.Sprintf("the supplier has an eSIM of the plan %s, for %s USDC", plan.ID, p.Cost.Dollars()),
-			Costs: func(v money.USDC) int {
-				switch {
-				case !sold:
-					return 0
-				case v == plan.Price.USDC():
-					return 2
-				case v >= p.Cost && v <= 2*plan.Price.USDC():
-					return 1 // sold at an earlier price
-				}
-				return 0
-			},
+			What:  fmt.Sprintf("the supplier has an eSIM of the plan %s, for %s USDC", plan.ID, p.Cost.Dollars()),
+			Costs: costOf(plan, sold, p.Cost),
 			Item: func(money.USDC) json.RawMessage {
 				return marshal(itemOf(plan))
 			},
 		})
 	}
 	return all, nil
+}
+
+// costOf says how well an amount fits what the supplier charged for a plan of ours.
+func costOf(plan Plan, sold bool, cost money.USDC) func(money.USDC) int {
+	return func(v money.USDC) int {
+		switch {
+		case !sold:
+			return 0
+		case v == plan.Price.USDC():
+			return 2
+		case v >= cost && v <= 2*plan.Price.USDC():
+			return 1 // sold at an earlier price
+		}
+		return 0
+	}
 }

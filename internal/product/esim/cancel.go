@@ -87,7 +87,8 @@ type Cancellation struct {
 // CancelStore keeps cancellations. Its writes of a job have the job's fence.
 type CancelStore interface {
 	// BeginCancel queues the cancellation of a ready profile, and returns it. One that is queued, waits for an operator or
-	// is done stays as it is; one that was refused begins again. ErrNotFound when the profile is not ready.
+	// is done stays as it is; one that was refused begins again. ErrNotFound when the profile is not ready, and
+	// ErrToppedUp when data was or may have been added to it.
 	BeginCancel(ctx context.Context, a CancelArgs) (Cancellation, error)
 	// Cancellation finds that of an order. ErrNotFound when there is none.
 	Cancellation(ctx context.Context, id order.ID) (Cancellation, error)
@@ -152,6 +153,10 @@ func (c *Cancellations) Begin(ctx context.Context, o order.Order) (Cancellation,
 	begun, err := c.Store.BeginCancel(ctx, CancelArgs{
 		Order: o.ID, Profile: p.ID, Stage: StageCancelling, Since: c.Esims.Now().UTC(),
 	})
+	if errors.Is(err, ErrToppedUp) {
+		return Cancellation{}, fault.New(fault.EsimToppedUp,
+			"An eSIM that more data was bought for cannot be cancelled.").About(string(o.ID))
+	}
 	if err != nil {
 		return Cancellation{}, fmt.Errorf("begin the cancellation: %w", err)
 	}
@@ -184,7 +189,9 @@ func (c *Cancellations) Retry(ctx context.Context, id order.ID, act order.Act) (
 }
 
 // Jobs are the cancellations.
-func (c *Cancellations) Jobs() []job.Work { return []job.Work{{Kind: CancelJob, Handler: c.Work}} }
+func (c *Cancellations) Jobs() []job.Work {
+	return []job.Work{{Kind: CancelJob, Handler: c.Work, Resume: "admin esims retry-cancel"}}
+}
 
 // Work handles a cancellation: it takes every step that is possible now.
 func (c *Cancellations) Work(ctx context.Context, l *job.Lease) (job.Outcome, error) {

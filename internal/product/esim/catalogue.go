@@ -179,7 +179,7 @@ func (e *Esims) readCatalogue(ctx context.Context) (catalogue, error) {
 // fresh fails while the last sync of every supplier is older than StaleAfter.
 func (e *Esims) fresh(ctx context.Context) error {
 	on, err := e.catalogue(ctx)
-	if err != nil || slices.ContainsFunc(e.selling(), func(p *provider) bool { return e.isFresh(on, p) }) {
+	if err != nil || slices.ContainsFunc(e.onSale(ctx), func(p *provider) bool { return e.isFresh(on, p) }) {
 		return err
 	}
 	return fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")

@@ -143,6 +143,12 @@ func (e *Esims) refuse(
 // Await waits until an order's delivery has ended, or until a time, and returns the order as it is then. It holds no
 // database connection. Above Config.Waiters it returns at once. The delivery does not depend on it.
 func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order.Order {
+	return e.await(ctx, o, until, e.Store.Order)
+}
+
+func (e *Esims) await(
+	ctx context.Context, o order.Order, until time.Time, read func(context.Context, order.ID) (order.Order, error),
+) order.Order {
 	select {
 	case e.waiting <- struct{}{}:
 		defer func() { <-e.waiting }()
@@ -165,7 +171,7 @@ func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order
 			return o
 		}
 		// A failed read does not matter: the payment is proven, and the next read may succeed.
-		if now, err := e.Store.Order(ctx, o.ID); err == nil {
+		if now, err := read(ctx, o.ID); err == nil {
 			o = now
 		}
 		left := until.Sub(e.Now())

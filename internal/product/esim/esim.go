@@ -8,10 +8,12 @@
 package esim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,6 +68,17 @@ type Plan struct {
 	Cost           money.USDC
 	// Live says that the plan is in the supplier's latest catalogue, in stock and within our prices.
 	Live bool
+}
+
+// cheaper orders plans by price; of two at one price, that with more data comes first.
+func cheaper(a, b Plan) int {
+	data := func(p Plan) int {
+		if p.Unlimited {
+			return math.MaxInt
+		}
+		return p.DataMB
+	}
+	return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(data(b), data(a)), cmp.Compare(a.ID, b.ID))
 }
 
 // Covers reports whether the plan works in a country.
@@ -136,6 +149,9 @@ type Store interface {
 	Replace(ctx context.Context, provider string, plans []Plan, at time.Time) error
 	// Withdraw takes a plan out of the live catalogue until the next Replace.
 	Withdraw(ctx context.Context, id PlanID) error
+	// Learn stores plans of a provider that its profiles take and returns all of them, in their order, with their ids. One
+	// of the live catalogue stays as it is there; any other is not live.
+	Learn(ctx context.Context, provider string, plans []Plan) ([]Plan, error)
 
 	// Order finds an order for an eSIM of any owner. ErrNotFound when there is none.
 	Order(ctx context.Context, id order.ID) (order.Order, error)

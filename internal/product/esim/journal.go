@@ -30,8 +30,8 @@ type Journal interface {
 	// SentBetween lists what was sent for a plan from one time to another, both included. What was begun before the call
 	// is in it.
 	SentBetween(ctx context.Context, code string, from, to time.Time) ([]Sent, error)
-	// Named finds which references have orders, by the supplier's own names of them. What no reference has is left out.
-	Named(ctx context.Context, accounts []string) (map[string]fulfilment.Ref, error)
+	// Named finds what was sent for orders, by the supplier's own names of them. What no reference has is left out.
+	Named(ctx context.Context, accounts []string) (map[string]Sent, error)
 }
 
 // Sent is one order as it was sent.
@@ -43,4 +43,6 @@ type Sent struct {
 	At   time.Time
 	// Account is the supplier's own name for it; empty until that is known.
 	Account string
+	// Onto is the supplier's name for the order whose eSIM it adds a plan to; empty for an eSIM of its own.
+	Onto string
 }

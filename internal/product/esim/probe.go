@@ -23,7 +23,7 @@ const (
 // answers fails while no supplier answers the call that a purchase makes.
 func (e *Esims) answers(ctx context.Context) error {
 	var wrong error
-	for _, p := range e.selling() {
+	for _, p := range e.onSale(ctx) {
 		_, err := e.free(ctx, p)
 		if err == nil {
 			return nil
@@ -41,7 +41,7 @@ func (e *Esims) affordsAny(ctx context.Context) error {
 		return err
 	}
 	short := false
-	for _, p := range e.selling() {
+	for _, p := range e.onSale(ctx) {
 		cheapest := slices.IndexFunc(on.plans, func(plan Plan) bool { return plan.Provider == p.Name })
 		if cheapest < 0 {
 			continue
@@ -62,6 +62,9 @@ func (e *Esims) affordsAny(ctx context.Context) error {
 func (e *Esims) afford(ctx context.Context, plan Plan) error {
 	at, err := e.at(plan.Provider)
 	if err != nil {
+		return err
+	}
+	if err := e.sold(ctx, at); err != nil {
 		return err
 	}
 	free, err := e.free(ctx, at)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -22,12 +24,20 @@ type Capabilities struct {
 	Status, Usage bool
 	// Cancel: a profile that no device has can be given back, for what the supplier credits; it needs Status.
 	Cancel bool
+	// Topup: owners may buy more data for a profile; it needs Status.
+	Topup bool
 }
 
 // Controls are what an owner learns of a delivered profile at its supplier, as far as Capabilities say so.
 type Controls interface {
 	// State reads how a profile stands. It changes nothing, and says nothing that installs it.
 	State(ctx context.Context, h Held) (State, error)
+}
+
+// EventNamer is a Controls whose supplier sends events.
+type EventNamer interface {
+	// EventName is what events about a profile call it: always the same, and nothing that tells its number.
+	EventName(h Held) string
 }
 
 // Canceller takes profiles back, where Capabilities have Cancel.
@@ -37,6 +47,25 @@ type Canceller interface {
 	// RefusedInstalled says that the supplier does not take it back, and nothing happened. Any other error leaves the
 	// outcome unknown; calling again is safe.
 	Cancel(ctx context.Context, h Held) (credit money.USDC, err error)
+}
+
+// Topper adds data to profiles, where Capabilities have Topup.
+type Topper interface {
+	// Topups lists the plans that a profile takes now, by the codes that TopUp takes; none when it takes no more.
+	Topups(ctx context.Context, h Held) ([]Listing, error)
+	// CheckTopup reads the current cost and stock of a plan for a profile. ErrNoPlan when the profile does not take it.
+	CheckTopup(ctx context.Context, h Held, code string) (Stock, error)
+	// TopUp asks for a plan to be added to a profile, which may happen later. As Supplier.Order, it is a call as package
+	// fulfilment makes it. The purchase has no activation data.
+	TopUp(ctx context.Context, r TopUpRequest) (Purchase, error)
+	// ToppedUp reads such a purchase back by its reference. fulfilment.ErrNoRef when there is none.
+	ToppedUp(ctx context.Context, h Held, ref fulfilment.Ref) (Purchase, error)
+}
+
+// TopUpRequest asks for one plan to be added to a profile.
+type TopUpRequest struct {
+	Request
+	Held Held
 }
 
 // Held is a delivered profile, as its supplier knows it.
@@ -147,6 +176,9 @@ func (e *Esims) readCondition(ctx context.Context, at *provider, p Profile) (Con
 	if err != nil {
 		return Condition{}, err
 	}
+	if n, ok := at.Controls.(EventNamer); ok {
+		e.named.put(path.Join(at.Name, n.EventName(held)), p.Order)
+	}
 	asked := e.Now().UTC()
 	state, err := at.Controls.State(ctx, held)
 	if err != nil {
@@ -156,6 +188,17 @@ func (e *Esims) readCondition(ctx context.Context, at *provider, p Profile) (Con
 		state.Usage = nil
 	}
 	return Condition{State: state, ReadAt: asked}, nil
+}
+
+// Look makes the profiles be read again that a supplier's event names, by this process. The others do so within
+// ConditionTTL.
+func (e *Esims) Look(provider string, names []string) {
+	for _, name := range names {
+		if id, known := e.named.of(path.Join(provider, name)); known {
+			e.conditions.forget(id)
+			e.topups.forget(id)
+		}
+	}
 }
 
 // held is a ready profile, as its supplier knows it.
@@ -202,14 +245,47 @@ func controlMissing() *fault.Fault {
 	return fault.New(fault.EsimControlMissing, "The supplier of the service's eSIMs does not offer this.")
 }
 
-// conditions are the cached conditions of orders. What is forgotten is read again.
-type conditions struct {
+// eventNames are the orders of profiles whose conditions were read, by the names that events have for them. The oldest
+// are forgotten.
+type eventNames struct {
 	mu         sync.Mutex
-	young, old map[order.ID]*availability.Memo[Condition]
+	young, old map[string]order.ID
 }
 
-// of is the cache of an order's condition, made when there is none.
-func (c *conditions) of(id order.ID, create func() *availability.Memo[Condition]) *availability.Memo[Condition] {
+func (n *eventNames) put(name string, id order.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.young == nil || len(n.young) >= maxConditions/2 {
+		n.young, n.old = map[string]order.ID{}, n.young
+	}
+	n.young[name] = id
+}
+
+func (n *eventNames) of(name string) (id order.ID, known bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if id, known = n.young[name]; !known {
+		id, known = n.old[name]
+	}
+	return id, known
+}
+
+// perOrder caches what is read of the profiles of orders. What is forgotten is read again.
+type perOrder[T any] struct {
+	mu         sync.Mutex
+	young, old map[order.ID]*availability.Memo[T]
+}
+
+// forget makes that of an order be read again.
+func (c *perOrder[T]) forget(id order.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.young, id)
+	delete(c.old, id)
+}
+
+// of is the cache of an order, made when there is none.
+func (c *perOrder[T]) of(id order.ID, create func() *availability.Memo[T]) *availability.Memo[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.young[id]; ok {
@@ -220,7 +296,7 @@ func (c *conditions) of(id order.ID, create func() *availability.Memo[Condition]
 		known = create()
 	}
 	if c.young == nil || len(c.young) >= maxConditions/2 {
-		c.young, c.old = map[order.ID]*availability.Memo[Condition]{}, c.young
+		c.young, c.old = map[order.ID]*availability.Memo[T]{}, c.young
 	}
 	c.young[id] = known
 	return known

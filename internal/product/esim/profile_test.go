@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -116,4 +117,41 @@ func TestSupplierWithoutStatusIsNotAsked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// named is a supplier whose events name profiles by what it calls their purchase.
+type named struct{ *esimtest.Supplier }
+
+// EventName implements esim.EventNamer.
+func (n named) EventName(h esim.Held) string { return "event of " + h.ID }
+
+// TestEventMakesAProfileBeReadAgain: that of which it is about, at its own supplier.
+func TestEventMakesAProfileBeReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, careful, func(p *esim.Provider) {
+			p.Name, p.Controls = "one", named{p.Supplier.(*esimtest.Supplier)}
+		})
+		s.made.Work(t, nil, func() {
+			o, other := s.delivered(), s.delivered()
+			looks := func(what string, want int) {
+				t.Helper()
+				for _, of := range []order.Order{o, other} {
+					if _, err := s.Condition(s.Context(), of); err != nil {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				if n := s.supplier.Looks(); n != want {
+					t.Errorf("%s: the supplier was asked %d times, want %d", what, n, want)
+				}
+			}
+			name := "event of " + s.profile(o.ID).Account
+			s.Look("one", []string{name})
+			looks("at first", 2)
+			s.Look("two", []string{name})
+			s.Look("one", []string{"event of nobody", s.profile(o.ID).Account})
+			looks("after events about others", 2)
+			s.Look("one", []string{name})
+			looks("after an event", 3)
+		})
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 )
@@ -26,6 +27,8 @@ type Provider struct {
 	Controls     Controls
 	// Canceller takes profiles back; nil when the supplier does not.
 	Canceller Canceller
+	// Topper adds data to profiles; nil when the supplier does not.
+	Topper Topper
 	// CallTimeout bounds one call to the supplier; Config.CallTimeout if zero.
 	CallTimeout time.Duration
 	// Retired says that nothing is sold over it any more. It serves what it has sold.
@@ -63,11 +66,13 @@ func (e *Esims) timeout(p *provider) time.Duration { return cmp.Or(p.CallTimeout
 // Capabilities are those that a buyer can rely on before a plan is chosen: those of all providers that sell.
 func (e *Esims) Capabilities() Capabilities {
 	selling := e.selling()
-	all := Capabilities{Status: len(selling) > 0, Usage: len(selling) > 0, Cancel: len(selling) > 0}
+	some := len(selling) > 0
+	all := Capabilities{Status: some, Usage: some, Cancel: some, Topup: some}
 	for _, p := range selling {
 		all.Status = all.Status && p.Capabilities.Status
 		all.Usage = all.Usage && p.Capabilities.Usage
 		all.Cancel = all.Cancel && p.Capabilities.Cancel
+		all.Topup = all.Topup && p.Capabilities.Topup
 	}
 	return all
 }
@@ -82,17 +87,37 @@ func (e *Esims) selling() (all []*provider) {
 	return all
 }
 
+// sold fails with a fault while operators have closed the sale over a provider.
+func (e *Esims) sold(ctx context.Context, p *provider) error {
+	return e.Switches.Sells(ctx, p.Name, fault.EsimPaused)
+}
+
+// onSale are the providers that plans are sold of, without those over which operators have closed the sale.
+func (e *Esims) onSale(ctx context.Context) []*provider {
+	return slices.DeleteFunc(e.selling(), func(p *provider) bool { return e.sold(ctx, p) != nil })
+}
+
+// sellers are the names of the providers that plans are sold of.
+func (e *Esims) sellers() (all []string) {
+	for _, p := range e.selling() {
+		all = append(all, p.Name)
+	}
+	return all
+}
+
 // forSale are the plans of a catalogue that the routing sells now, in their order.
 func (e *Esims) forSale(ctx context.Context, on catalogue) []Plan {
-	if e.Route == nil {
-		return on.plans
-	}
-	able := map[string]bool{}
-	for _, p := range e.selling() {
-		_, err := e.free(ctx, p)
-		able[p.Name] = err == nil && e.isFresh(on, p)
+	able, open := map[string]bool{}, map[string]bool{}
+	for _, p := range e.onSale(ctx) {
+		if open[p.Name] = true; e.Route != nil {
+			_, err := e.free(ctx, p)
+			able[p.Name] = err == nil && e.isFresh(on, p)
+		}
 	}
 	return slices.DeleteFunc(slices.Clone(on.plans), func(p Plan) bool {
+		if !open[p.Provider] || e.Route == nil {
+			return !open[p.Provider]
+		}
 		for _, tier := range e.Route(p) {
 			if slices.Contains(tier, p.Provider) {
 				return false

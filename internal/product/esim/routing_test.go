@@ -1,6 +1,7 @@
 package esim_test
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
@@ -188,8 +190,8 @@ func retiredSupplierDelivers(m *market) {
 		t.Fatal(err)
 	}
 	claim, err := m.Reserve(t.Context(), x402.Address{1}, offer)
-	if err != nil || claim.Reservations[0].Resource != "float/esim/one" {
-		t.Fatalf("reserved %+v, %v", claim.Reservations, err)
+	if err != nil || claim.Reservations[0].Resource != "float/esim/one" || claim.Provider != "one" {
+		t.Fatalf("reserved %+v, %v", claim, err)
 	}
 	cfg := m.Config
 	cfg.Providers = slices.Clone(cfg.Providers)
@@ -219,5 +221,58 @@ func retiredSupplierDelivers(m *market) {
 	if got, err := m.Deliver(t.Context(), nil, o); err != nil || got.State != order.Doubtful ||
 		got.Reason != "the supplier one is not configured" {
 		t.Errorf("without its supplier: %+v, %v", got, err)
+	}
+}
+
+// closed keeps the switches of closed providers.
+type closed struct{ names []string }
+
+// Switches implements availability.SwitchStore.
+func (c *closed) Switches(context.Context) (all []availability.Switch, err error) {
+	for _, name := range c.names {
+		all = append(all, availability.Switch{Product: availability.OfProvider(name), Paused: true})
+	}
+	return all, nil
+}
+
+// TestClosedSupplierSellsNothing: its plans are not in the catalogue, and nothing of them is claimed.
+func TestClosedSupplierSellsNothing(t *testing.T) {
+	for name, route := range map[string]esim.Route{
+		"without rules": nil, "with rules": func(esim.Plan) [][]string { return [][]string{{"one"}, {"two"}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m *market
+			off := &closed{}
+			m = newMarket(t, func(c *esim.Config) {
+				c.Route = route
+				c.Switches = availability.NewSwitches(off, func() time.Time { return m.now })
+			})
+			mine, err := m.offered(`{}`, nil)
+			if got, _ := m.chosen(); err != nil || got != "one" {
+				t.Fatalf("chosen %q, %v", got, err)
+			}
+			off.names = []string{"one"}
+			m.later()
+			if got, want := m.shownPlans(), "two/fr-1 two/jp-1 two/eu-5"; got != want {
+				t.Errorf("the catalogue is %s, want %s", got, want)
+			}
+			if got, err := m.chosen(); got != "two" || err != nil {
+				t.Errorf("chosen %q, %v", got, err)
+			}
+			if _, err := m.Reserve(t.Context(), x402.Address{1}, mine); fault.Of(err) != fault.EsimPaused {
+				t.Errorf("a plan of the closed supplier's is claimed: %v", err)
+			}
+			if paused, err := m.Availability().Paused(t.Context()); err != nil || paused {
+				t.Errorf("paused while one is open: %t, %v", paused, err)
+			}
+			off.names = []string{"one", "two"}
+			m.later()
+			if _, err := m.offered(`{}`, nil); fault.Of(err) != fault.EsimPaused {
+				t.Errorf("all are closed: %v", err)
+			}
+			if paused, err := m.Availability().Paused(t.Context()); err != nil || !paused {
+				t.Errorf("all are closed: %t, %v", paused, err)
+			}
+		})
 	}
 }

@@ -61,9 +61,12 @@ type Esims struct {
 	cached    *availability.Memo[catalogue]
 	providers []*provider
 	// conditions are the cached conditions of profiles, and reading the calls that read one.
-	conditions conditions
+	conditions perOrder[Condition]
+	named      eventNames
 	waiting    chan struct{}
 	reading    chan struct{}
+	// topups are the cached plans that profiles take.
+	topups perOrder[[]Plan]
 }
 
 // New makes Esims.
@@ -124,8 +127,8 @@ type PurchaseRequest struct {
 func (e *Esims) Availability() availability.Product {
 	catalogue := availability.Check{Name: "catalogue", Run: e.fresh}
 	p := availability.Product{
-		Kind: Kind, Refusal: fault.EsimPaused, Detail: "No eSIMs are sold at the moment.",
-		Closed: e.Paused, Switches: e.Switches, Payments: e.Payments,
+		Kind: Kind, Title: "Travel eSIMs", Refusal: fault.EsimPaused, Detail: "No eSIMs are sold at the moment.",
+		Closed: e.Paused, Switches: e.Switches, Payments: e.Payments, Providers: e.sellers(),
 		Needs: []availability.Check{e.Workers, catalogue},
 		Shown: []availability.Check{catalogue, {Name: "supplier", Run: e.answers}, e.Workers},
 	}
@@ -172,8 +175,32 @@ func (e *Esims) offered(
 func offer(p Plan, price money.Cents) order.Offer {
 	return order.Offer{
 		Price: price, Item: marshal(itemOf(p)),
-		Description: fmt.Sprintf("Travel eSIM: %s", p.Name),
+		Description: describe(p),
 	}
+}
+
+func describe(p Plan) string { return fmt.Sprintf("Travel eSIM: %s", p.Name) }
+
+// Describe implements checkout.Describer.
+func (e *Esims) Describe(ctx context.Context, o order.Order) (string, error) {
+	item, err := ItemOf(o)
+	if err != nil {
+		return "", err
+	}
+	return e.planNamed(ctx, item.Plan, describe, "Travel eSIM")
+}
+
+// planNamed describes a plan, or says otherwise when the catalogue never had it.
+func (e *Esims) planNamed(ctx context.Context, id PlanID, describe func(Plan) string,
+	otherwise string) (string, error) {
+	plan, err := e.Store.Plan(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return otherwise, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the plan: %w", err)
+	}
+	return describe(plan), nil
 }
 
 // choose finds an available plan: the named one, or the cheapest that its supplier can sell now. While none of them
@@ -245,6 +272,9 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	if err != nil {
 		return order.Claim{}, err
 	}
+	if err := e.sold(ctx, at); err != nil {
+		return order.Claim{}, err
+	}
 	// As of our clock before the call, less the clock skew: the stock may not show later releases yet.
 	asOf := e.Now().Add(-clockSkew)
 	call, cancel := context.WithTimeout(ctx, e.timeout(at))
@@ -260,18 +290,23 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	case stock.Cost > o.Price.USDC():
 		return order.Claim{}, e.withdraw(ctx, plan, "The price of this plan has changed.")
 	}
-	holds := []order.Reservation{{
-		Resource: at.resource(), Units: int64(stock.Cost), Limit: int64(stock.Float), AsOf: asOf,
-		Unsettled: order.UnsettledLimit(int64(stock.Float), int64(stock.Cost), e.UnsettledPercent),
-		Refusal:   fault.FloatUnavailable, Detail: noFloat,
-	}}
+	holds := []order.Reservation{e.float(at, stock, asOf)}
 	if stock.Units != Plenty {
 		holds = append(holds, order.Reservation{
 			Resource: "esim/" + string(plan.ID), Units: 1, Limit: stock.Units, AsOf: asOf,
 			Refusal: fault.TermsChanged, Detail: outOfStock,
 		})
 	}
-	return order.Claim{Item: o.Item, Reservations: holds}, nil
+	return order.Claim{Item: o.Item, Reservations: holds, Provider: at.Name}, nil
+}
+
+// float is the reservation of a plan's cost.
+func (e *Esims) float(at *provider, stock Stock, asOf time.Time) order.Reservation {
+	return order.Reservation{
+		Resource: at.resource(), Units: int64(stock.Cost), Limit: int64(stock.Float), AsOf: asOf,
+		Unsettled: order.UnsettledLimit(int64(stock.Float), int64(stock.Cost), e.UnsettledPercent),
+		Refusal:   fault.FloatUnavailable, Detail: noFloat,
+	}
 }
 
 const outOfStock = "This plan is out of stock. Choose another from the catalogue."

@@ -63,7 +63,7 @@ func newShop(t *testing.T, traits fulfilment.Traits, changes ...func(*esim.Provi
 	s.made.Ended = s.decided
 	over := esim.Provider{
 		Supplier: s.supplier, Traits: traits, Capabilities: s.supplier.Capabilities(), Controls: s.supplier,
-		Canceller: s.supplier,
+		Canceller: s.supplier, Topper: s.supplier,
 	}
 	for _, change := range changes {
 		change(&over)

@@ -19,6 +19,8 @@ const (
 	RefusedPrice = "price_changed"
 	// RefusedInstalled is the refusal to take back a profile that a device has, or had.
 	RefusedInstalled = "profile_installed"
+	// RefusedProfile is the refusal to add data to a profile that takes none.
+	RefusedProfile = "profile_finished"
 )
 
 // Supplier sells profiles to us. Order is a call as package fulfilment makes it: it has our reference, and a refusal is
@@ -88,6 +90,8 @@ type Purchase struct {
 	ActivationData *ActivationData
 	// Refusal is set when the state is PurchaseRejected.
 	Refusal *fulfilment.Refusal
+	// Onto is the supplier's ID of the purchase whose profile this one was added to; empty when it made a profile.
+	Onto string
 }
 
 // PurchaseState is the state of an order at its supplier.

@@ -10,8 +10,9 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// Try asks a supplier for what costs nothing, and orders its cheapest plan when that costs at most spend. It compares
-// what the supplier does with what eSIMs are sold by. What it buys is paid for and given to nobody.
+// Try asks a supplier for what costs nothing, and orders its cheapest plan when that costs at most spend. Where the
+// supplier adds data to profiles, it adds the cheapest to that one for what is left of spend. It compares what the
+// supplier does with what eSIMs are sold by. What it buys is paid for and given to nobody.
 func Try(
 	ctx context.Context, at Supplier, traits fulfilment.Traits, spend money.USDC, callTimeout time.Duration,
 ) []fulfilment.Observed {
@@ -26,6 +27,7 @@ func Try(
 			t.Skip("orders a profile", fmt.Sprintf("it costs %s; give --spend to buy one", t.stock.Cost.Dollars()))
 		} else if t.order(ctx) {
 			t.orderAgain(ctx)
+			t.extend(ctx, spend-t.bought.Cost)
 		}
 	}
 	return t.Found
@@ -48,12 +50,7 @@ func (t *trial) catalogue(ctx context.Context) bool {
 	if !t.Saw("lists plans", fmt.Sprintf("%d plans", len(listed)), err) {
 		return false
 	}
-	var cheapest *Listing
-	for i, l := range listed {
-		if l.InStock && (cheapest == nil || l.Cost < cheapest.Cost) {
-			cheapest = &listed[i]
-		}
-	}
+	cheapest := cheapest(listed)
 	if cheapest == nil {
 		return t.Saw("checks a plan", "", errors.New("no plan is in stock"))
 	}
@@ -66,6 +63,16 @@ func (t *trial) catalogue(ctx context.Context) bool {
 		err = fmt.Errorf("it costs %s, and %s in the catalogue", t.stock.Cost.Dollars(), cheapest.Cost.Dollars())
 	}
 	return t.Saw("checks a plan", fmt.Sprintf("%s costs %s", cheapest.Code, t.stock.Cost.Dollars()), err)
+}
+
+// cheapest is the cheapest plan that is in stock; nil without one.
+func cheapest(listed []Listing) (found *Listing) {
+	for i, l := range listed {
+		if l.InStock && (found == nil || l.Cost < found.Cost) {
+			found = &listed[i]
+		}
+	}
+	return found
 }
 
 // unknown asks for a plan that there is not, and for a reference that nothing was sent under.
@@ -139,4 +146,81 @@ func (t *trial) orderAgain(ctx context.Context) {
 		err = errors.New("it makes a second order")
 	}
 	t.Saw(step, "the same order", err)
+}
+
+// extend adds the cheapest data that the profile takes, for at most so much.
+func (t *trial) extend(ctx context.Context, spend money.USDC) {
+	const step = "adds data to a profile"
+	at, adds := t.supplier.(Topper)
+	if !adds {
+		return
+	}
+	held := Held{ID: t.bought.ID, Code: t.request.Code, ICCID: t.bought.ActivationData.ICCID, Cost: t.bought.Cost}
+	stock, r, err := t.addable(ctx, at, held)
+	switch {
+	case err != nil:
+		t.Saw(step, "", err)
+		return
+	case r.Code == "":
+		t.Skip(step, "the profile takes no plan")
+		return
+	case stock.Cost > spend:
+		t.Skip(step, fmt.Sprintf("it costs %s more; give --spend to buy it", stock.Cost.Dollars()))
+		return
+	}
+	add := func(ctx context.Context) (Purchase, error) { return at.TopUp(ctx, r) }
+	read := func(ctx context.Context) (Purchase, error) { return at.ToppedUp(ctx, held, r.Ref) }
+	if _, err := fulfilment.TrialCall(ctx, &t.Trial, add); err != nil {
+		t.Saw(step, "", err)
+		return
+	}
+	got, took, err := fulfilment.TrialWait(ctx, &t.Trial, read,
+		func(p Purchase) bool { return p.State != PurchasePending })
+	switch {
+	case err != nil:
+	case got.State == PurchaseRejected:
+		err = got.Refusal.Stated()
+	case got.Cost != stock.Cost:
+		err = fmt.Errorf("it took %s for what costs %s", got.Cost.Dollars(), stock.Cost.Dollars())
+	}
+	if t.Saw(step, fmt.Sprintf("found by its reference after %s", took), err) {
+		t.extendAgain(ctx, add, got)
+	}
+}
+
+// addable is what it costs to add the cheapest plan to a profile, and the request for it; without a code when the
+// profile takes none.
+func (t *trial) addable(ctx context.Context, at Topper, held Held) (stock Stock, r TopUpRequest, err error) {
+	listed, err := fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) ([]Listing, error) {
+		return at.Topups(ctx, held)
+	})
+	cheapest := cheapest(listed)
+	if err != nil || cheapest == nil {
+		return Stock{}, TopUpRequest{}, err
+	}
+	stock, err = fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (Stock, error) {
+		return at.CheckTopup(ctx, held, cheapest.Code)
+	})
+	if err == nil && stock.Cost != cheapest.Cost {
+		err = fmt.Errorf("it costs %s, and %s in the list", stock.Cost.Dollars(), cheapest.Cost.Dollars())
+	}
+	return stock, TopUpRequest{
+		Request: Request{Ref: fulfilment.NewTrialRef(), Code: cheapest.Code, MaxCost: stock.Cost}, Held: held,
+	}, err
+}
+
+// extendAgain sends the reference of what was added again, as it is sent after an answer that was lost.
+func (t *trial) extendAgain(
+	ctx context.Context, add func(context.Context) (Purchase, error), added Purchase,
+) {
+	const step = "adds it once when asked twice"
+	if !t.once {
+		t.Skip(step, "it does not deduplicate, and is never asked twice")
+		return
+	}
+	again, err := fulfilment.TrialCall(ctx, &t.Trial, add)
+	if err == nil && again.ID != added.ID {
+		err = errors.New("it adds the data twice")
+	}
+	t.Saw(step, "the same data", err)
 }

@@ -97,3 +97,75 @@ func TestTrialFindsWhatSuppliersDoOtherwise(t *testing.T) {
 		})
 	}
 }
+
+// adding is a supplier that adds data in another way.
+type adding struct {
+	*esimtest.Supplier
+	topUp func(ctx context.Context, r esim.TopUpRequest, added int) (esim.Purchase, error)
+	added int
+}
+
+func (a *adding) TopUp(ctx context.Context, r esim.TopUpRequest) (esim.Purchase, error) {
+	a.added++
+	if a.topUp != nil {
+		return a.topUp(ctx, r, a.added)
+	}
+	return a.Supplier.TopUp(ctx, r)
+}
+
+func TestTrialAddsDataToItsProfile(t *testing.T) {
+	const costs money.USDC = 800_000
+	const adds, again = "adds data to a profile", "adds it once when asked twice"
+	once := careful
+	once.Deduplicates = true
+	never := careful
+	never.Deduplicates = false
+	for name, tc := range map[string]struct {
+		traits  fulfilment.Traits
+		does    func(*adding)
+		spend   money.USDC
+		seen    []string
+		wrong   []string
+		skipped []string
+		added   int
+	}{
+		"as its adapter says":       {once, nil, 2 * costs, []string{adds, again}, nil, nil, 2},
+		"without what it costs":     {once, nil, 2*costs - 1, nil, nil, []string{adds}, 0},
+		"that is never asked twice": {never, nil, 2 * costs, []string{adds}, nil, []string{again}, 1},
+		"twice for the same reference": {once, func(a *adding) {
+			a.topUp = func(ctx context.Context, r esim.TopUpRequest, added int) (esim.Purchase, error) {
+				if added == 2 {
+					r.Ref = fulfilment.Ref(uuid.New())
+				}
+				return a.Supplier.TopUp(ctx, r)
+			}
+		}, 2 * costs, []string{adds}, []string{again}, nil, 2},
+		"to another profile": {once, func(a *adding) {
+			a.topUp = func(ctx context.Context, r esim.TopUpRequest, _ int) (esim.Purchase, error) {
+				return esim.Purchase{}, &fulfilment.Refusal{Code: esim.RefusedProfile, Message: "no"}
+			}
+		}, 2 * costs, nil, []string{adds}, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &adding{Supplier: esimtest.NewSupplier(true, tc.traits)}
+			if tc.does != nil {
+				tc.does(a)
+			}
+			var seen, wrong, skipped []string
+			for _, o := range esim.Try(t.Context(), a, tc.traits, tc.spend, time.Minute) {
+				switch {
+				case o.Err != nil:
+					wrong = append(wrong, o.Step)
+				case o.Skipped && (o.Step == adds || o.Step == again):
+					skipped = append(skipped, o.Step)
+				case o.Step == adds || o.Step == again:
+					seen = append(seen, o.Step)
+				}
+			}
+			if !slices.Equal(seen, tc.seen) || !slices.Equal(wrong, tc.wrong) || !slices.Equal(skipped, tc.skipped) ||
+				a.added != tc.added {
+				t.Errorf("seen %q, wrong %q, skipped %q, asked %d times", seen, wrong, skipped, a.added)
+			}
+		})
+	}
+}

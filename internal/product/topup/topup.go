@@ -87,6 +87,8 @@ type Float interface {
 	Covers(ctx context.Context, amount money.Cents) error
 	// Float is the reservation of an amount of an issuer's float.
 	Float(ctx context.Context, provider string, amount money.Cents) (order.Reservation, error)
+	// Issuers are the names of all issuers.
+	Issuers() []string
 	// Needs are the checks on which a load depends, and Shown those that the readiness route shows.
 	Needs() []availability.Check
 	Shown() []availability.Check
@@ -123,10 +125,13 @@ func (t Topups) Jobs() []job.Work { return nil }
 // Availability implements checkout.Product: what cards need, and books that agree.
 func (t Topups) Availability() availability.Product {
 	return availability.Product{
-		Kind: Kind, Refusal: fault.TopupPaused, Detail: "No top-ups are sold at the moment.", Closed: t.Paused,
-		Switches: t.Switches, Payments: t.Payments,
+		Kind: Kind, Title: "Card top-ups", Refusal: fault.TopupPaused, Detail: "No top-ups are sold at the moment.",
+		Closed: t.Paused, Switches: t.Switches, Payments: t.Payments, Providers: t.Cards.Issuers(),
 		Needs: append([]availability.Check{{Name: "books", Run: t.Books.Open}}, t.Cards.Needs()...),
 		Shown: t.Cards.Shown(),
+		Least: []availability.Check{{Name: "float", Run: func(ctx context.Context) error {
+			return t.Cards.Covers(ctx, SplitOf(MinOrder).Credit)
+		}}},
 	}
 }
 
@@ -140,9 +145,18 @@ func (t Topups) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, e
 		return order.Offer{}, err
 	}
 	return order.Offer{
-		Price: split.Gross, Item: marshal(split),
-		Description: fmt.Sprintf("Card top-up: %s USD credit after the load fee of %s", split.Credit, split.Fee),
+		Price: split.Gross, Item: marshal(split), Description: split.describe(),
 	}, nil
+}
+
+// Describe implements checkout.Describer.
+func (t Topups) Describe(_ context.Context, o order.Order) (string, error) {
+	split, err := ItemOf(o)
+	return split.describe(), err
+}
+
+func (s Split) describe() string {
+	return fmt.Sprintf("Card top-up: %s USD credit after the load fee of %s", s.Credit, s.Fee)
 }
 
 // agreed is the quoted split, else that of the requested amount.
@@ -176,6 +190,9 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	if err := t.Books.OpenTo(ctx, owner); err != nil {
 		return order.Claim{}, err
 	}
+	if err := t.Books.OpenFor(ctx, provider); err != nil {
+		return order.Claim{}, err
+	}
 	var split Split
 	if err := json.Unmarshal(o.Item, &split); err != nil {
 		return order.Claim{}, fmt.Errorf("read the offer: %w", err)
@@ -189,7 +206,7 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	if err != nil {
 		return order.Claim{}, err
 	}
-	return order.Claim{Item: marshal(split), Reservations: []order.Reservation{hold}}, nil
+	return order.Claim{Item: marshal(split), Reservations: []order.Reservation{hold}, Provider: provider}, nil
 }
 
 // Invite implements checkout.Inviter: no terms are sent for a top-up that would be refused.

@@ -71,6 +71,11 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 	if err != nil {
 		return esim.Stock{}, fmt.Errorf("check a plan: %w", err)
 	}
+	return s.stock(ctx, plan)
+}
+
+// stock is what can be had of a plan, with what is left of our money.
+func (s *Supplier) stock(ctx context.Context, plan esim.Listing) (esim.Stock, error) {
 	var got struct {
 		Balance plain `json:"balance"`
 	}
@@ -177,7 +182,18 @@ type packageAnswer struct {
 // errUnsaid is a package that is as documented, but that the port has no words for.
 const errUnsaid wire.Unclear = "the package cannot be sold"
 
+// listing is a package that makes a profile, as the port says it.
 func (a packageAnswer) listing() (esim.Listing, error) {
+	if a.addsData() {
+		return esim.Listing{}, errUnsaid
+	}
+	return a.stated()
+}
+
+// addsData reports whether a package is for a profile that there is.
+func (a packageAnswer) addsData() bool { return strings.HasPrefix(a.Code, "TOPUP_") }
+
+func (a packageAnswer) stated() (esim.Listing, error) {
 	price, priced := a.Price.units(maxUnits)
 	volume, measured := a.Volume.units(maxBytes)
 	days, dated := a.Duration.units(maxDays)
@@ -190,8 +206,7 @@ func (a packageAnswer) listing() (esim.Listing, error) {
 	// The price of an unlimited package is that of a day, and the order says how many: one, so that its price is known.
 	if (a.DataType != totalData && !(unlimited && days == 1)) ||
 		(a.ActiveType != atInstallation && a.ActiveType != atFirstNetwork) ||
-		a.DurationUnit != "DAY" || (volume < megabyte && !unlimited) || len(countries) == 0 ||
-		strings.HasPrefix(a.Code, "TOPUP_") {
+		a.DurationUnit != "DAY" || (volume < megabyte && !unlimited) || len(countries) == 0 {
 		return esim.Listing{}, errUnsaid
 	}
 	l := esim.Listing{

@@ -90,6 +90,11 @@ func (b *bench) executed(ref fulfilment.Ref) (n int) {
 		if strings.HasPrefix(o.Transaction, ref.String()) {
 			n++
 		}
+		for _, t := range o.Topups {
+			if strings.HasPrefix(t.Transaction, ref.String()) {
+				n++
+			}
+		}
 	}
 	return n
 }
@@ -127,7 +132,8 @@ func TestSupplierPassesTheKit(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	esimtest.Run(t, esimtest.Harness{
 		Handles: b.handles(), Supplier: b.Supplier, NamedLate: true, Capabilities: b.Capabilities(),
-		Use: func(p esim.Purchase, bytes int64) { b.use(p.ID, "IN_USE", "ENABLED", bytes) },
+		ToppedUp: esimtest.Profile,
+		Use:      func(p esim.Purchase, bytes int64) { b.use(p.ID, "IN_USE", "ENABLED", bytes) },
 	})
 }
 

@@ -120,6 +120,15 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 		if err != nil {
 			return err
 		}
+		more, err := one.added()
+		if err != nil {
+			return err
+		}
+		for _, t := range more {
+			if _, twice := seen[t.Ref]; !twice {
+				seen[t.Ref], all = t.ID, append(all, t)
+			}
+		}
 		if id, twice := seen[p.Ref]; twice && id == p.ID {
 			return nil
 		}

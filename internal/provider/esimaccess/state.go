@@ -10,11 +10,14 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
-var _ esim.Controls = (*Supplier)(nil)
+var (
+	_ esim.Controls = (*Supplier)(nil)
+	_ esim.Topper   = (*Supplier)(nil)
+)
 
 // Capabilities implements provider.SupplierClient.
 func (s *Supplier) Capabilities() esim.Capabilities {
-	return esim.Capabilities{Status: true, Usage: true, Cancel: true}
+	return esim.Capabilities{Status: true, Usage: true, Cancel: true, Topup: true}
 }
 
 // State implements esim.Controls. What is used is the vendor's last measurement, which lags by hours.

@@ -29,11 +29,13 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 	}
 	all := make([]esim.Purchase, len(listed))
 	for i, e := range listed {
-		ref, known := named[e.reference]
+		sent, known := named[e.reference]
 		if !known {
-			ref = fulfilment.DeriveRef(unexplained, e.reference)
+			sent.Ref = fulfilment.DeriveRef(unexplained, e.reference)
 		}
-		all[i] = esim.Purchase{ID: e.reference, Ref: ref, Code: e.bundle, State: esim.PurchasePending, Cost: e.total}
+		all[i] = esim.Purchase{
+			ID: e.reference, Ref: sent.Ref, Code: e.bundle, State: esim.PurchasePending, Cost: e.total, Onto: sent.Onto,
+		}
 	}
 	return all, nil
 }

@@ -4,10 +4,68 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"time"
 
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/webhook"
 )
+
+var (
+	_ webhook.Sender  = (*Supplier)(nil)
+	_ esim.EventNamer = (*Supplier)(nil)
+)
+
+// Verify implements webhook.Sender. The secrets are API keys. A callback has neither an id nor a time of its own: the
+// same body is the same event. It names the eSIM by its number, of which nothing is stored but a name made of it.
+func (s *Supplier) Verify(
+	header http.Header, body []byte, secrets []secret.Text, _ time.Time,
+) (webhook.Event, error) {
+	if err := VerifyCallback(body, header.Get(SignatureHeader), secrets...); err != nil {
+		return webhook.Event{}, fmt.Errorf("%w: %w", webhook.ErrForged, err)
+	}
+	var said struct {
+		ICCID string `json:"iccid"`
+		Type  string `json:"alertType"`
+	}
+	if wire.Decode(body, &said) != nil || !isICCID(said.ICCID) || said.Type == "" {
+		return webhook.Event{}, wire.Unclear("the callback does not match the documentation")
+	}
+	name := s.named(said.ICCID)
+	kept, err := json.Marshal(map[string]string{"alertType": said.Type, "esim": name})
+	if err != nil {
+		return webhook.Event{}, fmt.Errorf("encode what is kept of a callback: %w", err)
+	}
+	return webhook.Event{
+		ID: s.digest("callback", string(body)), Type: said.Type, About: webhook.About{Accounts: []string{name}}, Kept: kept,
+	}, nil
+}
+
+// CheckSecret implements webhook.Sender. A key of the vendor's has no form that is documented.
+func (s *Supplier) CheckSecret(key secret.Text) error {
+	if key.IsZero() {
+		return errors.New("callbacks are signed with an API key")
+	}
+	return nil
+}
+
+// EventName implements esim.EventNamer.
+func (s *Supplier) EventName(h esim.Held) string { return s.named(h.ICCID.Reveal()) }
+
+func (s *Supplier) named(iccid string) string { return s.digest("esim", iccid) }
+
+// digest tells nothing of a text to whoever does not have the API key.
+func (s *Supplier) digest(what, text string) string {
+	mac := hmac.New(sha256.New, []byte(s.key.Reveal()))
+	_, _ = fmt.Fprintf(mac, "%s/%s", what, text) // never fails
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
 
 // SignatureHeader carries the signature of a callback of version 3; version 2 has none and is not taken.
 const SignatureHeader = "X-Signature-SHA256"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,12 +27,23 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 	if _, err := s.balance(ctx); err != nil {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
+	all, err := s.catalogue(ctx, "plans", nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the catalogue: %w", err)
+	}
+	return all, nil
+}
+
+// catalogue reads the part of the catalogue that is selected.
+func (s *Supplier) catalogue(ctx context.Context, op string, selected url.Values) ([]esim.Listing, error) {
 	var all []esim.Listing
 	seen := map[string]bool{}
 	for page, more := 1, true; more; page++ {
 		var got catalogueAnswer
+		query := paged(page)
+		maps.Copy(query, selected)
 		err := s.call(ctx, request{
-			op: "plans", method: http.MethodGet, path: []string{"catalogue"}, route: "/catalogue", query: paged(page),
+			op: op, method: http.MethodGet, path: []string{"catalogue"}, route: "/catalogue", query: query,
 		}, &got)
 		if err == nil && got.Bundles == nil {
 			err = wire.Unclear("the list in the answer does not match the documentation")
@@ -40,7 +52,7 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 			more, err = got.after(page, len(*got.Bundles))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the catalogue: %w", err)
+			return nil, err
 		}
 		for _, b := range *got.Bundles {
 			// A page moves when the catalogue changes meanwhile.

@@ -12,7 +12,10 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
-// orderBody is an order of one bundle for a new eSIM.
+// wanted is one bundle: for a new eSIM, or for the one with a number.
+type wanted struct{ code, iccid string }
+
+// orderBody is an order of one bundle.
 type orderBody struct {
 	Type   string     `json:"type"`
 	Assign bool       `json:"assign"`
@@ -23,18 +26,30 @@ type lineBody struct {
 	Type     string `json:"type"`
 	Item     string `json:"item"`
 	Quantity int    `json:"quantity"`
+	// ICCIDs is the eSIM that the bundle is added to. Without AllowReassign the vendor makes no other one in its place.
+	ICCIDs        []string `json:"iccids,omitempty"`
+	AllowReassign *bool    `json:"allowReassign,omitempty"`
 }
 
-func orderOf(kind, code string) orderBody {
-	return orderBody{Type: kind, Assign: true, Order: []lineBody{{Type: "bundle", Item: code, Quantity: 1}}}
+func orderOf(kind string, w wanted) orderBody {
+	line := lineBody{Type: "bundle", Item: w.code, Quantity: 1}
+	if w.iccid != "" {
+		line.ICCIDs, line.AllowReassign = []string{w.iccid}, new(bool)
+	}
+	return orderBody{Type: kind, Assign: true, Order: []lineBody{line}}
 }
 
 // Check implements esim.Supplier: validate runs all checks of an order and charges nothing.
 func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
+	return s.check(ctx, wanted{code: code})
+}
+
+func (s *Supplier) check(ctx context.Context, w wanted) (esim.Stock, error) {
+	code := w.code
 	if !isBundle(code) {
 		return esim.Stock{}, fmt.Errorf("check a plan: %w", esim.ErrNoPlan)
 	}
-	cost, valid, err := s.validate(ctx, code)
+	cost, valid, err := s.validate(ctx, w)
 	if err != nil {
 		return esim.Stock{}, fmt.Errorf("check a plan: %w", err)
 	}
@@ -61,10 +76,10 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 }
 
 // validate asks what an order would cost; valid is false when the vendor would not take it.
-func (s *Supplier) validate(ctx context.Context, code string) (cost money.USDC, valid bool, err error) {
+func (s *Supplier) validate(ctx context.Context, w wanted) (cost money.USDC, valid bool, err error) {
 	var got orderAnswer
 	err = s.call(ctx, request{
-		op: "check", method: http.MethodPost, path: []string{"orders"}, route: "/orders", body: orderOf("validate", code),
+		op: "check", method: http.MethodPost, path: []string{"orders"}, route: "/orders", body: orderOf("validate", w),
 	}, &got)
 	switch {
 	case declined(err):
@@ -74,7 +89,7 @@ func (s *Supplier) validate(ctx context.Context, code string) (cost money.USDC, 
 	case got.Valid != nil && !*got.Valid:
 		return 0, false, nil
 	}
-	cost, err = got.cost(code)
+	cost, err = got.cost(w.code)
 	if err != nil {
 		return 0, false, fmt.Errorf("validate an order: %w", err)
 	}
@@ -83,26 +98,37 @@ func (s *Supplier) validate(ctx context.Context, code string) (cost money.USDC, 
 
 // price is what the catalogue says of one bundle; listed is false when it is not sold.
 func (s *Supplier) price(ctx context.Context, code string) (price money.USDC, listed bool, err error) {
-	var got bundleAnswer
-	err = s.call(ctx, request{
-		op: "plan", method: http.MethodGet, path: []string{"catalogue", code}, route: "/catalogue/{bundleName}",
-	}, &got)
-	if declined(err) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, fmt.Errorf("read a bundle: %w", err)
+	got, listed, err := s.bundle(ctx, code)
+	if err != nil || !listed {
+		return 0, false, err
 	}
 	price, ok := parseUSD(got.Price)
-	if got.Name != code || !ok || price <= 0 {
+	if !ok || price <= 0 {
 		return 0, false, wire.Unclear("the bundle in the answer does not match the documentation")
 	}
 	return price, true, nil
 }
 
+// bundle reads one bundle of the catalogue; listed is false when it is not sold.
+func (s *Supplier) bundle(ctx context.Context, code string) (got bundleAnswer, listed bool, err error) {
+	err = s.call(ctx, request{
+		op: "plan", method: http.MethodGet, path: []string{"catalogue", code}, route: "/catalogue/{bundleName}",
+	}, &got)
+	if declined(err) {
+		return bundleAnswer{}, false, nil
+	}
+	if err == nil && got.Name != code {
+		err = wire.Unclear("the bundle in the answer does not match the documentation")
+	}
+	if err != nil {
+		return bundleAnswer{}, false, fmt.Errorf("read a bundle: %w", err)
+	}
+	return got, true, nil
+}
+
 // refusal is why the vendor would not take an order. It says so in prose only, so its own figures are read instead.
-func (s *Supplier) refusal(ctx context.Context, code string) (*fulfilment.Refusal, error) {
-	price, listed, err := s.price(ctx, code)
+func (s *Supplier) refusal(ctx context.Context, w wanted) (*fulfilment.Refusal, error) {
+	price, listed, err := s.price(ctx, w.code)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +143,9 @@ func (s *Supplier) refusal(ctx context.Context, code string) (*fulfilment.Refusa
 		return &fulfilment.Refusal{
 			Code: fulfilment.RefusedFloat, Message: "the balance does not cover the bundle",
 		}, nil
+	}
+	if w.iccid != "" {
+		return &fulfilment.Refusal{Code: esim.RefusedProfile, Message: "validate does not take the bundle for the eSIM"}, nil
 	}
 	return &fulfilment.Refusal{Code: esim.RefusedStock, Message: "validate does not take the order"}, nil
 }

@@ -57,6 +57,7 @@ type Config struct {
 // Supplier is eSIM Go as the eSIM domain sees it. It is safe for concurrent use.
 type Supplier struct {
 	wire                     *wire.Client
+	key                      secret.Text
 	journal                  esim.Journal
 	timeout, visibilityDelay time.Duration
 	pace                     *pace
@@ -82,7 +83,7 @@ func Dial(cfg Config) (*Supplier, error) {
 		return nil, errors.New("dial eSIM Go: there is no journal")
 	}
 	s := &Supplier{
-		journal: cfg.Journal, timeout: cmp.Or(cfg.Timeout, defaultTimeout),
+		key: cfg.APIKey, journal: cfg.Journal, timeout: cmp.Or(cfg.Timeout, defaultTimeout),
 		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay),
 	}
 	s.wire = wire.New(wire.Config{

@@ -110,12 +110,25 @@ func (a *apart) Listings(ctx context.Context) ([]esim.Listing, error) {
 	return a.bench.Listings(ctx)
 }
 
+func (a *apart) Topups(ctx context.Context, h esim.Held) ([]esim.Listing, error) {
+	a.clock.pass(time.Hour)
+	return a.bench.Topups(ctx, h)
+}
+
 func (a *apart) Order(ctx context.Context, r esim.Request) (esim.Purchase, error) {
+	return a.counted(r.Ref, func() (esim.Purchase, error) { return a.bench.Order(ctx, r) })
+}
+
+func (a *apart) TopUp(ctx context.Context, r esim.TopUpRequest) (esim.Purchase, error) {
+	return a.counted(r.Ref, func() (esim.Purchase, error) { return a.bench.TopUp(ctx, r) })
+}
+
+func (a *apart) counted(ref fulfilment.Ref, send func() (esim.Purchase, error)) (esim.Purchase, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := len(a.vendor.Orders())
-	p, err := a.bench.Order(ctx, r)
-	a.executed[r.Ref] += len(a.vendor.Orders()) - before
+	p, err := send()
+	a.executed[ref] += len(a.vendor.Orders()) - before
 	return p, err
 }
 

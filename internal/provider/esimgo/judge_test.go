@@ -46,13 +46,27 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
+	all, err := judged.Topups(t.Context(), held)
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d plans for the eSIM, %v", len(all), err)
+	}
+	if stock, err := judged.CheckTopup(t.Context(), held, france); err != nil || stock.Units == 0 {
+		t.Errorf("%+v, %v", stock, err)
+	}
+	more := esim.TopUpRequest{Request: asking(france), Held: held}
+	if added, err := judged.TopUp(t.Context(), more); err != nil || added.State != esim.PurchaseReady {
+		t.Errorf("%+v, %v", added, err)
+	}
+	if added, err := judged.ToppedUp(t.Context(), held, more.Ref); err != nil || added.Onto != held.ID {
+		t.Errorf("%+v, %v", added, err)
+	}
 	lost := b.lose(france, esimgofake.TimeoutAfter)
 	p, err = judged.Ordered(t.Context(), lost.Ref)
 	if err != nil || p.State != esim.PurchaseReady {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for what, least := range map[string]int{
-		"GET /organisation": 1, "GET /catalogue": 1, "GET /catalogue/" + japan: 1, "POST /orders": 4, "GET /orders": 1,
+		"GET /organisation": 1, "GET /catalogue": 1, "GET /catalogue/" + japan: 1, "POST /orders": 7, "GET /orders": 1,
 		"GET /orders/" + p.ID: 1, "GET /esims/assignments": 2,
 		"GET /esims/" + held.ICCID.Reveal(): 2, "GET /esims/" + held.ICCID.Reveal() + "/bundles": 2,
 	} {

@@ -159,7 +159,7 @@ func (j broken) Sent(ctx context.Context, ref fulfilment.Ref) (esim.Sent, error)
 	return j.Journal.Sent(ctx, ref)
 }
 
-func (j broken) Named(ctx context.Context, accounts []string) (map[string]fulfilment.Ref, error) {
+func (j broken) Named(ctx context.Context, accounts []string) (map[string]esim.Sent, error) {
 	if j.named {
 		return nil, errBroken
 	}

@@ -18,9 +18,17 @@ const clockSkew = 2 * time.Minute
 
 // Ordered implements esim.Supplier. The journal knows whether anything was sent; what it knows no name of is searched.
 func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purchase, error) {
+	return s.ordered(ctx, ref, esim.Held{})
+}
+
+// ordered reads back an order for an eSIM that we have sold, or for a new one.
+func (s *Supplier) ordered(ctx context.Context, ref fulfilment.Ref, onto esim.Held) (esim.Purchase, error) {
 	sent, err := s.journal.Sent(ctx, ref)
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("look into the journal: %w", err)
+	}
+	if sent.Onto != onto.ID {
+		return esim.Purchase{}, wire.Unclear("the reference is of an order for another eSIM")
 	}
 	found := sent.Account
 	if found == "" {
@@ -38,7 +46,7 @@ func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purcha
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
-	p, err := s.purchase(ctx, sent, got)
+	p, err := s.purchase(ctx, sent, onto, got)
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
@@ -51,9 +59,15 @@ func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purcha
 	return p, nil
 }
 
-// adopt gives an order that was found by search to the reference that it was searched for. Nobody has been told of the
-// eSIM yet, so one that is on a device already is somebody else's.
+// adopt gives an order that was found by search to the reference that it was searched for. Nobody has been told of a
+// new eSIM yet, so one that is on a device already is somebody else's. A bundle that was added to an eSIM shows which.
 func (s *Supplier) adopt(ctx context.Context, sent esim.Sent, p esim.Purchase, got orderAnswer) error {
+	if sent.Onto != "" {
+		if p.State != esim.PurchaseReady {
+			return nil // it does not show its eSIM yet, and is searched again
+		}
+		return s.journal.Name(ctx, sent.Ref, p.ID)
+	}
 	profile, err := one(got.Order[0].ESIMs)
 	if err == nil && p.State == esim.PurchaseReady && (profile == nil || profile.Installed == "") {
 		profile, err = s.assigned(ctx, p.ID, profile)

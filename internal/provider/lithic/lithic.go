@@ -6,6 +6,7 @@
 //	Changes ──▶ cards, book_transfers, events          all of it once, then what events name
 //	SetFrozen, Close ──▶ cards/{token}                 read, then its state alone
 //	Limits, SetLimits ──▶ cards/{token}                its spend limit alone
+//	Details ──▶ no call                                the settings
 //	Remainder ──▶ cards/{token}/balances               what is available, and what is pending
 //	Transactions ──▶ transactions of the card
 //
@@ -45,6 +46,10 @@ type Config struct {
 	Account uuid.UUID
 	// Transfer says how the programme names book transfers between the float and a card.
 	Transfer Transfer
+	// Billing is the programme's address, which merchants verify; nil where it is not told. Challenge is how 3-D Secure
+	// challenges are answered; zero where it is not told.
+	Billing   *card.Billing
+	Challenge card.Challenge
 	// Inline says that the programme may read card numbers. Without it cards are shown in the vendor's frame only.
 	Inline bool
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
@@ -72,6 +77,8 @@ type Issuer struct {
 	account         uuid.UUID
 	transfers       Transfer
 	inline          bool
+	billing         *card.Billing
+	challenge       card.Challenge
 	visibilityDelay time.Duration
 }
 
@@ -105,7 +112,7 @@ func Dial(cfg Config) (*Issuer, error) {
 			Authorize: func(h http.Header, _ []byte) { h.Set("Authorization", cfg.Key.Reveal()) },
 		}),
 		base: base, float: cfg.Float, program: cfg.Program, account: cfg.Account, transfers: cfg.Transfer, inline: cfg.Inline,
-		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay),
+		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay), billing: cfg.Billing, challenge: cfg.Challenge,
 	}, nil
 }
 
@@ -120,6 +127,7 @@ func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealEmbed, Holder: card.HolderProgramme, Freeze: true,
 		Transactions: true, Close: true, Limits: card.LimitKinds{Transaction: true, Month: true, OneAmount: true},
+		Details: i.detailKinds(),
 	}
 	if i.inline {
 		c.Reveal = card.RevealInline

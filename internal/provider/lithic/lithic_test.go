@@ -67,8 +67,14 @@ func configOf(url string, client *http.Client) lithic.Config {
 	return lithic.Config{
 		URL: url, HTTP: client, Key: secret.New(lithicfake.DevKey), Float: uuid.MustParse(lithicfake.Float),
 		Program: uuid.MustParse(lithicfake.Program), Timeout: time.Minute,
-		Transfer: lithic.Transfer{Category: "TRANSFER", Type: "ACCOUNT_TO_ACCOUNT", Subtype: "load"},
+		Transfer:  lithic.Transfer{Category: "TRANSFER", Type: "ACCOUNT_TO_ACCOUNT", Subtype: "load"},
+		Billing:   &billing,
+		Challenge: card.Challenge{Method: card.ChallengeOutOfBand, Instructions: "Approve it with the operator."},
 	}
+}
+
+var billing = card.Billing{
+	Name: "Programme Inc", Line1: "1 Programme Street", City: "Dover", Region: "DE", PostalCode: "19901", Country: "US",
 }
 
 func dial(t *testing.T, cfg lithic.Config) *lithic.Issuer {
@@ -90,6 +96,8 @@ func (b *bench) handles() fulfilmenttest.Handles {
 				op = cardtest.Move
 			}
 			switch op {
+			case cardtest.Details: // nothing is asked
+				return false
 			case cardtest.ReadLimits:
 				op = "sensitive"
 			case cardtest.Lock, cardtest.End, cardtest.SetLimits:

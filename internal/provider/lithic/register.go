@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 )
@@ -21,6 +22,10 @@ const (
 	AccountKey  = Name + ".account"
 	TransferKey = Name + ".transfer"
 	RevealKey   = Name + ".reveal"
+
+	BillingKey      = Name + ".billing_address"
+	ChallengeKey    = Name + ".three_d_secure"
+	InstructionsKey = Name + ".three_d_secure_instructions"
 )
 
 var _ provider.IssuerClient = (*Issuer)(nil)
@@ -44,10 +49,26 @@ func AsIssuer() provider.Issuer {
 					Key: RevealKey, Help: "how owners see card numbers: embed, or inline in a PCI programme", Default: "embed",
 					Check: isReveal,
 				},
+				{
+					Key: BillingKey, Optional: true, Check: isBilling,
+					Help: "the programme's address, which merchants verify: " +
+						"name; line 1; line 2; city; region; postal code; country",
+				},
+				{
+					Key: ChallengeKey, Optional: true, Check: card.CheckChallenge,
+					Help: "how 3-D Secure challenges are answered: none, sms, email, out_of_band or automatic",
+				},
+				{
+					Key: InstructionsKey, Optional: true, Check: card.CheckInstructions,
+					Help: "a sentence that tells owners what to do about a 3-D Secure challenge",
+				},
 			},
 			Mistakes: func(c provider.Config) (wrong []error) {
 				if c.SpendLimits {
 					wrong = append(wrong, errors.New("issuer.spend_limits: Lithic's cards are loaded from the float"))
+				}
+				if c.Own.Text(InstructionsKey) != "" && c.Own.Text(ChallengeKey) == "" {
+					wrong = append(wrong, errors.New(InstructionsKey+": has no effect without "+ChallengeKey))
 				}
 				return append(wrong, wire.AddressMistakes("issuer.url", c.URL)...)
 			},
@@ -78,7 +99,20 @@ func dial(c provider.Config) (*Issuer, error) {
 	if named := strings.Split(c.Own.Text(TransferKey), "/"); len(named) == 3 {
 		cfg.Transfer = Transfer{Category: named[0], Type: named[1], Subtype: named[2]}
 	}
+	if billing, err := card.ParseBilling(c.Own.Text(BillingKey)); err == nil {
+		cfg.Billing = &billing
+	}
+	if method := c.Own.Text(ChallengeKey); method != "" {
+		cfg.Challenge = card.Challenge{
+			Method: card.ChallengeMethod(method), Instructions: c.Own.Text(InstructionsKey),
+		}
+	}
 	return Dial(cfg)
+}
+
+func isBilling(text string) error {
+	_, err := card.ParseBilling(text)
+	return err
 }
 
 func isToken(text string) error {

@@ -37,8 +37,11 @@ func TestSettingsDecideHowNumbersAreShown(t *testing.T) {
 func TestSettingsAreCheckedWhenTheyAreRead(t *testing.T) {
 	taken := map[string][]string{
 		lithic.FloatKey: {lithicfake.Float}, lithic.ProgramKey: {lithicfake.Program}, lithic.AccountKey: {lithicfake.Account},
-		lithic.TransferKey: {"TRANSFER/ACCOUNT_TO_ACCOUNT/load", "FEE/CARD_CREATE/issue fee"},
-		lithic.RevealKey:   {"embed", "inline"},
+		lithic.TransferKey:     {"TRANSFER/ACCOUNT_TO_ACCOUNT/load", "FEE/CARD_CREATE/issue fee"},
+		lithic.RevealKey:       {"embed", "inline"},
+		lithic.BillingKey:      {"Programme Inc; 1 Programme Street; ; Dover; DE; 19901; US"},
+		lithic.ChallengeKey:    {"sms", "none"},
+		lithic.InstructionsKey: {"Approve it with the operator."},
 	}
 	refused := map[string][]string{
 		lithic.FloatKey:   {"", "float", "00000000-0000-0000-0000-000000000000"},
@@ -46,7 +49,8 @@ func TestSettingsAreCheckedWhenTheyAreRead(t *testing.T) {
 		lithic.AccountKey: {"me"},
 		lithic.TransferKey: {"", "TRANSFER", "TRANSFER/ACCOUNT_TO_ACCOUNT", "TRANSFER/ACCOUNT_TO_ACCOUNT/", "a/b/c",
 			"A/B/c/d"},
-		lithic.RevealKey: {"", "sealed"},
+		lithic.RevealKey: {"", "sealed"}, lithic.BillingKey: {"", "1 Programme Street"},
+		lithic.ChallengeKey: {"", "phone"}, lithic.InstructionsKey: {"", "two\nlines"},
 	}
 	for _, s := range lithic.AsIssuer().Settings {
 		for _, text := range taken[s.Key] {
@@ -86,5 +90,29 @@ func TestMistakesShowTogether(t *testing.T) {
 	}
 	if !lithic.AsIssuer().Real {
 		t.Error("production refuses the issuer")
+	}
+}
+
+// Without settings nothing is promised: what the vendor's document has of an address is not compared any more.
+func TestSettingsDecideWhichDetailsAreTold(t *testing.T) {
+	set := map[string]string{
+		lithic.BillingKey:   "Programme Inc; 1 Programme Street; ; Dover; DE; 19901; US",
+		lithic.ChallengeKey: "sms", lithic.InstructionsKey: "Ask the operator.",
+	}
+	client, err := lithic.AsIssuer().Dial(registered(set))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := client.(card.Controls).Details(t.Context(), "any")
+	if err != nil || got.Billing == nil || *got.Billing != billing ||
+		got.Challenge != (card.Challenge{Method: card.ChallengeSMS, Instructions: "Ask the operator."}) {
+		t.Errorf("with settings: %+v, %v", got, err)
+	}
+	if client, err = lithic.AsIssuer().Dial(registered(nil)); err != nil || client.Capabilities().Details.Any() {
+		t.Errorf("without settings, %+v is promised, %v", client.Capabilities().Details, err)
+	}
+	delete(set, lithic.ChallengeKey)
+	if wrong := lithic.AsIssuer().Mistakes(registered(set)); len(wrong) != 1 {
+		t.Errorf("instructions without a method: %v", wrong)
 	}
 }

@@ -14,6 +14,9 @@ import (
 
 var _ webhook.Sender = (*Issuer)(nil)
 
+// CheckSecret implements webhook.Sender.
+func (i *Issuer) CheckSecret(s secret.Text) error { return webhook.CheckStandardSecret(s) }
+
 // Verify implements webhook.Sender: the vendor signs by Standard Webhooks. The cards that an event names are read, and
 // those at the ends of a book transfer.
 func (i *Issuer) Verify(

@@ -41,7 +41,7 @@ const (
 var (
 	faultOps = []string{
 		"*", "open", "account", "move", "moved", "balance", "sensitive", "stock", "statement", "lock", "purchases",
-		"left", "end", "limits", "set_limits",
+		"left", "end", "limits", "set_limits", "details",
 	}
 	faultModes = []string{
 		modeErrorBefore, modeErrorAfter, modeTimeoutBefore, modeTimeoutAfter, modeLate, modeRefused, modeSlow, modeHang,

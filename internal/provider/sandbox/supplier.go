@@ -17,10 +17,12 @@ const (
 	codePriceChanged = "price_changed"
 	codeFloatLow     = "float_low"
 	codeInstalled    = "profile_installed"
+	codeFinished     = "profile_finished"
 )
 
 // supplierOps are the calls of the supplier's API, as faults name them.
-var supplierOps = []string{"*", "plans", "check", "order", "ordered", "profile", "cancel", "statement", "history"}
+var supplierOps = []string{"*", "plans", "check", "order", "ordered", "profile", "cancel", "topups", "topup",
+	"statement", "history"}
 
 // defaultSupplierFloat is 100,000 dollars.
 const defaultSupplierFloat money.USDC = 100_000_000_000
@@ -52,6 +54,8 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /esim/v1/orders", s.vendor("ordered", s.getOrders))
 	mux.HandleFunc("GET /esim/v1/profiles/{id}", s.vendor("profile", s.getProfile))
 	mux.HandleFunc("POST /esim/v1/profiles/{id}/cancel", s.vendor("cancel", s.postCancel))
+	mux.HandleFunc("GET /esim/v1/profiles/{id}/plans", s.vendor("topups", s.getTopups))
+	mux.HandleFunc("POST /esim/v1/profiles/{id}/orders", s.vendor("topup", s.postOrder))
 	mux.HandleFunc("GET /esim/v1/statement", s.vendor("statement", s.getStatement))
 
 	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))
@@ -101,6 +105,7 @@ type orderBody struct {
 	Cost       int64      `json:"costMicros"`
 	Currency   string     `json:"currency"`
 	Note       string     `json:"note,omitempty"`
+	Profile    string     `json:"profile,omitempty"`
 	ICCID      string     `json:"iccid,omitempty"`
 	SMDP       string     `json:"smdpAddress,omitempty"`
 	MatchingID string     `json:"matchingId,omitempty"`
@@ -110,9 +115,9 @@ type orderBody struct {
 func (s *supplier) orderBody(row esimRow) orderBody {
 	b := orderBody{
 		ID: row.ID, Reference: row.Reference, Plan: row.Plan, Status: row.Status, Reason: row.Reason, Cost: row.Cost,
-		Currency: currencyUSD, Note: row.Note, CreatedAt: row.CreatedAt,
+		Currency: currencyUSD, Note: row.Note, Profile: row.Onto, CreatedAt: row.CreatedAt,
 	}
-	if row.Status == released {
+	if row.Status == released && row.Onto == "" {
 		b.ICCID, b.SMDP, b.MatchingID = s.books.iccid(row), smdpHost, s.books.matchingID(row)
 	}
 	return b
@@ -121,11 +126,15 @@ func (s *supplier) orderBody(row esimRow) orderBody {
 func (s *supplier) getPlans(call) (any, error) {
 	list := listBody[planBody]{Items: []planBody{}}
 	for _, p := range s.books.listed() {
-		list.Items = append(list.Items, planBody{
-			p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Unlimited, p.FairUse, p.Days, p.Cost, currencyUSD, p.Units != 0,
-		})
+		list.Items = append(list.Items, p.body())
 	}
 	return list, nil
+}
+
+func (p planRow) body() planBody {
+	return planBody{
+		p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Unlimited, p.FairUse, p.Days, p.Cost, currencyUSD, p.Units != 0,
+	}
 }
 
 func (s *supplier) getPlan(c call) (any, error) {
@@ -155,7 +164,9 @@ func (s *supplier) postOrder(c call) (any, error) {
 	if err := validate(asked.Reference, maxAmount, asked.Currency, asked.Scenario); err != nil {
 		return nil, err
 	}
-	row, err := s.books.order(wanted{asked.Reference, asked.Plan, asked.MaxCost, asked.Scenario, asked.Note}, c.hide)
+	row, err := s.books.order(wanted{
+		asked.Reference, asked.Plan, asked.MaxCost, asked.Scenario, asked.Note, c.request.PathValue("id"),
+	}, c.hide)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,8 @@ type esimRow struct {
 	// Profile is how a released profile stands; empty while no device has it. Used is the data it used, in bytes.
 	Profile string `json:"profile,omitempty"`
 	Used    int64  `json:"usedBytes,omitempty"`
+	// Onto is the order whose profile the plan is added to; empty for one that makes a profile.
+	Onto string `json:"onto,omitempty"`
 	// AtOnce says that the order was cancelled in the answer to its request.
 	AtOnce bool `json:"atOnce,omitempty"`
 }
@@ -144,6 +146,8 @@ type wanted struct {
 	MaxCost         int64
 	Scenario        string
 	Note            string
+	// Onto is the order whose profile the plan is added to; empty for a profile of its own.
+	Onto string
 }
 
 // order puts an eSIM into the books once per reference. A request that is refused leaves a cancelled row,
@@ -157,7 +161,7 @@ func (b *supplierBooks) order(w wanted, hide time.Duration) (esimRow, error) {
 	}
 	if id, ok := b.byRef[w.Reference]; ok {
 		known := b.esims[id]
-		if (wanted{known.Reference, known.Plan, known.MaxCost, known.Scenario, known.Note}) != w {
+		if (wanted{known.Reference, known.Plan, known.MaxCost, known.Scenario, known.Note, known.Onto}) != w {
 			return esimRow{}, errConflict
 		}
 		return known, nil
@@ -166,11 +170,13 @@ func (b *supplierBooks) order(w wanted, hide time.Duration) (esimRow, error) {
 	row := esimRow{
 		ID: newID("esm"), Seq: b.seq + 1, Reference: w.Reference, Plan: w.Plan, Status: allocating, Cost: p.Cost,
 		MaxCost:  w.MaxCost,
-		Scenario: w.Scenario, Note: w.Note, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
+		Scenario: w.Scenario, Note: w.Note, Onto: w.Onto, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
 	}
 	e := supplierEntry{At: now, Float: b.float}
 	switch {
-	case !ok || p.Gone:
+	case w.Onto != "" && !b.takes(w.Onto):
+		row.Status, row.Reason, row.AtOnce = cancelled, codeFinished, true
+	case !ok || p.Gone || w.Onto != "" && !sameArea(p, b.plans[b.esims[w.Onto].Plan]):
 		row.Status, row.Reason, row.AtOnce = cancelled, codePlanGone, true
 	case p.Units == 0:
 		row.Status, row.Reason, row.AtOnce = cancelled, codeOutOfStock, true
@@ -218,6 +224,10 @@ func (b *supplierBooks) decide(ripe func(esimRow) bool) error {
 		if fateOfCard(row.Scenario).declined != "" {
 			row.Status, row.Reason = cancelled, codeOutOfStock
 			e.Float += row.Cost
+		}
+		if onto := b.esims[row.Onto]; row.Status == released && onto.Profile == profileDepleted {
+			onto.Profile = profileEnabled
+			e.Esims = append(e.Esims, onto)
 		}
 		e.Esims = append(e.Esims, row)
 	}

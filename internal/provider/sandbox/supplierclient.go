@@ -51,22 +51,28 @@ const supplierAPI = "esim"
 
 // Listings implements esim.Supplier.
 func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
-	var got listAnswer[planAnswer]
-	rq := request{
-		op: "plans", method: http.MethodGet, under: supplierAPI, path: []string{"plans"}, route: "/esim/v1/plans",
-	}
-	if err := s.call(ctx, rq, &got); err != nil {
+	all, err := s.plans(ctx, request{op: "plans", path: []string{"plans"}, route: "/esim/v1/plans"})
+	if err != nil {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
+	}
+	return all, nil
+}
+
+// plans reads a list of plans.
+func (s *Supplier) plans(ctx context.Context, rq request) ([]esim.Listing, error) {
+	rq.method, rq.under = http.MethodGet, supplierAPI
+	var got listAnswer[planAnswer]
+	if err := s.call(ctx, rq, &got); err != nil {
+		return nil, err
 	}
 	if got.Items == nil {
-		err := wire.Unclear("the list in the answer does not match the documentation")
-		return nil, fmt.Errorf("read the catalogue: %w", err)
+		return nil, wire.Unclear("the list in the answer does not match the documentation")
 	}
 	all := make([]esim.Listing, len(*got.Items))
 	for i, item := range *got.Items {
 		var err error
 		if all[i], err = item.listing(); err != nil {
-			return nil, fmt.Errorf("read the catalogue: %w", err)
+			return nil, err
 		}
 	}
 	return all, nil
@@ -94,30 +100,40 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 
 // Order implements esim.Supplier. Its answers are confidential: a profile may be ready at once.
 func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, error) {
-	var got orderAnswer
-	err := s.call(ctx, request{
-		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders",
-		confidential: true,
-		body: map[string]any{
-			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD,
-			"scenario": scenario.In(ctx), "note": r.Buyer,
-		},
-	}, &got)
-	if err != nil {
-		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
-	}
-	p, err := got.purchase(r.Ref)
-	if err == nil && (p.Code != r.Code || p.Cost > r.MaxCost) {
-		err = wire.Unclear("the answer is about another order")
-	}
+	p, err := s.order(ctx, r, "", request{op: "order", path: []string{"orders"}, route: "/esim/v1/orders"})
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
 	}
 	return p, nil
 }
 
+// order sends an order, for a profile that the plan is added to or for one of its own.
+func (s *Supplier) order(ctx context.Context, r esim.Request, onto string, rq request) (esim.Purchase, error) {
+	rq.method, rq.under, rq.confidential = http.MethodPost, supplierAPI, true
+	rq.body = map[string]any{
+		"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD,
+		"scenario": scenario.In(ctx), "note": r.Buyer,
+	}
+	var got orderAnswer
+	if err := s.call(ctx, rq, &got); err != nil {
+		return esim.Purchase{}, err
+	}
+	p, err := got.purchase(r.Ref)
+	if err == nil && (p.Code != r.Code || p.Cost > r.MaxCost || p.Onto != onto) {
+		err = wire.Unclear("the answer is about another order")
+	}
+	if err != nil {
+		return esim.Purchase{}, err
+	}
+	return p, nil
+}
+
 // Ordered implements esim.Supplier.
 func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purchase, error) {
+	return s.ordered(ctx, ref, "")
+}
+
+func (s *Supplier) ordered(ctx context.Context, ref fulfilment.Ref, onto string) (esim.Purchase, error) {
 	var got listAnswer[orderAnswer]
 	err := s.call(ctx, request{
 		op: "ordered", method: http.MethodGet, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders",
@@ -127,6 +143,9 @@ func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purcha
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
 	p, err := only(got, func(one orderAnswer) (esim.Purchase, error) { return one.purchase(ref) }, samePurchase)
+	if err == nil && p.Onto != onto {
+		err = wire.Unclear("the answer is about another profile")
+	}
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
 	}
@@ -149,6 +168,8 @@ func supplierRefusals(code string) (neutral string, definite bool) {
 		return esim.RefusedPrice, true
 	case codeInstalled:
 		return esim.RefusedInstalled, true
+	case codeFinished:
+		return esim.RefusedProfile, true
 	case codeFloatLow:
 		return fulfilment.RefusedFloat, true
 	case codeInvalidRequest:
@@ -216,6 +237,7 @@ type orderAnswer struct {
 	Cost       *int64 `json:"costMicros"`
 	Currency   string `json:"currency"`
 	Note       string `json:"note"`
+	Profile    string `json:"profile"`
 	ICCID      string `json:"iccid"`
 	SMDP       string `json:"smdpAddress"`
 	MatchingID string `json:"matchingId"`
@@ -230,13 +252,16 @@ func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 	}
 	p := esim.Purchase{
 		ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note,
+		Onto: a.Profile,
 	}
 	switch allocation(a.Status) {
 	case released:
+		if p.State = esim.PurchaseReady; p.Onto != "" {
+			return p, nil
+		}
 		if !isICCID(a.ICCID) || !isHost(a.SMDP) || !isMatchingID(a.MatchingID) {
 			return esim.Purchase{}, wire.Unclear("the profile in the answer does not match the documentation")
 		}
-		p.State = esim.PurchaseReady
 		p.ActivationData = &esim.ActivationData{
 			ICCID: secret.New(a.ICCID), SMDPAddress: secret.New(a.SMDP), MatchingID: secret.New(a.MatchingID),
 		}

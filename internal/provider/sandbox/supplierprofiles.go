@@ -40,7 +40,7 @@ func (b *supplierBooks) profile(id string) (esimRow, planRow, error) {
 		return esimRow{}, planRow{}, err
 	}
 	row, ok := b.esims[id]
-	if !ok || row.AtOnce || row.Status == allocating {
+	if !ok || row.AtOnce || row.Status == allocating || row.Onto != "" {
 		return esimRow{}, planRow{}, &problem{http.StatusNotFound, codeNotFound, "there is no such profile"}
 	}
 	return row, b.plans[row.Plan], nil
@@ -67,11 +67,47 @@ func (s *supplier) profileBody(row esimRow, plan planRow) profileBody {
 	case row.Profile != "":
 		b.Status = row.Profile
 	}
-	if !plan.Unlimited {
-		total := int64(plan.DataMB) << 20
+	total, limited := int64(plan.DataMB)<<20, !plan.Unlimited
+	for _, t := range s.books.addedTo(row.ID) {
+		p := s.books.plans[t.Plan]
+		total, limited = total+int64(p.DataMB)<<20, limited && !p.Unlimited
+	}
+	if limited {
 		b.Total = &total
 	}
 	return b
+}
+
+// addedTo are the orders that were added to a profile.
+func (b *supplierBooks) addedTo(profile string) []esimRow {
+	return slices.DeleteFunc(b.rows(), func(row esimRow) bool { return row.Onto != profile || row.Status != released })
+}
+
+// takes reports whether more can be added to a profile: it is there, and was neither cancelled nor has it expired.
+func (b *supplierBooks) takes(id string) bool {
+	row, ok := b.esims[id]
+	return ok && row.Onto == "" && row.Status == released && row.Profile != profileExpired
+}
+
+// sameArea reports whether two plans are of the same countries.
+func sameArea(a, b planRow) bool { return a.Kind == b.Kind && slices.Equal(a.Countries, b.Countries) }
+
+// getTopups lists the plans that can be added to a profile: those of its area, and none once it is finished.
+func (s *supplier) getTopups(c call) (any, error) {
+	all := s.books.listed()
+	s.books.mu.Lock()
+	defer s.books.mu.Unlock()
+	row, plan, err := s.books.profile(c.request.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	list := listBody[planBody]{Items: []planBody{}}
+	for _, p := range all {
+		if s.books.takes(row.ID) && sameArea(p, plan) {
+			list.Items = append(list.Items, p.body())
+		}
+	}
+	return list, nil
 }
 
 // postCancel takes a profile back that no device has, once, and credits what it cost.
@@ -85,8 +121,8 @@ func (s *supplier) postCancel(c call) (any, error) {
 		return nil, err
 	case row.Status == cancelled:
 		return s.profileBody(row, plan), nil
-	case row.Profile != "":
-		return nil, &problem{http.StatusUnprocessableEntity, codeInstalled, "a device has the profile"}
+	case row.Profile != "" || len(b.addedTo(row.ID)) > 0:
+		return nil, &problem{http.StatusUnprocessableEntity, codeInstalled, "a device has the profile, or more was added"}
 	}
 	row.Status = cancelled
 	return s.profileBody(row, plan), b.write(supplierEntry{

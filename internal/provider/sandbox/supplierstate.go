@@ -16,11 +16,12 @@ import (
 var (
 	_ esim.Controls  = (*Supplier)(nil)
 	_ esim.Canceller = (*Supplier)(nil)
+	_ esim.Topper    = (*Supplier)(nil)
 )
 
 // Capabilities are those of the server that is dialled.
 func (s *Supplier) Capabilities() esim.Capabilities {
-	return esim.Capabilities{Status: true, Usage: true, Cancel: true}
+	return esim.Capabilities{Status: true, Usage: true, Cancel: true, Topup: true}
 }
 
 type profileAnswer struct {

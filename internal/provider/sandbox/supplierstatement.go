@@ -25,6 +25,7 @@ type soldBody struct {
 	Status    allocation `json:"status"`
 	Cost      int64      `json:"costMicros"`
 	Note      string     `json:"note,omitempty"`
+	Profile   string     `json:"profile,omitempty"`
 }
 
 // getStatement shows a page of all orders, oldest first.
@@ -45,7 +46,9 @@ func (s *supplier) getStatement(c call) (any, error) {
 		rows, page.More = rows[:statementPage], true
 	}
 	for _, row := range rows {
-		page.Items = append(page.Items, soldBody{row.Seq, row.Reference, row.ID, row.Plan, row.Status, row.Cost, row.Note})
+		page.Items = append(page.Items, soldBody{
+			row.Seq, row.Reference, row.ID, row.Plan, row.Status, row.Cost, row.Note, row.Onto,
+		})
 	}
 	return page, nil
 }
@@ -58,6 +61,7 @@ type soldAnswer struct {
 	Status    string `json:"status"`
 	Cost      *int64 `json:"costMicros"`
 	Note      string `json:"note"`
+	Profile   string `json:"profile"`
 }
 
 var _ esim.Book = (*Supplier)(nil)
@@ -104,7 +108,7 @@ func (a soldAnswer) purchase() (esim.Purchase, error) {
 	}
 	p := esim.Purchase{
 		ID: a.ID, Ref: fulfilment.Ref(ref), Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost),
-		Buyer: a.Note,
+		Buyer: a.Note, Onto: a.Profile,
 	}
 	switch allocation(a.Status) {
 	case released:

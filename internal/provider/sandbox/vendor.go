@@ -33,6 +33,7 @@ func (s *Server) vendorRoutes() {
 	s.mux.HandleFunc("GET /v1/cards/{id}/purchases", s.vendor("purchases", s.getPurchases))
 	s.mux.HandleFunc("GET /v1/cards/{id}/limits", s.vendor("limits", s.getLimits))
 	s.mux.HandleFunc("PUT /v1/cards/{id}/limits", s.vendor("set_limits", s.putLimits))
+	s.mux.HandleFunc("GET /v1/cards/{id}/details", s.vendor("details", s.getDetails))
 	s.mux.HandleFunc("GET /v1/account", s.vendor("stock", s.getAccount))
 	s.mux.HandleFunc("GET /v1/statement", s.vendor("statement", s.getStatement))
 	s.mux.HandleFunc("GET /v1/bins", s.vendor("stock", s.getBINs))

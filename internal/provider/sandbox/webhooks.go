@@ -24,6 +24,9 @@ type eventBody struct {
 	Reference string `json:"reference"`
 }
 
+// CheckSecret implements webhook.Sender.
+func (i *Issuer) CheckSecret(s secret.Text) error { return webhook.CheckStandardSecret(s) }
+
 // Verify implements webhook.Sender.
 func (i *Issuer) Verify(
 	header http.Header, body []byte, secrets []secret.Text, now time.Time,

@@ -408,9 +408,22 @@ func (a *balanceAnswer) dollars() (money.Cents, error) {
 
 type holderAnswer struct {
 	stripego.APIResource
-	ID           string `json:"id"`
-	Object       string `json:"object"`
-	Status       string `json:"status"`
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Status  string `json:"status"`
+	Name    string `json:"name"`
+	Email   string `json:"email"`
+	Phone   string `json:"phone_number"`
+	Billing *struct {
+		Address *struct {
+			Line1      string `json:"line1"`
+			Line2      string `json:"line2"`
+			City       string `json:"city"`
+			State      string `json:"state"`
+			PostalCode string `json:"postal_code"`
+			Country    string `json:"country"`
+		} `json:"address"`
+	} `json:"billing"`
 	Requirements *struct {
 		DisabledReason *string `json:"disabled_reason"`
 	} `json:"requirements"`

@@ -124,19 +124,24 @@ func (u use) committed(a *cardAnswer) (money.Cents, error) {
 	return min(limit, max(0, limit-u.captured[a.ID]+u.returned[a.ID]-u.held[a.ID])), err
 }
 
-// holder reads the programme's cardholder.
+// holder fails while no cards can be opened in the name of the programme's cardholder.
 func (i *Issuer) holder(ctx context.Context) error {
+	got, err := i.readHolder(ctx, "holder")
+	if err != nil {
+		return err
+	}
+	return got.usable()
+}
+
+// readHolder reads the programme's cardholder.
+func (i *Issuer) readHolder(ctx context.Context, op string) (got holderAnswer, err error) {
 	p := &stripego.IssuingCardholderRetrieveParams{}
-	var got holderAnswer
-	err := i.send(ctx, request{
-		op: "holder", method: http.MethodGet, path: "/v1/issuing/cardholders/" + i.cardholder,
+	err = i.send(ctx, request{
+		op: op, method: http.MethodGet, path: "/v1/issuing/cardholders/" + i.cardholder,
 		route: "/v1/issuing/cardholders/{cardholder}", params: p, bind: func(ctx context.Context) { p.Context = ctx },
 	}, &got)
 	if err == nil && got.ID != i.cardholder {
 		err = unclear("the answer is about another cardholder")
 	}
-	if err != nil {
-		return err
-	}
-	return got.usable()
+	return got, err
 }

@@ -23,8 +23,8 @@ func (i *Issuer) SetFrozen(ctx context.Context, account string, frozen bool) (ca
 	return state, nil
 }
 
-// Remainder implements card.Closer: the limit, less what was spent, and with what merchants gave back. Holds are read
-// before what was spent: one that turns into the other meanwhile is waited for.
+// Remainder implements card.Closer: the limit, less what was spent or is held, and with what merchants gave back.
+// Holds are read before what was spent: one that turns into the other meanwhile is waited for.
 func (i *Issuer) Remainder(ctx context.Context, account string) (card.Remainder, error) {
 	left, err := i.remainder(ctx, account)
 	if err != nil {
@@ -42,15 +42,16 @@ func (i *Issuer) remainder(ctx context.Context, account string) (left card.Remai
 	if err != nil {
 		return left, err
 	}
+	unspent := limit
 	err = lister[*authorizationAnswer](i.listAuthorizations).each(ctx, span{of: account},
 		func(a *authorizationAnswer) error {
+			unspent -= a.held()
 			left.Held = left.Held || a.outcome() == card.TransactionPending
 			return about(a.Card.id, a.Currency, account)
 		})
 	if err != nil {
 		return card.Remainder{}, err
 	}
-	unspent := limit
 	err = lister[*transactionAnswer](i.listTransactions).each(ctx, span{of: account},
 		func(a *transactionAnswer) error {
 			unspent += money.Cents(*a.Amount)

@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -53,6 +54,15 @@ func (i *Issuer) Verify(
 		e.About.Accounts = []string{string(*about.Card)}
 	}
 	return e, nil
+}
+
+// CheckSecret implements webhook.Sender: the signing secret of an endpoint.
+func (i *Issuer) CheckSecret(s secret.Text) error {
+	key, ok := strings.CutPrefix(s.Reveal(), "whsec_")
+	if !ok || key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the signing secret of a webhook endpoint begins with whsec_")
+	}
+	return nil
 }
 
 // signed reports whether Stripe has signed a body not long ago, with one of the secrets.

@@ -176,6 +176,12 @@ func (b *bench) story() {
 	if listed := b.listed(a.ID, 90); len(listed) != 223 {
 		b.Errorf("%d transactions", len(listed))
 	}
+	for _, phone := range []string{"", "+13025550142"} {
+		b.fake.SetContact("cards@programme.example", phone)
+		if d, err := b.Details(b.Context(), a.ID); err != nil || d.Billing == nil {
+			b.Errorf("details: %+v, %v", d, err)
+		}
+	}
 	if key, err := b.Unlock(b.Context(), a.ID, b.nonce(a.ID)); err != nil || key.IsZero() {
 		b.Errorf("unlock: %v", err)
 	}

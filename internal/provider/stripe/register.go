@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
 )
 
@@ -16,6 +17,8 @@ const (
 	CardholderKey  = Name + ".cardholder"
 	PublishableKey = Name + ".publishable_key"
 	ElementsKey    = Name + ".elements_url"
+
+	InstructionsKey = Name + ".three_d_secure_instructions"
 )
 
 // AsIssuer registers Stripe Issuing as a card issuer.
@@ -27,7 +30,7 @@ func AsIssuer() provider.Issuer {
 				{
 					Key: CardholderKey, Help: "ID of the operator's own cardholder, in whose name all cards are",
 					Check: func(text string) error {
-						if !isID(text) {
+						if id, cut := strings.CutPrefix(text, "ich_"); !cut || !isID(id) {
 							return errors.New("is the ID of a cardholder, such as ich_1MzFMzK8rovbJBTu")
 						}
 						return nil
@@ -49,10 +52,16 @@ func AsIssuer() provider.Issuer {
 						return err
 					},
 				},
+				{
+					Key: InstructionsKey, Optional: true, Check: card.CheckInstructions,
+					Help: "a sentence that tells owners what to do about a 3-D Secure challenge",
+				},
 			},
 			Mistakes: func(c provider.Config) (wrong []error) {
 				testing, of := strings.Contains(c.Key.Reveal(), "_test_"), c.Own.Text(PublishableKey)
-				switch {
+				switch key := c.Key.Reveal(); {
+				case strings.HasPrefix(key, "pk_"):
+					wrong = append(wrong, errors.New("issuer.key: is a publishable key; the secret one begins with sk_ or rk_"))
 				case c.Production && testing:
 					wrong = append(wrong, errors.New("issuer.key: the key is of Stripe's test mode; nothing it makes is real"))
 				case of != "" && strings.Contains(of, "_test_") != testing:
@@ -72,7 +81,7 @@ func AsIssuer() provider.Issuer {
 			i, err := Dial(Config{
 				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(CardholderKey), Timeout: c.CallTimeout,
 				Publishable: c.Own.Text(PublishableKey), Elements: c.Own.Text(ElementsKey), VisibilityDelay: c.VisibilityDelay,
-				Metrics: c.Metrics,
+				Instructions: c.Own.Text(InstructionsKey), Metrics: c.Metrics,
 			})
 			if err != nil {
 				return nil, err

@@ -8,6 +8,7 @@
 //	SetFrozen ───▶ GET, POST issuing/cards/{id}  the state, and a mark in the metadata that the owner asked for it
 //	Limits ──────▶ GET issuing/cards/{id}        those per authorization and month, and the categories
 //	SetLimits ───▶ GET, POST issuing/cards/{id}  all limits, that of all time as it is
+//	Details ─────▶ GET issuing/cardholders/{id}  the programme's name, address, phone and email address
 //	Transactions ▶ authorizations, transactions  what was authorized with what came of it, and what came unasked
 //	Stock ───────▶ all of these, and balance     what no card is allowed to spend
 //	Unlock ──────▶ POST ephemeral_keys           for a page on which Stripe.js shows the number
@@ -55,6 +56,8 @@ type Config struct {
 	// Publishable is the account's publishable key, which pages show, and Elements the URL of Stripe.js; that of the
 	// version that the library pins if empty.
 	Publishable, Elements string
+	// Instructions tell owners what to do about a 3-D Secure challenge; words of the adapter's if empty.
+	Instructions string
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
 	// Timeout bounds one request; 10 s if zero.
@@ -77,7 +80,9 @@ type Issuer struct {
 	wire
 	cardholder  string
 	publishable string
-	elements    *url.URL
+	// instructions may be empty.
+	instructions string
+	elements     *url.URL
 	// api is the origin that Stripe.js calls.
 	api             string
 	visibilityDelay time.Duration
@@ -115,7 +120,7 @@ func Dial(cfg Config) (*Issuer, error) {
 	}
 	i := &Issuer{
 		wire: w, cardholder: cfg.Cardholder, publishable: cfg.Publishable, elements: elements, api: w.origin,
-		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay),
+		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay), instructions: cfg.Instructions,
 	}
 	i.known = newReferences(i.listCards)
 	i.spent = newSpending(i.listTransactions)
@@ -192,7 +197,11 @@ func (i *Issuer) Traits() fulfilment.Traits {
 func (i *Issuer) Capabilities() card.Capabilities {
 	return card.Capabilities{
 		Funding: card.Limit, Reveal: card.RevealEmbed, Holder: card.HolderProgramme, Freeze: true, Transactions: true,
-		Limits: card.LimitKinds{Transaction: true, Month: true, Merchants: true},
+		Close: true, Limits: card.LimitKinds{Transaction: true, Month: true, Merchants: true},
+		Details: card.DetailKinds{
+			Billing:    true,
+			Challenges: []card.ChallengeMethod{card.ChallengeNone, card.ChallengeSMS, card.ChallengeEmail},
+		},
 	}
 }
 

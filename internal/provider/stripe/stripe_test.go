@@ -85,7 +85,7 @@ func (b *bench) dialWith(cfg stripe.Config) *stripe.Issuer {
 var ops = map[fulfilmenttest.Op]string{
 	cardtest.Open: "open", cardtest.Account: "card", cardtest.Move: "move", cardtest.Moved: "card",
 	cardtest.Lock: "lock", cardtest.Purchases: "authorizations", cardtest.Left: "authorizations", cardtest.End: "lock",
-	cardtest.ReadLimits: "card", cardtest.SetLimits: "move",
+	cardtest.ReadLimits: "card", cardtest.SetLimits: "move", cardtest.Details: "cardholder",
 }
 
 func (b *bench) handles() fulfilmenttest.Handles {

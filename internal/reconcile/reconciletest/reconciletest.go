@@ -45,7 +45,8 @@ func Owner(n int) x402.Address {
 	return a
 }
 
-// generated are the rows of the purchases $1 to $2, each table by one statement. They were made an hour ago.
+// generated are the rows of the purchases $1 to $2, each table by one statement. They were made an hour ago, one after
+// the other, and their ids are in that order, as those of the program are.
 var generated = []struct{ table, sql string }{
 	{"reconciliations", `INSERT INTO reconciliations (id, first_block, next_block)
 		SELECT '0x' || lpad('9', 40, '0') || '/0x' || lpad('7', 40, '0'), 1, 90
@@ -53,18 +54,20 @@ var generated = []struct{ table, sql string }{
 	{"orders", `INSERT INTO orders (id, operation_id, kind, status, owner, idempotency_key, fingerprint,
 		price_usd_cents, item, version, created_at, updated_at)
 		SELECT 'ord_' || lpad(n::text, 12, '0'), gen_random_uuid(), 'card_issue', 'fulfilled', '0x' || lpad(n::text, 40,
-			'0'), 'k' || n, '\x00', 2500, '{}', 4,
-			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
+			'0'), 'k' || n, decode(repeat('00', 32), 'hex'), 2500, '{}', 4, timestamptz '2026-01-02 11:00Z',
+			timestamptz '2026-01-02 11:00Z' + n * interval '1 microsecond' FROM generate_series($1::int, $2::int) n`},
 	{"timeline", `INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason)
-		SELECT gen_random_uuid(), 'ord_' || lpad(n::text, 12, '0'), '0x' || lpad(n::text, 40, '0'), v,
+		SELECT ('00000000-0000-7002-800' || v || '-' || lpad(n::text, 12, '0'))::uuid,
+			'ord_' || lpad(n::text, 12, '0'), '0x' || lpad(n::text, 40, '0'), v,
 			timestamptz '2026-01-02 11:00Z', 'x', 'y', 'worker', ''
 		FROM generate_series($1::int, $2::int) n, generate_series(1, 4) v`},
 	{"payments", `INSERT INTO payments (id, order_id, status, network, asset, owner, pay_to, value, valid_after,
 			valid_before, nonce, signature, transaction, block, block_hash, log_index, settled_at, created_at)
-		SELECT gen_random_uuid(), 'ord_' || lpad(n::text, 12, '0'), 'paid', 'eip155:8453', '0x' || lpad('9', 40, '0'),
+		SELECT ('00000000-0000-7003-8000-' || lpad(n::text, 12, '0'))::uuid, 'ord_' || lpad(n::text, 12, '0'), 'paid',
+			'eip155:8453', '0x' || lpad('9', 40, '0'),
 			'0x' || lpad(n::text, 40, '0'),
-			'0x' || lpad('7', 40, '0'), 25000000, 0, 1, '0x' || lpad(n::text, 64, 'a'), '\x00', '0x' || lpad(n::text, 64, 'b'),
-				1 + n % 80, '', 1,
+			'0x' || lpad('7', 40, '0'), 25000000, 0, 1, '0x' || lpad(n::text, 64, 'a'), decode(repeat('00', 65), 'hex'),
+			'0x' || lpad(n::text, 64, 'b'), 1 + n % 80, '0x' || repeat('0', 64), 1,
 			timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z' FROM generate_series($1::int, $2::int) n`},
 	{"transfers", `INSERT INTO transfers (id, asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
 		SELECT n, '0x' || lpad('9', 40, '0'), '0x' || lpad('7', 40, '0'), '0x' || lpad(n::text, 64, 'b'), 1, 1 + n % 80,
@@ -127,7 +130,8 @@ func fees(ctx context.Context, db DB, from, to int) error {
 	for _, sql := range []string{
 		`INSERT INTO jobs (id, kind, unique_key, owner, payload, status, attempt, max_attempts, run_at,
 			created_at, finished_at)
-		SELECT gen_random_uuid(), 'card_issue_fee', '00000000-0000-7000-8000-' || lpad(n::text, 12, '0'),
+		SELECT ('00000000-0000-7004-8000-' || lpad(n::text, 12, '0'))::uuid, 'card_issue_fee',
+			'00000000-0000-7000-8000-' || lpad(n::text, 12, '0'),
 			'0x' || lpad(n::text, 40, '0'), jsonb_build_object('card', '00000000-0000-7000-8000-' ||
 			lpad(n::text, 12, '0'), 'order', 'ord_' || lpad(n::text, 12, '0'), 'account', 'crd_' || n, 'amountUsdCents',
 				1000, 'version', 1), 'succeeded', 1, 5,
@@ -150,6 +154,62 @@ func fees(ctx context.Context, db DB, from, to int) error {
 		if _, err := db.Exec(ctx, sql, from, to, refs); err != nil {
 			return fmt.Errorf("fill the issuer's side: %w", err)
 		}
+	}
+	return nil
+}
+
+// left is what the purchases $1 to $2 leave behind, next to the books; operators look at every tenth.
+var left = []string{
+	`INSERT INTO jobs (id, kind, unique_key, owner, payload, status, attempt, max_attempts, run_at, created_at,
+		finished_at)
+	SELECT ('00000000-0000-700' || k.digit || '-8000-' || lpad(n::text, 12, '0'))::uuid, k.kind,
+		'00000000-0000-7003-8000-' || lpad(n::text, 12, '0'), '0x' || lpad(n::text, 40, '0'),
+		jsonb_build_object('order', 'ord_' || lpad(n::text, 12, '0')), 'succeeded', 1, 1000,
+		timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z',
+		timestamptz '2026-01-02 11:00Z' + n * interval '1 microsecond'
+	FROM generate_series($1::int, $2::int) n, (VALUES (5, 'order_fulfill'), (6, 'payment_confirm')) k (digit, kind)`,
+
+	`INSERT INTO transactions (id, relayer, nonce, variants, status, created_at)
+	SELECT ('00000000-0000-7007-8000-' || lpad(n::text, 12, '0'))::uuid, '0x' || repeat('8', 40), n, '[]', 'closed',
+		timestamptz '2026-01-02 11:00Z' + n * interval '1 microsecond' FROM generate_series($1::int, $2::int) n`,
+
+	`INSERT INTO transaction_members (id, transaction_id, payment_id, place, status, created_at)
+	SELECT ('00000000-0000-7008-8000-' || lpad(n::text, 12, '0'))::uuid,
+		('00000000-0000-7007-8000-' || lpad(n::text, 12, '0'))::uuid,
+		('00000000-0000-7003-8000-' || lpad(n::text, 12, '0'))::uuid, 0, 'closed', timestamptz '2026-01-02 11:00Z'
+	FROM generate_series($1::int, $2::int) n`,
+
+	`INSERT INTO reservations (id, order_id, owner, resource, units, created_at, settled_at, released_at)
+	SELECT ('00000000-0000-7009-8000-' || lpad(n::text, 12, '0'))::uuid, 'ord_' || lpad(n::text, 12, '0'),
+		'0x' || lpad(n::text, 40, '0'), 'float', 2500, timestamptz '2026-01-02 11:00Z',
+		timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z' + n * interval '1 microsecond'
+	FROM generate_series($1::int, $2::int) n`,
+
+	`INSERT INTO audit (id, at, actor, action, subject)
+	SELECT ('00000000-0000-700a-8000-' || lpad(n::text, 12, '0'))::uuid,
+		timestamptz '2026-01-02 11:00Z' + n * interval '1 microsecond', 'ann', 'order.inspect',
+		'ord_' || lpad(n::text, 12, '0') FROM generate_series($1::int, $2::int) n WHERE n % 10 = 0`,
+}
+
+// Leave puts what the purchases from..to leave behind into the database, next to what Sell does.
+func Leave(ctx context.Context, db DB, from, to int) error {
+	for _, sql := range left {
+		if _, err := db.Exec(ctx, sql, from, to); err != nil {
+			return fmt.Errorf("leave rows behind: %w", err)
+		}
+	}
+	return nil
+}
+
+// Look stores the product events from..to, a thousand of each day until now: the higher the number the older.
+func Look(ctx context.Context, db DB, from, to int) error {
+	_, err := db.Exec(ctx, `
+		INSERT INTO events (id, name, visitor, properties, at)
+		SELECT ('00000000-0000-700b-8000-' || lpad(n::text, 12, '0'))::uuid, 'page_view', sha256(n::text::bytea),
+			jsonb_build_object('product', 'card'), now() - n * interval '86.4 seconds'
+		FROM generate_series($1::int, $2::int) n`, from, to)
+	if err != nil {
+		return fmt.Errorf("store events: %w", err)
 	}
 	return nil
 }

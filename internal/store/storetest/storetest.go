@@ -62,7 +62,7 @@ func Open(t testing.TB, url string) *store.Store {
 
 // Products are all that is sold.
 func Products() []store.Product {
-	return []store.Product{store.CardProduct(), store.TopupProduct(), store.EsimProduct()}
+	return []store.Product{store.CardProduct(), store.TopupProduct(), store.EsimProduct(), store.EsimTopupProduct()}
 }
 
 // Kinds are those of Products.

@@ -9,11 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -55,14 +53,14 @@ func BenchmarkChallenge(b *testing.B) {
 // is closed.
 func BenchmarkChallengeBooks(b *testing.B) {
 	p := newProgram(b)
-	life := func(challenges int) (activity, int64) {
-		before, calls := activityOf(b, p.db), p.calls.Load()
+	life := func(challenges int) (activity, int) {
+		before, calls := activityOf(b, p.db), asked(p.chain)
 		stop := p.serve(b)
 		ask(b, p.addr, "/api/card/purchase")
 		inParallel(challenges, connections, func(int, int) { ask(b, p.addr, "/api/card/purchase") })
 		stop()
 		after := activityOf(b, p.db)
-		return activity{after.transactions - before.transactions, after.written - before.written}, p.calls.Load() - calls
+		return activity{after.transactions - before.transactions, after.written - before.written}, asked(p.chain) - calls
 	}
 	one, oneCalls := life(0)
 	b.ResetTimer()
@@ -82,14 +80,18 @@ type program struct {
 	config app.Config
 	addr   string
 	db     string
-	// calls counts what the chain's node was asked.
-	calls atomic.Int64
+	chain  *devnet.Chain
 }
 
 func newProgram(b *testing.B) *program {
 	b.Helper()
+	return newProgramOn(b, devnet.ChainConfig{BlockEvery: time.Second})
+}
+
+func newProgramOn(b *testing.B, blocks devnet.ChainConfig) *program {
+	b.Helper()
 	db := durable(b)
-	node, err := devnet.StartChain(b.Context(), devnet.ChainConfig{BlockEvery: time.Second})
+	node, err := devnet.StartChain(b.Context(), blocks)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -99,23 +101,13 @@ func newProgram(b *testing.B) *program {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { issuer.Close() })
-	p := &program{}
-	target, err := url.Parse(node.RPCURL)
-	if err != nil {
-		b.Fatal(err)
-	}
-	forward := httputil.NewSingleHostReverseProxy(target)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.calls.Add(1)
-		forward.ServeHTTP(w, r)
-	}))
-	b.Cleanup(proxy.Close)
+	p := &program{chain: node}
 	p.db = db.URL()
 	announceWorker(b, db.URL())
 	relayer := devnet.WalletsOf(devnet.RoleRelayer)[0]
 	p.config = app.Config{
 		BaseURL: "https://cards.example", Environment: app.Sandbox, DatabaseURL: secret.New(db.URL()),
-		RPCURLs: []string{proxy.URL}, PaidAt: "latest", DeadAt: "safe", PayTo: payee, Asset: usdc(), AssetName: "USD Coin",
+		RPCURLs: []string{node.RPCURL}, PaidAt: "latest", DeadAt: "safe", PayTo: payee, Asset: usdc(), AssetName: "USD Coin",
 		RelayerKeys: []secret.Text{secret.New(relayer.PrivateKey)}, IssuerProvider: "sandbox", IssuerURL: issuer.URL,
 		IssuerKey: secret.New(sandbox.DevKey), IssuerPoll: time.Second, IssuerDeadline: time.Hour,
 		IssuerCallTimeout: 5 * time.Second, IssuerVisibilityDelay: 10 * time.Second,
@@ -128,6 +120,19 @@ func newProgram(b *testing.B) *program {
 		NoWorker: true,
 	}
 	return p
+}
+
+// fund gives the issuer's float an amount.
+func (p *program) fund(b *testing.B, float money.Cents) {
+	b.Helper()
+	res, err := http.Post(p.config.IssuerURL+"/control/float", "application/json",
+		strings.NewReader(fmt.Sprintf(`{"cents":%d}`, float)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if res.Body.Close(); res.StatusCode != http.StatusOK {
+		b.Fatalf("the float is not set: %s", res.Status)
+	}
 }
 
 // announceWorker makes a process that only serves believe in a worker, whose own work would show in the books.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -35,21 +36,25 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// clients is how many buyers, or sessions of pgbench, are at work at once.
-const clients = 32
+// few and many are how many buyers, or sessions of pgbench, are at work at once.
+const few, many = 32, 128
 
 // BenchmarkClaim is a paid purchase against a durable PostgreSQL: verified, claimed, settled on a chain that
 // settles at once, and on to the card. For comparison, on the same server, pgbench inserts the same three rows.
 func BenchmarkClaim(b *testing.B) {
 	db := durable(b)
-	b.Run("pgbench", func(b *testing.B) { insertThree(b, db.URL()) })
-	b.Run("settled", func(b *testing.B) { purchases(b, db.URL(), course{stay: true}) })
-	b.Run("apart", func(b *testing.B) { purchases(b, db.URL(), course{stay: true, apart: true}) })
-	b.Run("fulfilled", func(b *testing.B) { purchases(b, db.URL(), course{}) })
+	b.Run("pgbench", func(b *testing.B) { insertThree(b, db.URL(), few) })
+	b.Run("claim", func(b *testing.B) { claims(b, db.URL(), few) })
+	b.Run("settled", func(b *testing.B) { purchases(b, db.URL(), course{clients: few, stay: true}) })
+	b.Run("apart", func(b *testing.B) { purchases(b, db.URL(), course{clients: few, stay: true, apart: true}) })
+	b.Run("fulfilled", func(b *testing.B) { purchases(b, db.URL(), course{clients: few}) })
+	b.Run("many/pgbench", func(b *testing.B) { insertThree(b, db.URL(), many) })
+	b.Run("many/claim", func(b *testing.B) { claims(b, db.URL(), many) })
+	b.Run("many/settled", func(b *testing.B) { purchases(b, db.URL(), course{clients: many, stay: true}) })
 }
 
 // insertThree makes an order, a payment and a job in one transaction, with the columns and indexes of ours.
-func insertThree(b *testing.B, db string) {
+func insertThree(b *testing.B, db string, clients int) {
 	tell(b, db, `
 		DROP TABLE IF EXISTS bench_orders, bench_payments, bench_jobs;
 		CREATE TABLE bench_orders (LIKE orders INCLUDING ALL);
@@ -59,9 +64,9 @@ func insertThree(b *testing.B, db string) {
 	row(b, db, "SELECT current_setting('server_version_num')::int", &version)
 	b.ReportMetric(float64(version), "server-version")
 	if program, err := findPgbench(); err == nil {
-		b.ReportMetric(runPgbench(b, program, db), "tx/s")
+		b.ReportMetric(runPgbench(b, program, db, clients), "tx/s")
 	} else {
-		b.ReportMetric(insertByPgx(b, db), "tx/s")
+		b.ReportMetric(insertByPgx(b, db, clients), "tx/s")
 	}
 }
 
@@ -100,7 +105,7 @@ func findPgbench() (string, error) {
 
 var tpsLine = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-func runPgbench(b *testing.B, program, db string) float64 {
+func runPgbench(b *testing.B, program, db string, clients int) float64 {
 	b.Helper()
 	u, err := url.Parse(db)
 	if err != nil {
@@ -135,13 +140,13 @@ func runPgbench(b *testing.B, program, db string) float64 {
 }
 
 // insertByPgx does what pgbench does, where there is none.
-func insertByPgx(b *testing.B, db string) float64 {
+func insertByPgx(b *testing.B, db string, clients int) float64 {
 	b.Helper()
 	cfg, err := pgxpool.ParseConfig(db)
 	if err != nil {
 		b.Fatal(err)
 	}
-	cfg.MaxConns = clients
+	cfg.MaxConns = int32(clients)
 	pool, err := pgxpool.NewWithConfig(b.Context(), cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -167,6 +172,8 @@ func insertByPgx(b *testing.B, db string) float64 {
 
 // course says how far purchases go.
 type course struct {
+	// clients is how many buyers are at work at once.
+	clients int
 	// stay leaves orders at settled; otherwise they go on to the card.
 	stay bool
 	// apart makes purchases share nothing: no float that all of them draw on.
@@ -225,7 +232,7 @@ func purchases(b *testing.B, db string, c course) {
 	fulfilled.Add(b.N)
 	begin := time.Now()
 	b.ResetTimer()
-	inParallel(b.N, clients, func(_, i int) {
+	inParallel(b.N, c.clients, func(_, i int) {
 		started := time.Now()
 		if _, err := sells.Buy(b.Context(), paid[i]); err != nil {
 			b.Errorf("buy: %v", err)
@@ -236,15 +243,84 @@ func purchases(b *testing.B, db string, c course) {
 		fulfilled.Wait()
 	}
 	b.StopTimer()
-	b.ReportMetric(float64(b.N)/time.Since(begin).Seconds(), "tx/s")
+	reportRate(b, time.Since(begin), took)
+	released := stop()
+	s.Close()
+	reportWork(b, db, before, released)
+}
+
+// reportRate reports how many are done in a second, and how long one takes.
+func reportRate(b *testing.B, all time.Duration, took []time.Duration) {
+	b.ReportMetric(float64(b.N)/all.Seconds(), "tx/s")
 	slices.Sort(took)
 	b.ReportMetric(float64(took[b.N/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(took[b.N*99/100].Microseconds())/1000, "p99-ms")
-	released := stop()
-	s.Close()
+}
+
+// reportWork reports what the database has done for one, without what was done for the benchmark.
+func reportWork(b *testing.B, db string, before activity, ours int64) {
 	after := activityOf(b, db)
 	b.ReportMetric(float64(after.transactions-before.transactions)/float64(b.N), "transactions/op")
-	b.ReportMetric(float64(after.written-before.written-released)/float64(b.N), "rows/op")
+	b.ReportMetric(float64(after.written-before.written-ours)/float64(b.N), "rows/op")
+}
+
+// claims stores b.N claims of cards, each for a wallet of its own, with the reservations of purchases, and nothing
+// else.
+func claims(b *testing.B, db string, clients int) {
+	before := activityOf(b, db)
+	s, err := store.Open(b.Context(), store.Config{URL: db, MaxConns: 16})
+	if err != nil {
+		b.Fatal(err)
+	}
+	all := make([]checkout.ClaimRequest, b.N)
+	for i := range all {
+		all[i] = claimOf(fmt.Sprint("key-", i))
+	}
+	stop := releaseReservations(b, db)
+	took := make([]time.Duration, b.N)
+	begin := time.Now()
+	b.ResetTimer()
+	inParallel(b.N, clients, func(_, i int) {
+		started := time.Now()
+		if result, err := s.Orders().Claim(b.Context(), all[i]); err != nil || result.Claim != checkout.Fresh {
+			b.Errorf("claim: %d, %v", result.Claim, err)
+		}
+		took[i] = time.Since(started)
+	})
+	b.StopTimer()
+	reportRate(b, time.Since(begin), took)
+	released := stop()
+	s.Close()
+	reportWork(b, db, before, released)
+}
+
+// claimOf is the claim of a card by a new wallet.
+func claimOf(key string) checkout.ClaimRequest {
+	var owner x402.Address
+	n, now := newNonce(), time.Now()
+	copy(owner[:], n[:])
+	id := uuid.New()
+	o := order.Order{
+		ID: order.NewID(now), Operation: uuid.New(), Kind: card.Kind, Owner: owner, Key: key, Price: card.Price,
+		Fingerprint: order.FingerprintOf(card.Kind, json.RawMessage(`{}`)), Item: json.RawMessage(`{}`),
+		Resource: "https://cards.example/api/card/purchase", Reference: order.ReferenceOf(card.Kind, owner, key),
+		Delivery: 1, CreatedAt: now, UpdatedAt: now,
+	}
+	p := checkout.ClaimRequest{
+		Order: o,
+		Payment: payment.Payment{
+			ID: id, Order: o.ID, Status: payment.Claimed, Network: x402.NetworkID, Asset: usdc(), CreatedAt: now,
+			Authorization: x402.Authorization{From: owner, To: payee, Value: card.Price.USDC(), Nonce: n,
+				ValidBefore: uint64(now.Add(time.Hour).Unix())},
+		},
+		Reservations: []order.Reservation{
+			{Resource: "card/" + owner.Lower(), Units: 1, Limit: 1},
+			{Resource: "float/card", Units: 1500, Most: int64(card.MaxLoad), Limit: 1 << 40, AsOf: now},
+		},
+		Job: settlement.FulfillJob(o.ID, id.String()),
+	}
+	p.Job.LeaseOwner, p.Job.LeaseTTL = "bench", time.Minute
+	return p
 }
 
 // releaseReservations releases the reservations of orders that stay at settled, until it is stopped, and returns how

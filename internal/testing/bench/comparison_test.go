@@ -50,7 +50,8 @@ func BenchmarkComparison(b *testing.B) {
 	books := s.Treasury(kit.Asset, kit.PayTo)
 	now := time.Now()
 	r := reconcile.New(reconcile.Config{
-		Chain: quiet{}, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books,
+		Chain: quiet{}, Issuers: []card.NamedBook{{Book: quiet{}}}, Arrivals: books, Unread: books, Books: books,
+		Reports: books, Unmatched: books,
 		PayTo: kit.PayTo,
 		Now:   func() time.Time { return now },
 	})
@@ -90,7 +91,8 @@ func BenchmarkUnmatched(b *testing.B) {
 	b.Cleanup(s.Close)
 	books, now, flood := s.Treasury(kit.Asset, kit.PayTo), time.Now(), &flooded{safe: 89}
 	r := reconcile.New(reconcile.Config{
-		Chain: flood, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books,
+		Chain: flood, Issuers: []card.NamedBook{{Book: quiet{}}}, Arrivals: books, Unread: books, Books: books,
+		Reports: books, Unmatched: books,
 		PayTo: kit.PayTo,
 		Now:   func() time.Time { return now },
 	})

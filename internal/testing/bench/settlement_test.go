@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -25,14 +26,15 @@ import (
 const (
 	// perBlock is how many payments wait for each block, in whatever transactions.
 	perBlock = 100
-	// Gas limits: of a payment with a margin, and of a batch without its payments.
-	paymentGas, batchGas = 110_000, 60_000
+	// paymentGas is the gas limit of a payment alone, with a margin.
+	paymentGas = 110_000
 )
 
 // BenchmarkSettlement moves b.N payments of as many payers on the development chain: each in a transaction of
-// its own, as the relayer does, and 20 and 100 to a transaction by Multicall3.
+// its own, and 20 and 100 to a transaction by our settler contract and by Multicall3. It measures what they cost on the
+// chain; how fast they are is decided by blocks and by the pool, as BenchmarkPurchases shows.
 func BenchmarkSettlement(b *testing.B) {
-	chain, err := devnet.StartChain(b.Context(), devnet.ChainConfig{})
+	chain, err := devnet.StartChain(b.Context(), devnet.ChainConfig{Slots: perBlock, QueueGaps: true})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,8 +51,11 @@ func BenchmarkSettlement(b *testing.B) {
 	s := relaying{node: node, relayer: relayer}
 	s.call(b, nil, "evm_setAutomine", false)
 	s.fund(b, payee)
-	for _, size := range []int{1, 20, 100} {
-		b.Run(fmt.Sprint("by", size), func(b *testing.B) { s.measure(b, size) })
+	b.Run("alone", func(b *testing.B) { s.measure(b, settler.Contract{}, 1) })
+	token := x402.Address(usdc())
+	for _, size := range []int{20, 100} {
+		b.Run(fmt.Sprint("settler", size), func(b *testing.B) { s.measure(b, settler.Own(token), size) })
+		b.Run(fmt.Sprint("multicall", size), func(b *testing.B) { s.measure(b, settler.Multicall3(token), size) })
 	}
 }
 
@@ -76,17 +81,19 @@ func (s relaying) fund(b *testing.B, account x402.Address) {
 		common.BigToHash(card.Price.USDC().Big()))
 }
 
-func (s relaying) measure(b *testing.B, size int) {
-	transfers := s.transfers(b)
+// measure settles by a contract, or each payment alone without one.
+func (s relaying) measure(b *testing.B, by settler.Contract, size int) {
+	payments := s.payments(b)
 	var nonce hexutil.Uint64
 	s.call(b, &nonce, "eth_getTransactionCount", addressOf(s.relayer).String(), "latest")
 	before, gas := s.balance(b), uint64(0)
+	var bytes atomic.Int64
 	b.ResetTimer()
 	for begin := 0; begin < b.N; begin += perBlock {
-		waiting := transfers[begin:min(begin+perBlock, b.N)]
+		waiting := payments[begin:min(begin+perBlock, b.N)]
 		sent := (len(waiting) + size - 1) / size
 		inParallel(sent, 4, func(_, i int) {
-			s.send(b, uint64(nonce)+uint64(i), waiting[i*size:min((i+1)*size, len(waiting))])
+			bytes.Add(s.send(b, uint64(nonce)+uint64(i), by, waiting[i*size:min((i+1)*size, len(waiting))]))
 		})
 		nonce += hexutil.Uint64(sent)
 		s.call(b, nil, "evm_mine")
@@ -104,14 +111,14 @@ func (s relaying) measure(b *testing.B, size int) {
 	if moved := s.balance(b) - before; moved != int64(b.N)*int64(card.Price.USDC()) {
 		b.Fatalf("%d arrived of %d payments", moved, b.N)
 	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pay/s")
 	b.ReportMetric(float64(gas)/float64(b.N), "gas/pay")
+	b.ReportMetric(float64(bytes.Load())/float64(b.N), "bytes/pay")
 }
 
-// transfers are b.N signed authorizations, each of a payer with just enough, as calls of the token.
-func (s relaying) transfers(b *testing.B) [][]byte {
+// payments are b.N signed authorizations, each of a payer with just enough.
+func (s relaying) payments(b *testing.B) []settler.Member {
 	b.Helper()
-	all := make([][]byte, b.N)
+	all := make([]settler.Member, b.N)
 	for i := range all {
 		payer := newKey(b)
 		s.fund(b, addressOf(payer))
@@ -123,17 +130,17 @@ func (s relaying) transfers(b *testing.B) [][]byte {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all[i] = x402.TransferCall(a, signature)
+		all[i] = settler.Member{Authorization: a, Signature: signature}
 	}
 	return all
 }
 
-// send sends payments in one transaction: one alone as it is, several by Multicall3.
-func (s relaying) send(b *testing.B, nonce uint64, transfers [][]byte) {
-	to, data, gas := common.Address(usdc()), transfers[0], uint64(paymentGas)
-	if len(transfers) > 1 {
-		to, data, gas = common.HexToAddress(devnet.MulticallAddress), aggregate(transfers), uint64(batchGas+
-			paymentGas*len(transfers))
+// send sends payments in one transaction, and returns its size.
+func (s relaying) send(b *testing.B, nonce uint64, by settler.Contract, payments []settler.Member) int64 {
+	to, gas := common.Address(usdc()), uint64(paymentGas)
+	data := x402.TransferCall(payments[0].Authorization, payments[0].Signature)
+	if !by.IsZero() {
+		to, data, gas = common.Address(by.Address()), by.Call(payments), by.Gas(len(payments))
 	}
 	chain := big.NewInt(devnet.ChainID)
 	tx, err := types.SignNewTx(s.relayer, types.LatestSignerForChainID(chain), &types.DynamicFeeTx{
@@ -141,7 +148,7 @@ func (s relaying) send(b *testing.B, nonce uint64, transfers [][]byte) {
 	})
 	if err != nil {
 		b.Error(err)
-		return
+		return 0
 	}
 	raw, err := tx.MarshalBinary()
 	if err == nil {
@@ -150,31 +157,7 @@ func (s relaying) send(b *testing.B, nonce uint64, transfers [][]byte) {
 	if err != nil {
 		b.Error(err)
 	}
-}
-
-const multicallABI = `[{"type":"function","name":"aggregate3","inputs":[{"type":"tuple[]","components":[
-	{"name":"target","type":"address"},{"name":"allowFailure","type":"bool"},{"name":"callData","type":"bytes"}]}]}]`
-
-// aggregate is a call of Multicall3 with calls of the token, each allowed to fail.
-func aggregate(transfers [][]byte) []byte {
-	type call3 struct {
-		Target       common.Address
-		AllowFailure bool
-		CallData     []byte
-	}
-	calls := make([]call3, len(transfers))
-	for i, t := range transfers {
-		calls[i] = call3{common.Address(usdc()), true, t}
-	}
-	contract, err := abi.JSON(strings.NewReader(multicallABI))
-	if err != nil {
-		panic(err) // a constant
-	}
-	data, err := contract.Pack("aggregate3", calls)
-	if err != nil {
-		panic(err) // of the constant's types
-	}
-	return data
+	return int64(len(raw))
 }
 
 func (s relaying) balance(b *testing.B) int64 {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,11 +38,7 @@ import (
 // counted. The orders are in the database before, paid and in delivery.
 func BenchmarkWaiting(b *testing.B) {
 	p := newProgram(b)
-	program := filepath.Join(b.TempDir(), "roamcard")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program,
-		"../../../cmd/roamcard").CombinedOutput(); err != nil {
-		b.Fatalf("build the program: %v\n%s", err, out)
-	}
+	program := build(b)
 	for _, crowd := range []int{200, 2000} {
 		b.Run(strconv.Itoa(crowd), func(b *testing.B) {
 			for b.Loop() {
@@ -59,7 +54,7 @@ const arrives = 2 * time.Millisecond
 
 func wait(b *testing.B, p *program, program string, crowd int) {
 	paid := onTheirWay(b, p.db, crowd)
-	addr, pid := launch(b, p.config, program)
+	addr, pid := launch(b, p.config, program, "--no-worker")
 	visitor := &http.Client{Transport: &http.Transport{MaxIdleConns: crowd}}
 	defer visitor.CloseIdleConnections()
 	late := make([]time.Duration, crowd)
@@ -192,8 +187,8 @@ func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) 
 	return err
 }
 
-// launch starts the program in a process of its own, which serves and does not work, until b ends.
-func launch(b *testing.B, c app.Config, program string) (addr string, pid int) {
+// launch starts the program in a process of its own, which serves until b ends.
+func launch(b *testing.B, c app.Config, program string, flags ...string) (addr string, pid int) {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -203,14 +198,18 @@ func launch(b *testing.B, c app.Config, program string) (addr string, pid int) {
 	if err := listener.Close(); err != nil { // the program takes it over
 		b.Fatal(err)
 	}
-	cmd := exec.Command(program, "serve", "--no-worker")
+	keys := make([]string, len(c.RelayerKeys))
+	for i, key := range c.RelayerKeys {
+		keys[i] = key.Reveal()
+	}
+	cmd := exec.Command(program, append([]string{"serve"}, flags...)...)
 	cmd.Env = os.Environ()
 	for name, value := range map[string]string{
 		// The crowd has one address.
 		"LIMITS": "off", "SERVER__MAX_CONNECTIONS_PER_ADDRESS": "8192",
 		"ADDR": addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(),
 		"CHAIN__RPC_URL":  c.RPCURLs[0],
-		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL,
+		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": strings.Join(keys, ","), "ISSUER__URL": c.IssuerURL,
 		"ISSUER__KEY":   c.IssuerKey.Reveal(),
 		"SUPPLIER__URL": c.Esim.URL, "SUPPLIER__KEY": sandbox.DevKey, "ESIM__KEYS": c.Esim.Keys.Reveal(),
 		"ESIM__TOKEN_KEY": c.Esim.TokenKey.Reveal(),

@@ -33,9 +33,9 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	w.stopBlocks(t)
 	b.press(t, p, header, false)
 	p.awaitKill(t, recovery)
-	nonces, hashes := w.attempt(t)
+	nonces, hashes := w.transactions(t)
 	if len(nonces) != 1 || len(hashes) != 2 {
-		t.Fatalf("attempts with the nonces %v and the transactions %v, want one with two", nonces, hashes)
+		t.Fatalf("transactions with the nonces %v and the hashes %v, want one with two", nonces, hashes)
 	}
 	if w.inPool(t, hashes[1]) {
 		t.Fatal("the replacement is sent before the program died")
@@ -44,7 +44,7 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	began := time.Now()
 	// By then the fee may be raised once more.
 	apptest.Until(t, recovery, "a replacement is sent", func() error {
-		if _, hashes = w.attempt(t); !w.inPool(t, hashes[len(hashes)-1]) {
+		if _, hashes = w.transactions(t); !w.inPool(t, hashes[len(hashes)-1]) {
 			return fmt.Errorf("%s is not known to the chain", hashes[len(hashes)-1])
 		}
 		return nil
@@ -57,8 +57,8 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	w.ends(t, b, header, began)
 	note.Recovery = time.Since(began).Seconds()
 	p.stop(t)
-	if again, all := w.attempt(t); !slices.Equal(again, nonces) || !slices.Equal(all[:2], stored) {
-		t.Errorf("attempts with the nonces %v and the transactions %v, before the death %v and %v", again, all, nonces,
+	if again, all := w.transactions(t); !slices.Equal(again, nonces) || !slices.Equal(all[:2], stored) {
+		t.Errorf("transactions with the nonces %v and the hashes %v, before the death %v and %v", again, all, nonces,
 			stored)
 	}
 	note.Violations = len(w.checkBooks(t))
@@ -72,8 +72,8 @@ func (w *world) stopBlocks(t *testing.T) {
 	w.rpc(t, "evm_setIntervalMining", 0)
 }
 
-// attempt is what the database has of settlement transactions: the nonces of all attempts, and all hashes.
-func (w *world) attempt(t *testing.T) (nonces []int64, hashes []string) {
+// transactions is what the database has of settlement transactions: the nonces of all transactions, and all hashes.
+func (w *world) transactions(t *testing.T) (nonces []int64, hashes []string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.books.DatabaseURL)
 	if err != nil {
@@ -81,8 +81,8 @@ func (w *world) attempt(t *testing.T) (nonces []int64, hashes []string) {
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
 	err = conn.QueryRow(t.Context(),
-		`SELECT array_agg(nonce), (SELECT array_agg(v->>'hash') FROM attempts, jsonb_array_elements(variants) v)
-		FROM attempts`).Scan(&nonces, &hashes)
+		`SELECT array_agg(nonce), (SELECT array_agg(v->>'hash') FROM transactions, jsonb_array_elements(variants) v)
+		FROM transactions`).Scan(&nonces, &hashes)
 	if err != nil {
 		t.Fatal(err)
 	}

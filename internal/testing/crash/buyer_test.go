@@ -39,6 +39,8 @@ type buyer struct {
 	refused bool
 	// travelling makes it buy the cheapest eSIM.
 	travelling bool
+	// extends is the order of the eSIM that it buys more data for; empty when it buys none.
+	extends string
 	// offer is the challenge's; the same at every signing.
 	offer    x402.Requirements
 	resource x402.Resource
@@ -87,6 +89,9 @@ func (b *buyer) ask(ctx context.Context, payment string) (int, http.Header, boug
 	}
 	if b.travelling {
 		path = "/api/esim/purchase"
+	}
+	if b.extends != "" {
+		path = "/api/esim/orders/" + b.extends + "/topup"
 	}
 	body, err := json.Marshal(request)
 	if err != nil {

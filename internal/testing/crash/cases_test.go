@@ -63,24 +63,25 @@ func passes(flow, settler, point string) int {
 		return 0
 	// they have tests of their own
 	case slices.Contains([]string{"void", "expire", "bump", "arrive", "prove", "catchup", "recover", "close", "return",
-		"cancel"},
+		"cancel", "extend", "webhook", "batch"},
 		area):
 		return 0
 	case area == "create" && flow != later:
 		return 0
 	case area == "journal", point == "issuer.unloaded": // none of the sandbox
 		return 0
-	case area == "periodic", area == "attempts", point == "attempt.reverted": // none of an ordinary purchase
+	// none of an ordinary purchase
+	case area == "periodic", area == "transactions", area == "timeline", point == "transaction.reverted":
 		return 0
 	case flow != refund && area == "refund":
 		return 0
 	case flow == refund && (area == "fee" || point == "card.before_commit" || point == "card.activated"):
 		return 0
-	case flow == refund && area == "attempt" && settler != relayer: // the refund is the relayer's all the same
+	case flow == refund && area == "transaction" && settler != relayer: // the refund is the relayer's all the same
 		return 1
-	case flow == refund && area == "attempt":
+	case flow == refund && area == "transaction":
 		return 2
-	case area == "attempt" && settler != relayer: // of both, the second has nothing to do
+	case area == "transaction" && settler != relayer: // of both, the second has nothing to do
 		return 0
 	case area == "facilitator" && settler == relayer:
 		return 0
@@ -134,9 +135,9 @@ func once() []crash {
 func whileItRecovers() []crash {
 	return []crash{
 		{first: "claim.before_commit", second: "claim.committed"},
-		{first: "attempt.before_commit", second: "attempt.stored"},
-		{first: "attempt.stored", second: "attempt.sent"},
-		{first: "attempt.sent", second: "settle.seen"},
+		{first: "transaction.before_commit", second: "transaction.stored"},
+		{first: "transaction.stored", second: "transaction.sent"},
+		{first: "transaction.sent", second: "settle.seen"},
 		{first: "settle.before_commit", second: "settle.before_commit"},
 		{first: "issuer.before_open", second: "issuer.before_open"},
 		{first: "issuer.after_open", second: "card.before_commit"},
@@ -163,7 +164,7 @@ func whileAFacilitatorSettles() []crash {
 func whileACardIsToppedUp() []crash {
 	return []crash{
 		{flow: topup, first: "claim.committed"},
-		{flow: topup, first: "attempt.sent"},
+		{flow: topup, first: "transaction.sent"},
 		{flow: topup, first: "turn.before_commit"},
 		{flow: topup, first: "load.taken"},
 		{flow: topup, first: "load.before_send"},
@@ -183,7 +184,7 @@ func whileAnOrderIsPaidLater() []crash {
 		crash{flow: later, first: "create.before_commit", second: "create.committed"},
 		crash{flow: later, first: "create.committed", second: "claim.committed"},
 		crash{flow: later, first: "claim.before_commit", second: "claim.committed", signs: true},
-		crash{flow: later, first: "attempt.sent", second: "settle.before_commit", signs: true},
+		crash{flow: later, first: "transaction.sent", second: "settle.before_commit", signs: true},
 		crash{flow: later, first: "answer.half", signs: true},
 	)
 }
@@ -195,14 +196,14 @@ func whileMoneyGoesBack() []crash {
 		{first: "issuer.after_open"},
 		{first: "move.before_commit@2"},
 		{first: "move.committed@2"},
-		{first: "attempt.before_commit@2"},
-		{first: "attempt.stored@2"},
-		{first: "attempt.sent@2"},
+		{first: "transaction.before_commit@2"},
+		{first: "transaction.stored@2"},
+		{first: "transaction.sent@2"},
 		{first: "fulfill.done"},
 		{first: "refund.stored", second: "refund.before_send"},
 		{first: "refund.before_send", second: "refund.sent"},
-		{first: "attempt.stored@2", second: "refund.seen"},
-		{first: "attempt.sent@2", second: "refund.before_commit"},
+		{first: "transaction.stored@2", second: "refund.seen"},
+		{first: "transaction.sent@2", second: "refund.before_commit"},
 		{first: "refund.sent", second: "refund.before_commit", signs: true},
 		{first: "refund.before_commit", second: "refund.before_commit"},
 		{first: "refund.committed", second: "fulfill.done", signs: true},
@@ -225,7 +226,7 @@ func whileMoneyGoesBack() []crash {
 func whileAnESIMIsSold() []crash {
 	return []crash{
 		{flow: esim, first: "claim.committed"},
-		{flow: esim, first: "attempt.sent"},
+		{flow: esim, first: "transaction.sent"},
 		{flow: esim, first: "settle.committed", signs: true},
 		{flow: esim, first: "esim.reserved"},
 		{flow: esim, first: "submit.marked"},
@@ -245,8 +246,8 @@ func andTheBuyerSignsAnew() []crash {
 	return []crash{
 		{first: "buy.verified", signs: true},
 		{first: "claim.committed", signs: true},
-		{first: "attempt.stored", signs: true},
-		{first: "attempt.sent", signs: true},
+		{first: "transaction.stored", signs: true},
+		{first: "transaction.sent", signs: true},
 		{first: "settle.committed", signs: true},
 		{first: "answer.half", signs: true},
 	}
@@ -273,11 +274,11 @@ func again(flow, settler, first, second string) bool {
 		return true // every repeat is answered
 	case j <= last:
 		return i <= j
-	case name == "attempt.before_commit" || name == "attempt.stored":
-		return i <= slices.Index(all, "attempt.before_commit")
+	case name == "transaction.before_commit" || name == "transaction.stored":
+		return i <= slices.Index(all, "transaction.before_commit")
 	case name == "move.before_commit" || name == "move.committed":
 		return i <= slices.Index(all, "fulfill.done")-1
-	case strings.HasSuffix(name, "committed"), strings.HasPrefix(name, "facilitator."), name == "attempt.sent",
+	case strings.HasSuffix(name, "committed"), strings.HasPrefix(name, "facilitator."), name == "transaction.sent",
 		name == "issuer.after_open",
 		name == "card.activated", name == "fee.after_withdraw", name == "load.after_send",
 		name == "refund.stored", name == "refund.sent", name == "supplier.after_order", name == "esim.installed":

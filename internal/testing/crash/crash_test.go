@@ -303,7 +303,8 @@ func survivable(mode string) []string {
 		case mode == "panic" && (p.Name == "catchup.read" || p.Name == "periodic.succeeded"):
 			// In no job's handler and no request: a panic there ends the program, which is started again.
 		case mode == "panic" && !torture() && !slices.Contains([]string{
-			"claim.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order",
+			"claim.committed", "transaction.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw",
+			"supplier.after_order",
 		}, p.Name):
 		default:
 			faults = append(faults, p.Name+":"+mode)
@@ -316,12 +317,12 @@ func survivable(mode string) []string {
 // authorization pays.
 func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	t.Parallel()
-	note := record{Flow: issue + ", cancelled by the payer", Settler: relayer, Mode: "kill", First: "attempt.stored",
+	note := record{Flow: issue + ", cancelled by the payer", Settler: relayer, Mode: "kill", First: "transaction.stored",
 		Second: "void.before_commit, void.committed", Failed: true}
 	defer func() { note.write(t) }()
 	w := newWorld(t)
 	b := w.buyer(t)
-	p := w.start(t, relayer, fault("attempt.stored", "kill"))
+	p := w.start(t, relayer, fault("transaction.stored", "kill"))
 	if err := b.challenge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +353,7 @@ func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 // after which the world and the database differ most.
 func TestSecondRecoveryChangesNothing(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"attempt.sent", "issuer.after_open", "fee.after_withdraw"} {
+	for _, point := range []string{"transaction.sent", "issuer.after_open", "fee.after_withdraw"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -156,6 +156,54 @@ func TestKilledWhileOrdersExpire(t *testing.T) {
 	}
 }
 
+// A killed run has pruned nothing, and the next one prunes what it would have. The order is still there.
+func TestKilledWhileTimelinesArePruned(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts the program several times")
+	}
+	w := newWorld(t)
+	b, p := w.waits(t)
+	w.ends(t, b, b.sign(t), time.Now())
+	p.stop(t)
+	conn, err := pgx.Connect(t.Context(), w.books.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	// It was two years ago, and the job of this period has not run.
+	if _, err := conn.Exec(t.Context(), `
+		ALTER TABLE timeline DISABLE TRIGGER USER;
+		UPDATE timeline SET at = at - interval '2 years';
+		ALTER TABLE timeline ENABLE TRIGGER USER;
+		UPDATE orders SET updated_at = updated_at - interval '2 years';
+		DELETE FROM jobs WHERE kind = 'retention'`); err != nil {
+		t.Fatal(err)
+	}
+	story := func() (lines, walked int) {
+		w.query(t, `SELECT (SELECT count(*) FROM timeline), (SELECT count(*) FROM progress
+			WHERE id = 'timeline' AND place <> '')`, nil, &lines, &walked)
+		return lines, walked
+	}
+	before, _ := story()
+	p = w.start(t, relayer, fault("timeline.before_commit", "kill"))
+	p.awaitKill(t, recovery)
+	if lines, walked := story(); lines != before || lines < 4 || walked != 0 {
+		t.Errorf("%d of %d lines are left, %d walks stored", lines, before, walked)
+	}
+	p = w.start(t, relayer, "")
+	apptest.Until(t, recovery, "the timeline is pruned", func() error {
+		if lines, walked := story(); lines != 1 || walked != 1 {
+			return fmt.Errorf("%d lines are left, %d walks stored", lines, walked)
+		}
+		return nil
+	})
+	if n := b.orders(t); n != 1 {
+		t.Errorf("the buyer has %d orders", n)
+	}
+	p.stop(t)
+}
+
 // A payment that was claimed in time pays; one that was not is never sent.
 func TestOrderExpiresWhileTheProgramIsDown(t *testing.T) {
 	t.Parallel()
@@ -165,7 +213,7 @@ func TestOrderExpiresWhileTheProgramIsDown(t *testing.T) {
 	for _, c := range []struct {
 		point string
 		paid  bool
-	}{{"buy.verified", false}, {"claim.before_commit", false}, {"claim.committed", true}, {"attempt.sent", true}} {
+	}{{"buy.verified", false}, {"claim.before_commit", false}, {"claim.committed", true}, {"transaction.sent", true}} {
 		t.Run(c.point, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -59,18 +59,29 @@ func (w *world) bill(t *testing.T, b *buyer, kind string) *bill {
 	return n
 }
 
-// The drill: a dump, 20 sales, the dump restored, the program started, `roamcard recover`. Some buyers repeat before
-// the recovery and some after it, with the official client and their keys. Each ends with one purchase, and nobody pays
-// twice.
+// moreData makes a bill of an eSIM one of more data for it, with a key of its own.
+func (n *bill) moreData(t *testing.T) {
+	t.Helper()
+	if n.order.OrderID == "" {
+		t.Fatalf("no eSIM is bought at %s", n.Path)
+	}
+	n.buyer.purchase += "-more"
+	n.Path, n.Body["idempotencyKey"] = "/api/esim/orders/"+n.order.OrderID+"/topup", n.buyer.purchase
+}
+
+// The drill: a dump, 24 sales with top-ups of cards and eSIMs, the dump restored, the program started, `roamcard
+// recover`. Some buyers repeat before the recovery and some after it, with the official client and their keys. Each
+// ends with one purchase, and nobody pays twice.
 func TestRestoredFromAnOlderDump(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.start(t, relayer, "")
-	var owners []*bill
+	var owners, travellers []*bill
 	for range 4 {
 		owners = append(owners, w.bill(t, w.buyer(t), issue))
+		travellers = append(travellers, w.bill(t, w.buyer(t), esim))
 	}
-	w.buys(t, owners, http.StatusOK)
+	w.buys(t, slices.Concat(owners, travellers), http.StatusOK)
 	w.rests(t)
 	p.stop(t)
 	older, lostFrom := w.dump(t), w.sent(t)
@@ -84,6 +95,10 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	for _, o := range owners {
 		o.buyer.turnToTopup()
 		lost = append(lost, w.bill(t, o.buyer, topup))
+	}
+	for _, o := range travellers {
+		o.moreData(t)
+		lost = append(lost, o)
 	}
 	w.buys(t, lost, http.StatusOK)
 	w.rests(t)

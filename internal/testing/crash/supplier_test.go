@@ -109,9 +109,9 @@ func (w *world) ordersAtMostOnce(t *testing.T, c ordering) {
 	note.Failed = t.Failed()
 }
 
-// A database that is restored has lost an eSIM that was sold, and what the journal knew of it. The repeat of its buyer
-// gets that eSIM where the supplier finds it by our reference, and waits for an operator where it cannot be told whose
-// it is. Either way nothing is ordered again.
+// A database that is restored has lost an eSIM that was sold, data that was added to another one, and what the journal
+// knew of both. The repeats of their buyers get them where the supplier finds them by our references, and wait for an
+// operator where it cannot be told whose they are. Either way nothing is ordered again.
 func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -121,15 +121,26 @@ func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t).over("", name)
-			w.start(t, relayer, "").stop(t)
+			p := w.start(t, relayer, "")
+			more := w.bill(t, w.buyer(t), esim)
+			apptest.Until(t, recovery, "eSIMs are sold", func() error { return more.buyer.ready(more.Path) })
+			w.buys(t, []*bill{more}, http.StatusOK)
+			w.rests(t)
+			p.stop(t)
 			older, lostFrom := w.dump(t), w.sent(t)
 
-			p := w.start(t, relayer, "")
+			p = w.start(t, relayer, "")
 			n := w.bill(t, w.buyer(t), esim)
-			apptest.Until(t, recovery, "eSIMs are sold", func() error { return n.buyer.ready(n.Path) })
-			w.buys(t, []*bill{n}, http.StatusOK)
+			more.moreData(t)
+			lost := []*bill{n, more}
+			for _, of := range lost {
+				apptest.Until(t, recovery, "it is sold", func() error { return of.buyer.ready(of.Path) })
+			}
+			w.buys(t, lost, http.StatusOK)
 			w.rests(t)
-			n.tally = w.tell(t, n.buyer)
+			for _, of := range lost {
+				of.tally = w.tell(t, of.buyer)
+			}
 			p.Kill(t)
 			w.restore(t, older)
 			w.books.Lost = [2]int64{lostFrom, w.sent(t)}
@@ -137,21 +148,24 @@ func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
 
 			p = w.start(t, relayer, "")
 			if found {
-				w.repeats(t, []*bill{n})
+				w.repeats(t, lost)
 				w.rests(t)
-				w.stillHas(t, n)
+				for _, of := range lost {
+					w.stillHas(t, of)
+				}
 				w.checkBooks(t)
 			} else {
-				apptest.Until(t, recovery, "the repeat is an operator's", func() error {
-					a := w.buys(t, []*bill{n}, 0)[0]
-					if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "what it bought") {
-						return fmt.Errorf("%d %s", a.Status, a.Body)
+				apptest.Until(t, recovery, "the repeats are an operator's", func() error {
+					for i, a := range w.buys(t, lost, 0) {
+						if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "what it bought") {
+							return fmt.Errorf("%s: %d %s", lost[i].Path, a.Status, a.Body)
+						}
 					}
 					return nil
 				})
 			}
-			if made := w.supplierOrders(t); made != 1 {
-				t.Errorf("the supplier has %d orders, want the one before the loss", made)
+			if made := w.supplierOrders(t); made != 3 {
+				t.Errorf("the supplier has %d orders, want the three before the loss", made)
 			}
 			p.stop(t)
 		})

@@ -35,10 +35,12 @@ type world struct {
 	facilitator string
 	// issuer is who issues the cards, and supplier who supplies the eSIMs; empty is the sandbox.
 	issuer, supplier string
-	books            invariants.Books
-	domain           x402.Domain
-	addr             string
-	answers          struct {
+	// within says that the program itself plays the providers, and keeps their books in dir.
+	within  bool
+	books   invariants.Books
+	domain  x402.Domain
+	addr    string
+	answers struct {
 		sync.Mutex
 		all []invariants.Answer
 	}
@@ -76,8 +78,11 @@ func newWorld(t testing.TB) *world {
 func (w *world) start(t testing.TB, settler, fault string) *process {
 	t.Helper()
 	args := []string{"dev", "--addr", w.addr, "--data", w.dir,
-		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL, "--sandbox-url", w.books.SandboxURL,
+		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL,
 		"--issuer-call-timeout", "2s", "--issuer-visibility-delay", "3s"} // the sandbox answers at once
+	if !w.within {
+		args = append(args, "--sandbox-url", w.books.SandboxURL)
+	}
 	if w.issuer != "" {
 		args = append(args, "--issuer", w.issuer)
 	}
@@ -117,7 +122,7 @@ func (w *world) startFacilitator(t testing.TB) {
 	}
 	t.Cleanup(on.Close)
 	sender, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: on, Attempts: paymenttest.NewAttempts(time.Now), Keys: []*ecdsa.PrivateKey{key},
+		Chain: on, Transactions: paymenttest.NewTransactions(time.Now), Keys: []*ecdsa.PrivateKey{key},
 		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -326,7 +326,8 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 		})
 	}
 	w.wantSwitches(`[{"Product":"card_issue","Paused":false},{"Product":"card_topup","Paused":true},` +
-		`{"Product":"esim","Paused":false}]`)
+		`{"Product":"esim","Paused":false},{"Product":"esim_topup","Paused":false},` +
+		`{"Product":"provider.sandbox","Paused":false}]`)
 	w.checkBooks()
 }
 

@@ -129,8 +129,8 @@ func (w *world) dump() string {
 		w.t.Fatalf("list the tables: %v (%v)", tables, err)
 	}
 	kept := map[string]string{
-		"payments": "(to_jsonb(t) - 'signature')::text",
-		"attempts": "(to_jsonb(t) - 'variants')::text",
+		"payments":     "(to_jsonb(t) - 'signature')::text",
+		"transactions": "(to_jsonb(t) - 'variants')::text",
 	}
 	for _, table := range tables {
 		all.WriteString(w.rows(table, orText(kept[table])))

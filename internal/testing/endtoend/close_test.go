@@ -3,6 +3,7 @@ package endtoend_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,13 +12,16 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
 )
 
 // cardClosing is what an operator sees of the closing of a card.
 type cardClosing struct {
 	ID, CardID, OrderID, Status, Stage, Reason, Reference string
 	RemainderUsdCents                                     *int
+	RefundedBy                                            string
 	Version                                               int
 }
 
@@ -177,4 +181,88 @@ func TestEmptyCardIsClosedWithoutARefund(t *testing.T) {
 	}
 	w.checkBooks()
 	w.wantFindings("after a card is closed that was empty")
+}
+
+// TestClosingIsConcludedByARefundByHand, where there is no treasury: by a transaction that the chain shows.
+func TestClosingIsConcludedByARefundByHand(t *testing.T) {
+	t.Parallel()
+	w := newAdminWorld(t, -1, plan{change: withOperator})
+	b, safe := w.buyer(), w.buyer()
+	card := b.buyCard("a-card").Issuance.CardID
+	b.awaitBalance(card, 1500)
+	w.close(card, "c1")
+	c := w.awaitClosing(card, func(c cardClosing) bool { return c.Status == "operator_review" })
+	wrong := safe.sendTo(b.address, money.Cents(1499).USDC())
+	right := safe.sendTo(b.address, money.Cents(1500).USDC())
+	conclude := func(transaction, key string) answer {
+		return w.operatorCall("POST", "/api/admin/card-closings/"+c.ID+"/conclude",
+			fmt.Sprintf(`{"transaction":%q,"reason":"sent from the safe"}`, transaction), key)
+	}
+	wantProblem(t, "a transfer of another amount", conclude(wrong, "k1"), 409, fault.TransferUnproven)
+	wantProblem(t, "no transaction", conclude("0x"+strings.Repeat("1", 64), "k2"), 409, fault.TransferUnproven)
+	wantProblem(t, "not a hash", conclude("0x1", "k3"), 400, fault.SchemaInvalid)
+	w.wantFindings("while the closing waits")
+	for range 2 {
+		conclude(right, "k4").into(t, 200, nil)
+	}
+	done := w.awaitClosing(card, closed)
+	if done.RefundedBy != right {
+		t.Errorf("concluded by %q, want %q", done.RefundedBy, right)
+	}
+	if n := w.count("SELECT count(*) FROM audit WHERE action = 'card_closing.conclude' AND after::text LIKE $1",
+		"%"+right+"%"); n != 1 {
+		t.Errorf("%d audit rows", n)
+	}
+	if n := w.count("SELECT count(*) FROM ledger_postings WHERE kind = 'remainder_returned'"); n != 1 {
+		t.Errorf("%d returns are posted", n)
+	}
+	w.wantFindings("after the closing was concluded by hand")
+}
+
+// closesVendorCard lets an operator close a card that a test plays the vendor of, and its owner gets what is left.
+func (b *buyer) closesVendorCard(card string, cents int) {
+	w, t := b.w, b.w.t
+	t.Helper()
+	was := w.balance(b.address)
+	w.close(card, "c1")
+	if c := w.awaitClosing(card, closed); c.RemainderUsdCents == nil || *c.RemainderUsdCents != cents {
+		t.Errorf("closed: %+v, want %d cents left", c, cents)
+	}
+	if now := w.balance(b.address); now-was != money.Cents(cents).USDC() {
+		t.Errorf("the owner has %s more", now-was)
+	}
+	if s := b.cardStatus(card); s != "CLOSED" {
+		t.Errorf("the card is %s", s)
+	}
+}
+
+func TestOperatorClosesACardOfStripe(t *testing.T) {
+	t.Parallel()
+	w, vendor := newStripeWorld(t, plan{})
+	b := w.buyer()
+	o := b.buyCard("a-card-of-stripe-1")
+	w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "succeeded" })
+	at := vendor.Cards()[0].ID
+	vendor.Charge(at, 200, stripefake.Merchant{Name: "Corner shop", Category: "5411", Country: "CH"})
+	b.closesVendorCard(o.Issuance.CardID, 1300)
+	if c := vendor.Cards()[0]; c.Status != "canceled" {
+		t.Errorf("the issuer has %+v", c)
+	}
+	w.checkBooks()
+	w.wantFindings("the books of Stripe and ours")
+}
+
+func TestOperatorClosesACardOfLithic(t *testing.T) {
+	t.Parallel()
+	w, fake := newLithicWorld(t, "inline")
+	b := w.buyer()
+	o := b.buyCard("a-card-of-lithic-1")
+	w.awaitSettled(30 * time.Second)
+	at := fake.Cards()[0].Token
+	fake.Charge(at, 200, lithicfake.Merchant{Name: "Corner shop", Category: "5411", Country: "CHE"})
+	b.closesVendorCard(o.Issuance.CardID, 1300)
+	if c := fake.Cards()[0]; c.State != "CLOSED" {
+		t.Errorf("the issuer has %+v", c)
+	}
+	w.wantFindings("the books of Lithic and ours")
 }

@@ -3,6 +3,7 @@ package endtoend_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,6 +70,52 @@ func TestOwnerFreezesCard(t *testing.T) {
 
 	w.setCardState(at, "locked")
 	wantProblem(t, "undoing the issuer's lock", b.post("/api/cards/"+card+"/unfreeze", ``), 409, fault.CardLocked)
+	w.setCardState(at, "live")
+	w.checkBooks()
+}
+
+// TestOwnersFreezesAtOnceLeaveTheCardToItsOwner, at two instances, with the issuer's list being read meanwhile.
+func TestOwnersFreezesAtOnceLeaveTheCardToItsOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{instances: 2})
+	b := w.buyer()
+	card := b.buyCard("a-card").Issuance.CardID
+	at := w.newestCard()
+	b.awaitBalance(card, 1500)
+	path := "/api/cards/" + card
+	unfrozen := func() {
+		t.Helper()
+		var last answer
+		eventually(t, 40*time.Second, func() (bool, string) {
+			last = b.post(path+"/unfreeze", ``)
+			return last.status != http.StatusServiceUnavailable, string(last.body)
+		})
+		var got struct{ Status string }
+		last.into(t, 200, &got)
+		if got.Status != "ACTIVE" {
+			t.Fatalf("unfrozen: %+v", got)
+		}
+	}
+	for range 5 {
+		var all []request
+		for n := range 2 * racers {
+			act := []string{"/freeze", "/unfreeze"}[n%2]
+			all = append(all, request{method: http.MethodPost, path: path + act, header: b.bearer()})
+			if n%4 == 0 {
+				all = append(all, request{method: http.MethodGet, path: "/api/cards", header: b.bearer()})
+			}
+		}
+		for _, a := range w.race(all) {
+			if a.status != 200 && a.status != http.StatusServiceUnavailable {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		}
+		unfrozen()
+		b.post(path+"/freeze", ``).into(t, 200, nil)
+		unfrozen()
+	}
+	w.setCardState(at, "locked")
+	wantProblem(t, "undoing the issuer's lock", b.post(path+"/unfreeze", ``), 409, fault.CardLocked)
 	w.setCardState(at, "live")
 	w.checkBooks()
 }
@@ -217,6 +264,7 @@ func TestOwnerLimitsCard(t *testing.T) {
 	} {
 		wantProblem(t, bad, b.put(path, bad), 400, fault.SchemaInvalid)
 	}
+	wantProblem(t, "no body", b.put(path, ""), 400, fault.SchemaInvalid)
 	for _, step := range []struct {
 		set    string
 		charge int
@@ -244,6 +292,56 @@ func TestOwnerLimitsCard(t *testing.T) {
 		}
 	}
 	w.checkBooks()
+}
+
+// details are what merchants ask for with a card.
+type details struct {
+	CardID         string
+	BillingAddress *struct{ Name, Line1, Line2, City, Region, PostalCode, Country string }
+	ThreeDSecure   *struct{ Method, Destination, Instructions string }
+}
+
+// readsDetails reads what merchants ask for with a card, which the discovery has promised before.
+func (b *buyer) readsDetails(card, method string) (d details) {
+	t := b.w.t
+	t.Helper()
+	a := b.get("/api/cards/" + card + "/details")
+	a.into(t, 200, &d)
+	if d.CardID != card || d.BillingAddress == nil || d.BillingAddress.PostalCode != "19901" ||
+		d.BillingAddress.Country != "US" || d.ThreeDSecure == nil || d.ThreeDSecure.Method != method {
+		t.Errorf("the details are %s", a.body)
+	}
+	if a.header.Get("Cache-Control") != "private, no-store" {
+		t.Errorf("the details may be stored: %v", a.header)
+	}
+	var promised struct {
+		Controls struct {
+			Details             string
+			BillingAddress      bool
+			ThreeDSecureMethods []string
+		}
+	}
+	b.w.send(request{method: http.MethodGet, path: "/api/card/discovery"}).into(t, 200, &promised)
+	if c := promised.Controls; c.Details != "GET /api/cards/{id}/details" || !c.BillingAddress ||
+		!slices.Contains(c.ThreeDSecureMethods, method) {
+		t.Errorf("the discovery promises %+v", c)
+	}
+	stranger := b.w.buyer()
+	stranger.signIn()
+	wantProblem(t, "a stranger's read", stranger.get("/api/cards/"+card+"/details"), 404, fault.CardNotFound)
+	return d
+}
+
+// TestOwnerReadsBillingAddress of a card of the sandbox.
+func TestOwnerReadsBillingAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	card := b.buyCard("a-card").Issuance.CardID
+	b.awaitBalance(card, 1500)
+	if d := b.readsDetails(card, "automatic"); d.ThreeDSecure.Destination+d.ThreeDSecure.Instructions != "" {
+		t.Errorf("nobody is asked: %+v", d.ThreeDSecure)
+	}
 }
 
 // limitsCard limits a card that a test plays the vendor of, with a top-up between the limits. It has 13.00 on it.

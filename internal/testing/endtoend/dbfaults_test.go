@@ -229,7 +229,8 @@ func TestTransientDatabaseErrorsAreRetried(t *testing.T) {
 			}
 			exec(`CREATE FUNCTION give_way() RETURNS trigger LANGUAGE plpgsql AS $$
 				BEGIN IF random() < 0.1 THEN RAISE EXCEPTION 'injected' USING ERRCODE = '` + code + `'; END IF; RETURN NEW; END $$`)
-			tables := []string{"orders", "payments", "attempts", "cards", "reservations", "timeline", "jobs"}
+			tables := []string{"orders", "payments", "transactions", "transaction_members", "cards", "reservations", "timeline",
+				"jobs"}
 			for _, table := range tables {
 				exec("CREATE TRIGGER give_way BEFORE INSERT OR UPDATE ON " + table + " FOR EACH ROW EXECUTE FUNCTION give_way()")
 			}
@@ -242,4 +243,44 @@ func TestTransientDatabaseErrorsAreRetried(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeafServersDeliver: no wake-up passes between two processes. What one of them leaves to the other, the decision
+// that its buyer waits for and the fee's job, is found by polling.
+func TestDeafServersDeliver(t *testing.T) {
+	t.Parallel()
+	deaf := newDeafener(t, storetest.URL(t))
+	w := newWorld(t, plan{bare: true, databaseURL: deaf.url, chain: ownChain(t), change: func(c *app.Config) {
+		c.Wait = 50 * time.Second
+	}})
+	server := w.config
+	server.NoWorker = true
+	for _, config := range []app.Config{server, w.config} {
+		w.start(config)
+	}
+	for _, i := range w.instances {
+		w.awaitReady(i)
+	}
+	b := w.buyer()
+	first := purchase("deaf", header(t, b.payment()))
+	w.pauseMining()
+	answered := make(chan answer, 1)
+	go func() { answered <- w.send(first) }()
+	// The worker has the job once the process that answers has looked at the chain in vain.
+	eventually(t, 20*time.Second, func() (bool, string) {
+		n := w.count("SELECT coalesce(max(attempt), 0) FROM jobs WHERE owner = $1", b.address.Lower())
+		return n > 1, fmt.Sprint(n, " runs of the order's job")
+	})
+	w.resumeMining()
+	wantStatus(t, "the buyer who waits", <-answered, 200)
+	w.awaitSettled(time.Minute)
+	for _, e := range w.orders() {
+		if e.status != "fulfilled" || e.fee != "succeeded" {
+			t.Errorf("order %+v, want fulfilled and its fee withdrawn", e)
+		}
+	}
+	if deaf.lost.Load() == 0 {
+		t.Error("nobody was deaf: no notification was lost")
+	}
+	w.checkBooks()
 }

@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/devtools/doctor"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // TestDoctorFindsEachMisconfiguration examines a service that has all it needs, and then one with a readable secret,
@@ -41,10 +43,10 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 		t.Setenv("ROAMCARD_"+name, value)
 	}
 	w.mine(1) // so that the chain's clock is now
-	tried := map[string]string{}
+	tried, details := map[string]string{}, map[string]string{}
 	examine := func(probe bool) (failed []string, err error) {
 		var out bytes.Buffer
-		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Probe: probe, Spend: "1.00", Out: &out})
+		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Probe: probe, Spend: "5.00", Out: &out})
 		var told struct {
 			OK     bool
 			Checks []struct{ Name, Status, Detail, Fix string }
@@ -53,7 +55,7 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 			t.Fatalf("%v: %s", err, out.String())
 		}
 		for _, c := range told.Checks {
-			tried[c.Name] = c.Status
+			tried[c.Name], details[c.Name] = c.Status, c.Detail
 			if c.Status == "fail" {
 				failed = append(failed, c.Name)
 				t.Logf("%s: %s; fix: %s", c.Name, c.Detail, c.Fix)
@@ -70,11 +72,20 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	if failed, err := examine(true); err != nil {
 		t.Errorf("a service that has all it needs fails %v: %v", failed, err)
 	}
-	for _, step := range []string{"opens a card", "loads once when asked twice", "freezes a card", "orders a profile"} {
+	for _, step := range []string{
+		"opens a card", "loads once when asked twice", "freezes a card", "orders a profile", "adds data to a profile",
+		"adds it once when asked twice",
+	} {
 		if got := tried["sandbox "+step]; got != "ok" {
 			t.Errorf("the probe %s: %q", step, got)
 		}
 	}
+	wantSettlerExamined(t, w, func() (detail, status string) {
+		if _, err := examine(false); err != nil && !errors.Is(err, app.ErrNotReady) {
+			t.Fatal(err)
+		}
+		return details["settler contract"], tried["settler contract"]
+	})
 	if err := os.Chmod(secret, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -86,4 +97,29 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 		got != "secret files, token, payee, issuer, esim supplier" {
 		t.Errorf("found %q, %v", got, err)
 	}
+}
+
+// wantSettlerExamined changes what the chain has of the contracts that settle batches, and gives it back.
+func wantSettlerExamined(t *testing.T, w *world, examine func() (detail, status string)) {
+	t.Helper()
+	codeAt := func(address x402.Address) (code string) {
+		t.Helper()
+		w.rpc(&code, "eth_getCode", address.String(), "latest")
+		return code
+	}
+	own, multicall := codeAt(settler.Address), codeAt(settler.MulticallAddress)
+	for _, c := range []struct{ name, own, multicall, status, says string }{
+		{"the contract", own, multicall, "ok", settler.Address.String() + " has the expected code"},
+		{"other code", "0x00", multicall, "fail", "has the hash"},
+		{"none", "0x", multicall, "ok", "batches use Multicall3"},
+		{"neither", "0x", "0x", "ok", "each payment has a transaction of its own"},
+	} {
+		w.rpc(nil, "anvil_setCode", settler.Address.String(), c.own)
+		w.rpc(nil, "anvil_setCode", settler.MulticallAddress.String(), c.multicall)
+		if detail, status := examine(); status != c.status || !strings.Contains(detail, c.says) {
+			t.Errorf("%s: %s, %s", c.name, status, detail)
+		}
+	}
+	w.rpc(nil, "anvil_setCode", settler.Address.String(), own)
+	w.rpc(nil, "anvil_setCode", settler.MulticallAddress.String(), multicall)
 }

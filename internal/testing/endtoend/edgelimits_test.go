@@ -376,6 +376,40 @@ func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 	w.checkBooks()
 }
 
+// TestPaymentsInFlightAreCountedOverAllProcesses: while one process waits for a payment's block, another claims no
+// second one, and writes nothing for it.
+func TestPaymentsInFlightAreCountedOverAllProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{instances: 2, chain: ownChain(t), change: func(c *app.Config) {
+		c.Limits, c.Wait = limit.Rates{limit.InFlight: {Count: 1}}, 50*time.Second
+	}})
+	for _, i := range w.instances {
+		w.awaitEsimReady(i)
+	}
+	b := w.buyer()
+	terms := w.esimTerms("terms")
+	first, second := esimPurchase("first", b.esimPayment(terms)), esimPurchase("second", b.esimPayment(terms))
+	w.pauseMining()
+	answered := make(chan answer, 1)
+	go func() { answered <- w.send(first) }()
+	eventually(t, time.Minute, func() (bool, string) {
+		n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'")
+		return n == 1, fmt.Sprint(n, " payments are claimed")
+	})
+	a := w.send(second.on(w.instances[1]))
+	if a.status != 429 || !a.is(fault.RateLimited) || a.header.Get("Retry-After") == "" {
+		t.Errorf("a second payment in flight: %d %s", a.status, clipped(a.body))
+	}
+	if n := w.count("SELECT count(*) FROM orders"); n != 1 {
+		t.Errorf("%d orders are claimed", n)
+	}
+	w.resumeMining()
+	wantStatus(t, "the first", <-answered, 200)
+	wantStatus(t, "the second, afterwards", w.send(second.on(w.instances[1])), 200)
+	w.awaitSettled(30 * time.Second)
+	w.checkBooks()
+}
+
 // TestStreamsPerWalletAreLimited holds some open, and opens one more.
 func TestStreamsPerWalletAreLimited(t *testing.T) {
 	t.Parallel()

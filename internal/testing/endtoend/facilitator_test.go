@@ -68,7 +68,7 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 		t.Fatalf("dial the chain for the facilitator: %v", err)
 	}
 	t.Cleanup(on.Close)
-	relayer, err := chain.NewRelayer(chain.RelayerConfig{Chain: on, Attempts: paymenttest.NewAttempts(time.Now),
+	relayer, err := chain.NewRelayer(chain.RelayerConfig{Chain: on, Transactions: paymenttest.NewTransactions(time.Now),
 		Keys:         []*ecdsa.PrivateKey{key},
 		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -88,10 +88,10 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 func (w *world) relayerAttempts(payer x402.Address) (n int) {
 	w.t.Helper()
 	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()),
-		"SELECT count(*) FROM attempts a JOIN payments p ON p.id = a.payment_id WHERE lower(p.owner) = $1",
+		"SELECT count(*) FROM transaction_members m JOIN payments p ON p.id = m.payment_id WHERE lower(p.owner) = $1",
 		payer.Lower()).Scan(&n)
 	if err != nil {
-		w.t.Fatalf("count attempts: %v", err)
+		w.t.Fatalf("count transactions: %v", err)
 	}
 	return n
 }
@@ -244,13 +244,9 @@ func TestRelayerSettlesWhenFacilitatorIsDown(t *testing.T) {
 	f.server.Close()
 	for _, key := range []string{"gone 1", "gone 2", "gone 3", "gone 4"} {
 		b := w.buyer()
-		start := time.Now()
 		b.buyPaidOnce(key)
 		if n := w.relayerAttempts(b.address); n != 1 {
 			t.Errorf("%s: %d transactions of our own, want 1", key, n)
-		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("%s: took %v", key, took)
 		}
 	}
 	w.awaitReady(w.instances[0])

@@ -173,7 +173,8 @@ func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 		t.Errorf("%d payments are undecided, want %d", n, 3*len(wallets))
 	}
 	if n := w.count(
-		"SELECT max(n) FROM (SELECT count(*) AS n FROM attempts WHERE status = 'reverted' GROUP BY payment_id) t"); n > 2 {
+		"SELECT max(n) FROM (SELECT count(*) AS n FROM transaction_members WHERE status = 'reverted' GROUP BY payment_id) t",
+	); n > 2 {
 		t.Errorf("a payment was sent %d times in vain", n)
 	}
 	if n := w.count(

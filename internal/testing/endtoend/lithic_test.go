@@ -23,12 +23,14 @@ func newLithicWorld(t *testing.T, reveal string) (*world, *lithicfake.Server) {
 	fake := lithicfake.New(lithicfake.Config{Float: lithicFloat, Numbers: reveal == "inline"})
 	web := httptest.NewServer(fake)
 	t.Cleanup(web.Close)
-	return newWorld(t, plan{change: func(c *app.Config) {
-		withOperator(c)
+	return newAdminWorld(t, 100_000_000, plan{change: func(c *app.Config) {
 		c.IssuerProvider, c.IssuerURL, c.IssuerKey = lithic.Name, web.URL, secret.New(lithicfake.DevKey)
 		c.Own = provider.Values{
 			lithic.FloatKey: secret.New(lithicfake.Float), lithic.ProgramKey: secret.New(lithicfake.Program),
 			lithic.TransferKey: secret.New("TRANSFER/ACCOUNT_TO_ACCOUNT/load"), lithic.RevealKey: secret.New(reveal),
+			lithic.BillingKey:      secret.New("Programme Inc; 1 Programme Street; ; Dover; DE; 19901; US"),
+			lithic.ChallengeKey:    secret.New("out_of_band"),
+			lithic.InstructionsKey: secret.New("Approve it with the operator."),
 		}
 	}}), fake
 }
@@ -133,6 +135,9 @@ func TestOwnerFreezesACardOfLithic(t *testing.T) {
 		unlock: func() { fake.SetReason(at, "PAUSED", "") },
 	}
 	b.ownsCard(own)
+	if d := b.readsDetails(own.id, "out_of_band"); d.ThreeDSecure.Instructions != "Approve it with the operator." {
+		t.Errorf("the instructions are %+v", d.ThreeDSecure)
+	}
 	b.limitsCard(own, false)
 	for _, missing := range []string{
 		`{"perTransactionUsdCents":1,"perMonthUsdCents":1}`, `{"allowedCategories":["5411"]}`,

@@ -115,6 +115,7 @@ func (m *matrix) rows() map[string]row {
 		"GetHealth":             anyone,
 		"GetReadiness":          anyone,
 		"GetLiveness":           anyone,
+		"GetStatus":             anyone,
 		"GetCardDiscovery":      anyone,
 		"GetTopupDiscovery":     anyone,
 		"GetEsimDiscovery":      anyone,
@@ -126,7 +127,9 @@ func (m *matrix) rows() map[string]row {
 		"GetEsimCredentials":    {ids: travels, good: 200, other: 404},
 		"GetEsimProfile":        {ids: travels, good: 200, other: 404},
 		"CancelEsim":            {ids: travels, good: 409, other: 404}, // a device has it
-		"RotateEsimToken":       {ids: travels, good: 200, other: 404},
+		"ListEsimTopups":        {ids: travels, good: 200, other: 404},
+		"TopUpEsim":             {ids: travels, body: purchaseBody("matrix"), good: 402},
+		"RotateEsimToken":       {ids: map[string]string{"orderId": m.rotates.OrderID}, good: 200, other: 404},
 		"PurchaseCard":          {body: purchaseBody("matrix"), good: 402},
 		"TopUpCard":             {body: purchaseBody("matrix"), good: 402},
 		"CreateChallenge":       {body: `{"address":` + jsonText(m.owner.address.String()) + `}`, good: 200},
@@ -142,6 +145,7 @@ func (m *matrix) rows() map[string]row {
 		"FreezeCard":            {ids: card, good: 200, other: 404, undone: active},
 		"UnfreezeCard":          {ids: card, good: 200, other: 404},
 		"ListCardTransactions":  {ids: card, good: 200, other: 404},
+		"GetCardDetails":        {ids: card, good: 200, other: 404},
 		"GetCardLimits":         {ids: card, good: 200, other: 404},
 		"SetCardLimits":         {ids: card, body: "{}", good: 200, other: 404},
 		"CreateRevealChallenge": {ids: card, body: "{}", good: 200, other: 404},
@@ -158,11 +162,22 @@ func (m *matrix) rows() map[string]row {
 			good: 404},
 		"RetryCardClosing": {ids: map[string]string{"id": uuid.NewString()}, body: `{"reason":"the matrix"}`,
 			good: 404},
+		"ConcludeCardClosing": {ids: map[string]string{"id": uuid.NewString()},
+			body: `{"transaction":"0x` + strings.Repeat("1", 64) + `","reason":"the matrix"}`, good: 404},
 		"GetChallengeRetention": {good: 200},
 		"PruneChallenges":       {good: 200},
 		"CallMCP":               {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, good: 200},
 		"Reconcile":             {good: 200},
 		"ListOrderQueue":        {good: 200},
+		"WhoAmI":                {good: 200},
+		"CountOrders":           {good: 200},
+		"ReviewOrder":           {ids: map[string]string{"orderId": m.sold.OrderID}, good: 200},
+		"ListAudit":             {good: 200},
+		"GetGauges":             {good: 200},
+		"ListJobs":              {good: 200},
+		"GetJob":                {ids: job, good: 200},
+		"RetryJob":              {ids: job, body: `{"reason":"the matrix"}`, good: 409},
+		"DropJob":               {ids: job, body: `{"reason":"the matrix"}`, good: 409},
 		"InspectOrder":          {ids: map[string]string{"orderId": m.sold.OrderID}, good: 200},
 		"ProvePayment": {ids: map[string]string{"orderId": m.sold.OrderID}, body: `{"transaction":"0x` +
 			strings.Repeat("ab", 32) + `","reason":"the matrix"}`, good: 409},
@@ -184,6 +199,7 @@ func (m *matrix) rows() map[string]row {
 		"PayOrder2":       {ids: unpaid, good: 402},
 		"PayOrder3":       {ids: unpaid, good: 402},
 		"PayOrder4":       {ids: unpaid, good: 402},
+		"GetPayableOrder": {ids: unpaid, good: 200},
 		"GetActivity":     {good: 200, other: 401},
 		"PruneActivity":   {good: 200, other: 401},
 	}
@@ -202,8 +218,8 @@ type matrix struct {
 	owner, other, expired, revoked, analyst *buyer
 	operator                                string
 	sold                                    paidOrder
-	// travels is the owner's eSIM, foreign another wallet's.
-	travels, foreign esimOrder
+	// travels and rotates are the owner's eSIMs, the second one to lose its token; foreign is another wallet's.
+	travels, rotates, foreign esimOrder
 	// job is the owner's fee job, unpaid an order of the owner's that waits for its payment.
 	job, unpaid string
 }
@@ -219,6 +235,7 @@ func newMatrix(t *testing.T) *matrix {
 		analyst: &buyer{w: w, key: key, address: addressOf(key)}}
 	m.sold = m.owner.buyCard("matrix")
 	w.awaitEsimReady(nil)
+	m.rotates = m.owner.buyEsim("matrix-esim-rotated")
 	m.travels = m.owner.buyEsim("matrix-esim")
 	w.issuer.call(http.MethodPost, "esim/profiles/"+w.newestEsim(), map[string]any{"status": "enabled", "usedBytes": 7})
 	m.foreign = m.other.buyEsim("matrix-esim")

@@ -34,7 +34,7 @@ func startTelemetry(t *testing.T) *telemetry.Telemetry {
 // every label, after a purchase and all that goes with it.
 func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{telemetry: startTelemetry(t), change: func(c *app.Config) {
+	w := newAdminWorld(t, 7_000_000, plan{telemetry: startTelemetry(t), change: func(c *app.Config) {
 		c.MetricsAddr, c.ReconcileEvery = "127.0.0.1:0", time.Second
 		c.Limits = limit.Rates{limit.Events: {Count: 2, Per: time.Hour}}
 	}})
@@ -59,10 +59,17 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	for range 3 {
 		w.send(post("/api/events", eventBody(nil)))
 	}
+	w.mine(4) // so that what was paid is final, and accounted for
 	var page string
 	eventually(t, 30*time.Second, func() (bool, string) {
 		page = scrape(t, w.instances[0].metrics)
-		return strings.Contains(page, "reconciliation_age_seconds"), "the books have not been compared"
+		missing := ""
+		for _, late := range []string{"reconciliation_age_seconds", "relayer_payment_gwei_count 2"} {
+			if !strings.Contains(page, "\n"+late) {
+				missing += " " + late
+			}
+		}
+		return missing == "", "not shown:" + missing
 	})
 	wantDashboardMetrics(t, page)
 	for name, secret := range map[string]string{
@@ -85,6 +92,11 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 		`activity_events_total{outcome="accepted"} 2`,
 		`http_server_rate_limited_total{class="events"} 1`, `treasury_balance{asset="USD Coin"} ` + held,
 		`esim_inline_wait_duration_seconds_count{outcome="delivered"} 1`,
+		`refund_treasury_balance{asset="USD Coin"} 7e+06`, `job_class_age_seconds{class="settle"} 0`,
+		`job_parked{kind="order_fulfill",reason="gave_up"} 0`, `readiness_check{check="chain",product="card_issue"} 1`,
+		`readiness_check{check="sale",product="esim"} 1`, `db_pool_max_connections 16`,
+		`order_settlement_duration_seconds_count{product="card_issue"} 1`,
+		`order_delivery_duration_seconds_count{outcome="fulfilled",product="esim"} 1`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("%s is not shown", line)

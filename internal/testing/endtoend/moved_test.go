@@ -194,7 +194,8 @@ func (w *world) deleteOrder(id string) {
 	w.t.Helper()
 	for _, sql := range []string{
 		"DELETE FROM jobs WHERE payload->>'order' = $1",
-		"DELETE FROM attempts WHERE payment_id IN (SELECT id FROM payments WHERE order_id = $1)",
+		"DELETE FROM transaction_members WHERE payment_id IN (SELECT id FROM payments WHERE order_id = $1)",
+		"DELETE FROM transactions WHERE $1 <> '' AND id NOT IN (SELECT transaction_id FROM transaction_members)",
 		"DELETE FROM payments WHERE order_id = $1", "DELETE FROM reservations WHERE order_id = $1",
 		"DELETE FROM cards WHERE order_id = $1",
 		"DELETE FROM esim_profiles WHERE order_id = $1", "ALTER TABLE timeline DISABLE TRIGGER USER",

@@ -54,6 +54,11 @@ func withAmount(amount money.USDC) func(*x402.Payment) {
 	return func(p *x402.Payment) { p.Accepted.Amount, p.Authorization.Value = amount.String(), amount }
 }
 
+// lasting lets a payment outlast the test on a slow machine: whether one that has just expired was used is unknown.
+func lasting(p *x402.Payment) {
+	p.Authorization.ValidBefore = uint64(time.Now().Add(10 * time.Minute).Unix())
+}
+
 func TestOrdersArePaidByAnyRoute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
@@ -261,9 +266,9 @@ func TestOrderRoutesRefuseBadRequests(t *testing.T) {
 // addPayRoutes adds wrong payments, methods, queries and bodies at the order's own addresses.
 func (c *orderCases) addPayRoutes() {
 	payments := map[string]string{
-		"a stranger's":     header(c.t, c.stranger.payment(withAmount(topUpAmount))),
-		"another price":    header(c.t, c.owner.payment()),
-		"the cents for it": header(c.t, c.owner.payment(withAmount(4000))),
+		"a stranger's":     header(c.t, c.stranger.payment(withAmount(topUpAmount), lasting)),
+		"another price":    header(c.t, c.owner.payment(lasting)),
+		"the cents for it": header(c.t, c.owner.payment(withAmount(4000), lasting)),
 	}
 	bodies := map[string]string{
 		"a member":    `{"amount":1}`,
@@ -278,7 +283,11 @@ func (c *orderCases) addPayRoutes() {
 		for _, method := range []string{"GET", "POST"} {
 			for name, payment := range payments {
 				r := payRequest(method, path, payment)
-				c.all.add(name+" payment by "+method+" "+path[:8], r, 402, fault.PaymentRejected)
+				code := fault.PaymentRejected
+				if name == "a stranger's" {
+					code = fault.WrongPayer
+				}
+				c.all.add(name+" payment by "+method+" "+path[:8], r, 402, code)
 			}
 			r := request{method: method, path: path + "?amount=1"}
 			c.all.add("a query by "+method, r, 400, fault.SchemaInvalid)
@@ -368,7 +377,7 @@ func (c *orderCases) addSubmissions() {
 	submit("submitted, unreadable", paymentBody("x"), 400, fault.PaymentMalformed)
 	submit("submitted, too large", paymentBody(strings.Repeat("A", 21<<10)), 413, fault.BodyTooLarge)
 	foreign := header(c.t, c.stranger.payment(withAmount(topUpAmount)))
-	submit("submitted, a stranger's", paymentBody(foreign), 402, fault.PaymentRejected)
+	submit("submitted, a stranger's", paymentBody(foreign), 402, fault.WrongPayer)
 }
 
 func (c *orderCases) submitPath() string { return ordersPath + "/" + c.topUp.OrderID + "/pay" }

@@ -1,8 +1,10 @@
 package endtoend_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"io"
 	"net"
@@ -26,6 +28,14 @@ type commitCutter struct {
 
 func newCommitCutter(t *testing.T, target string) *commitCutter {
 	t.Helper()
+	c := &commitCutter{}
+	c.url = databaseBehind(t, target, c.relay)
+	return c
+}
+
+// databaseBehind is the address of a proxy that hands each connection to relay, with the server's socket.
+func databaseBehind(t *testing.T, target string, relay func(client net.Conn, server string)) string {
+	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +51,6 @@ func newCommitCutter(t *testing.T, target string) *commitCutter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &commitCutter{}
 	var open sync.WaitGroup
 	open.Go(func() {
 		for {
@@ -49,15 +58,60 @@ func newCommitCutter(t *testing.T, target string) *commitCutter {
 			if err != nil {
 				return
 			}
-			open.Go(func() { c.relay(client, server) })
+			open.Go(func() { relay(client, server) })
 		}
 	})
 	t.Cleanup(func() { listener.Close(); open.Wait() })
 	query.Set("host", dir)
 	query.Set("port", "1")
 	u.RawQuery = query.Encode()
-	c.url = u.String()
-	return c
+	return u.String()
+}
+
+// deafener is a way to the database on which LISTEN succeeds and no notification ever arrives, as behind a pooler
+// that shares connections between transactions.
+type deafener struct {
+	url string
+	// lost are the notifications that did not arrive.
+	lost atomic.Int64
+}
+
+func newDeafener(t *testing.T, target string) *deafener {
+	t.Helper()
+	d := &deafener{}
+	d.url = databaseBehind(t, target, d.relay)
+	return d
+}
+
+func (d *deafener) relay(client net.Conn, server string) {
+	defer client.Close()
+	back, err := net.Dial("unix", server)
+	if err != nil {
+		return
+	}
+	defer back.Close()
+	go func() { _, _ = io.Copy(back, client); back.Close() }()
+	from, to := bufio.NewReader(back), bufio.NewWriter(client)
+	for {
+		if from.Buffered() == 0 && to.Flush() != nil {
+			return
+		}
+		// A message is its type, a length that includes itself, and the rest.
+		var head [5]byte
+		if _, err := io.ReadFull(from, head[:]); err != nil {
+			return
+		}
+		rest := make([]byte, max(binary.BigEndian.Uint32(head[1:]), 4)-4)
+		if _, err := io.ReadFull(from, rest); err != nil {
+			return
+		}
+		if head[0] == 'A' { // NotificationResponse
+			d.lost.Add(1)
+			continue
+		}
+		_, _ = to.Write(head[:]) // Flush tells
+		_, _ = to.Write(rest)
+	}
 }
 
 func (c *commitCutter) relay(client net.Conn, server string) {

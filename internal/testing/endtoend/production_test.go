@@ -216,6 +216,57 @@ func (p *production) wantGoods(b *buyer) {
 	}
 }
 
+// refuses wants the program to end with an error that tells some sentences, and returns all that it told.
+func (p *production) refuses(t *testing.T, changes map[string]string, told ...string) (said string) {
+	t.Helper()
+	program, at := p.serve(changes)
+	select {
+	case <-program.Done:
+	case <-time.After(time.Minute):
+		t.Fatalf("the program goes on at %s\n%s", at.url, program.Log.Tail())
+	}
+	said = program.Log.String()
+	if program.Cmd.ProcessState.ExitCode() < 1 {
+		t.Errorf("it ended with %v\n%s", program.Cmd.ProcessState, said)
+	}
+	for _, want := range told {
+		if !strings.Contains(said, want) {
+			t.Errorf("%s\nlacks %q", said, want)
+		}
+	}
+	return said
+}
+
+// TestProviderOfLiveGoodsIsNeededToStart: stopped after a sale, the program does not start without the issuer of what
+// was sold, and serves it where the issuer is retired.
+func TestProviderOfLiveGoodsIsNeededToStart(t *testing.T) {
+	t.Parallel()
+	p := newProduction(t, lithic.Name, esimaccess.Name)
+	program, at := p.serve(nil)
+	p.instances = append(p.instances, at)
+	p.awaitSale(program, "/ready")
+	b := p.buyer()
+	card := b.buyCard("a-card-of-lithic").Issuance.CardID
+	p.awaitSettled(30 * time.Second)
+	program.Stop(t, 40*time.Second)
+
+	p.settings["lithic.url"], p.settings["lithic.key"] = p.settings["issuer.url"], p.settings["issuer.key"]
+	url, _ := p.plays(realIssuers()[stripe.Name])
+	p.settings["issuer.provider"], p.settings["issuer.url"] = stripe.Name, url
+	const missing = "the database has cards of lithic: name it in issuer.provider or issuer.retired"
+	p.refuses(t, nil, missing)
+
+	program, p.instances[0] = p.serve(map[string]string{"issuer.retired": lithic.Name})
+	p.awaitSale(program, "/ready")
+	b.signIn()
+	var balance struct{ AvailableUsdCents int64 }
+	b.get("/api/cards/"+card+"/balance").into(t, 200, &balance)
+	if balance.AvailableUsdCents != 1500 {
+		t.Errorf("%d cents on the card of the retired issuer", balance.AvailableUsdCents)
+	}
+	program.Stop(t, 40*time.Second)
+}
+
 // TestProductionRefusesToStart, with a sentence that names the setting and no secret.
 func TestProductionRefusesToStart(t *testing.T) {
 	t.Parallel()
@@ -266,21 +317,7 @@ func TestProductionRefusesToStart(t *testing.T) {
 		"an armed fault": {map[string]string{"fault": "settle.seen:kill"}, []string{"ROAMCARD_FAULT", "sandbox only"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			program, at := p.serve(c.changes)
-			select {
-			case <-program.Done:
-			case <-time.After(time.Minute):
-				t.Fatalf("the program goes on at %s\n%s", at.url, program.Log.Tail())
-			}
-			said := program.Log.String()
-			if program.Cmd.ProcessState.ExitCode() < 1 {
-				t.Errorf("it ended with %v\n%s", program.Cmd.ProcessState, said)
-			}
-			for _, want := range c.told {
-				if !strings.Contains(said, want) {
-					t.Errorf("%s\nlacks %q", said, want)
-				}
-			}
+			said := p.refuses(t, c.changes, c.told...)
 			secrets := []string{"hunter2", liveKey, strings.TrimPrefix(relayer.PrivateKey, "0x")}
 			if slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(said, s) }) {
 				t.Errorf("a secret is told: %s", said)

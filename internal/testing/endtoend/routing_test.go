@@ -1,6 +1,7 @@
 package endtoend_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
 	"github.com/roamcard/roamcard/internal/provider/esimgo"
 	"github.com/roamcard/roamcard/internal/provider/lithic"
@@ -278,4 +280,45 @@ func TestEsimsOfTwoSuppliersAreOneCatalogue(t *testing.T) {
 	if of := w.count("SELECT count(DISTINCT provider) FROM esim_profiles WHERE status = 'ready'"); of != 2 {
 		t.Errorf("the eSIMs are of %d suppliers", of)
 	}
+}
+
+// TestOperatorClosesOneIssuer: cards are sold over the next one, top-ups of the closed one's cards are not sold, and
+// what was paid goes on.
+func TestOperatorClosesOneIssuer(t *testing.T) {
+	t.Parallel()
+	r := newRoutedWorld(t, nil)
+	first := r.buyer()
+	first.buyCard("before")
+	r.awaitSettled(30 * time.Second)
+	r.wantSwitch("provider.lithic", true, "1")
+	second := r.buyer()
+	tries := 0
+	eventually(t, 10*time.Second, func() (bool, string) { // the switch is read once a second
+		tries++
+		a := first.topUp(fmt.Sprint("while-it-is-closed-", tries), 2500)
+		return a.is(fault.TopupPaused), string(a.body)
+	})
+	second.buyCard("while-it-is-closed")
+	r.wantCards("the preferred issuer is closed", 1, 1)
+	wantProblem(t, "a provider that is not configured",
+		r.operatorCall("POST", "/api/admin/switches/provider.acme", `{"paused":true,"reason":"drill"}`, "2"), 400,
+		fault.SchemaInvalid)
+	r.wantSwitch("provider.stripe", true, "3")
+	eventually(t, 10*time.Second, func() (bool, string) {
+		a := r.send(request{path: "/api/card/purchase", body: purchaseBody("nobody-sells")})
+		return a.is(fault.IssuePaused), string(a.body)
+	})
+	var told struct{ Paused bool }
+	r.send(request{method: http.MethodGet, path: "/api/card/discovery"}).into(t, 200, &told)
+	if !told.Paused {
+		t.Error("the discovery does not say that no cards are sold")
+	}
+	r.wantSwitch("provider.lithic", false, "4")
+	eventually(t, 10*time.Second, func() (bool, string) {
+		a := r.send(request{path: "/api/card/purchase", body: purchaseBody("it-sells-again")})
+		return a.status == http.StatusPaymentRequired, string(a.body)
+	})
+	third := r.buyer()
+	third.buyCard("after")
+	r.wantCards("the preferred issuer is open again", 2, 1)
 }

@@ -17,9 +17,10 @@ import (
 func TestStartFailsWithoutKeyOfPendingTransaction(t *testing.T) {
 	url := storetest.URL(t)
 	lost := x402.Address{0: 0xde, 19: 0xad}
-	_, err := storetest.Open(t, url).Attempts().Prepare(t.Context(), uuid.New(), lost, 0,
-		func(uint64) (payment.Transaction, error) {
-			return payment.Transaction{Hash: x402.Hash{1}, Raw: []byte{1}, SignedAt: time.Now()}, nil
+	_, err := storetest.Open(t, url).Transactions().Prepare(t.Context(), []uuid.UUID{uuid.New()}, lost,
+		payment.Window{Size: 16},
+		func(uint64, []uuid.UUID) (payment.Variant, error) {
+			return payment.Variant{Hash: x402.Hash{1}, Raw: []byte{1}, SignedAt: time.Now()}, nil
 		})
 	if err != nil {
 		t.Fatal(err)

@@ -173,6 +173,9 @@ func TestOwnerFreezesACardOfStripe(t *testing.T) {
 	if c := vendor.Cards()[0]; c.Status != "active" || c.Limits[0].Amount != 1500 {
 		t.Errorf("the issuer has %+v", c)
 	}
+	if d := b.readsDetails(own.id, "email"); d.ThreeDSecure.Destination != "c***@programme.example" {
+		t.Errorf("codes go to %+v", d.ThreeDSecure)
+	}
 	b.limitsCard(own, true)
 	if c := vendor.Cards()[0]; len(c.Limits) != 1 || c.Limits[0].Amount != 3950 {
 		t.Errorf("the issuer has %+v", c)

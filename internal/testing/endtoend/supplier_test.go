@@ -27,7 +27,11 @@ type vendor struct {
 
 func newVendor(t *testing.T, name string) vendor {
 	t.Helper()
-	server := httptest.NewServer(dev.WithVendors(http.NotFoundHandler()))
+	all, err := dev.WithVendors(http.NotFoundHandler(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(all)
 	t.Cleanup(server.Close)
 	return vendor{t, name, server.URL}
 }
@@ -152,5 +156,50 @@ func (w *world) examineSupplier(name string) {
 		if !found {
 			w.t.Error("the doctor does not ask the supplier")
 		}
+	}
+}
+
+// TestCallbackOfASupplierIsShownAtOnce: what an owner reads is not a minute old when the supplier tells of usage.
+func TestCallbackOfASupplierIsShownAtOnce(t *testing.T) {
+	t.Parallel()
+	v := newVendor(t, esimgo.Name)
+	w := newAdminWorld(t, 100_000_000, plan{change: func(c *app.Config) {
+		if err := dev.UseSupplier(c, esimgo.Name, v.url, supplierDelay); err != nil {
+			t.Fatal(err)
+		}
+		c.Own[esimgo.OrderGapKey] = secret.New("10ms")
+	}})
+	w.awaitEsimReady(nil)
+	b := w.buyer()
+	b.signIn()
+	o := b.buyEsim("an-esim-that-is-used")
+	b.awaitStatus(o.OrderID, "fulfilled")
+	used := func() string {
+		var p esimProfile
+		b.get("/api/esim/orders/"+o.OrderID+"/profile").into(t, 200, &p)
+		if p.Usage == nil {
+			t.Fatalf("the eSIM stands as %+v", p)
+		}
+		return p.Usage.UsedBytes
+	}
+	if got := used(); got != "0" {
+		t.Errorf("%s bytes are used at first", got)
+	}
+	account := queryOne[string](w, "SELECT account FROM esim_profiles")
+	v.control("webhooks", `{"url":"`+w.instances[0].url+`/api/webhooks/esim-go"}`)
+	v.control("orders/"+account+"/usage", `{"bytes":1000000}`)
+	eventually(t, 30*time.Second, func() (bool, string) { got := used(); return got == "1000000", got + " bytes" })
+}
+
+// control asks the vendor's control API for something.
+func (v vendor) control(path, body string) {
+	v.t.Helper()
+	res, err := http.Post(v.url+"/"+v.name+"/control/"+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		v.t.Fatalf("%s does not take %s at %s: %s", v.name, body, path, res.Status)
 	}
 }

@@ -13,6 +13,7 @@ var scenarios = map[string]func(*stage){
 	"top-up":        topUp,
 	"esim":          esim,
 	"esim-late":     esimLate,
+	"esim-topup":    esimTopup,
 	"pay-order":     payOrder,
 	"reply-dropped": replyDropped,
 	"reply-late":    replyLate,

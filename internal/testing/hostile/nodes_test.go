@@ -161,7 +161,10 @@ func forgesLogs(r *trial) {
 	if a := p.offers(ctx, esimPath, body, m.header(r)); a.status == http.StatusOK {
 		r.Errorf("a payment that one node invented: %.300s", a.body)
 	}
-	if at.Hash == "" {
+	mu.Lock()
+	sent := at.Hash != ""
+	mu.Unlock()
+	if !sent {
 		r.Fatal("the payment was not sent")
 	}
 	if now := r.goods(); now != before {

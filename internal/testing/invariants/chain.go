@@ -93,8 +93,8 @@ func readChain(ctx context.Context, b Books, d database) (chainBook, error) {
 			return book, err
 		}
 	}
-	for _, a := range d.attempts {
-		if err := n.readAttempt(ctx, a, &book); err != nil {
+	for _, a := range d.transactions {
+		if err := n.readTransaction(ctx, a, &book); err != nil {
 			return book, err
 		}
 	}
@@ -161,7 +161,7 @@ func (c *chainBook) enter(l logEntry, payTo string, treasuries map[string]bool) 
 	return nil
 }
 
-func (n node) readAttempt(ctx context.Context, a attemptRow, book *chainBook) error {
+func (n node) readTransaction(ctx context.Context, a transactionRow, book *chainBook) error {
 	for _, hash := range a.Hashes {
 		var tx *struct{ From, Nonce, BlockNumber string }
 		if err := n.call(ctx, &tx, "eth_getTransactionByHash", hash); err != nil {

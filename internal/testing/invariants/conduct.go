@@ -86,7 +86,7 @@ func oneWorkerPerJob(r *records) []string {
 func noncesAreContiguous(r *records) []string {
 	var f findings
 	stored := map[string]map[int64]bool{}
-	for _, a := range r.attempts {
+	for _, a := range r.transactions {
 		relayer := lower(a.Relayer)
 		if stored[relayer] == nil {
 			stored[relayer] = map[int64]bool{}
@@ -100,15 +100,15 @@ func noncesAreContiguous(r *records) []string {
 			}
 		}
 	}
-	for relayer, attempts := range group(r.attempts, func(a attemptRow) string { return lower(a.Relayer) }) {
-		slices.SortFunc(attempts, func(a, b attemptRow) int { return int(a.Nonce - b.Nonce) })
-		for i, a := range attempts {
-			if i > 0 && a.Nonce == attempts[i-1].Nonce {
-				f.add("relayer %s uses nonce %d for two attempts", relayer, a.Nonce)
+	for relayer, transactions := range group(r.transactions, func(a transactionRow) string { return lower(a.Relayer) }) {
+		slices.SortFunc(transactions, func(a, b transactionRow) int { return int(a.Nonce - b.Nonce) })
+		for i, a := range transactions {
+			if i > 0 && a.Nonce == transactions[i-1].Nonce {
+				f.add("relayer %s uses nonce %d for two transactions", relayer, a.Nonce)
 			}
-			for missing := attempts[max(0, i-1)].Nonce + 1; missing < a.Nonce; missing++ {
+			for missing := transactions[max(0, i-1)].Nonce + 1; missing < a.Nonce; missing++ {
 				if !r.pruned(missing) {
-					f.add("relayer %s has no attempt with nonce %d", relayer, missing)
+					f.add("relayer %s has no transaction with nonce %d", relayer, missing)
 				}
 			}
 			included := 0
@@ -119,7 +119,7 @@ func noncesAreContiguous(r *records) []string {
 				}
 				included++
 				if tx.Nonce != a.Nonce || !same(tx.From, a.Relayer) {
-					f.add("transaction %s is from %s with nonce %d, its attempt is from %s with nonce %d", hash, tx.From, tx.Nonce,
+					f.add("transaction %s is from %s with nonce %d, is stored as from %s with nonce %d", hash, tx.From, tx.Nonce,
 						a.Relayer, a.Nonce)
 				}
 			}
@@ -127,9 +127,53 @@ func noncesAreContiguous(r *records) []string {
 				f.add("relayer %s has %d transactions in blocks for nonce %d", relayer, included, a.Nonce)
 			}
 		}
-		last := attempts[len(attempts)-1].Nonce
+		last := transactions[len(transactions)-1].Nonce
 		if sent := r.chain.sent[relayer]; sent > last+1 && !(r.pruned(last+1) && r.pruned(sent-1)) {
-			f.add("relayer %s sent %d transactions, the last attempt is number %d", relayer, sent, last)
+			f.add("relayer %s sent %d transactions, the last one stored is number %d", relayer, sent, last)
+		}
+	}
+	return f
+}
+
+// membersEndAsTheChainShows compares what is stored of each member with the token's logs.
+func membersEndAsTheChainShows(r *records) []string {
+	var f findings
+	type authorization struct{ payer, nonce string }
+	signed := map[string]authorization{}
+	for _, p := range r.payments {
+		signed[p.ID] = authorization{lower(p.Payer), lower(p.Nonce)}
+	}
+	moved := map[authorization]string{}
+	for _, u := range r.chain.used {
+		moved[authorization{lower(u.Payer), lower(u.Nonce)}] = lower(u.Transaction)
+	}
+	for _, b := range r.refunds {
+		signed[b.ID] = authorization{lower(b.Treasury), lower(b.Nonce)}
+	}
+	open := map[string]int{}
+	for _, t := range r.transactions {
+		if len(t.Payments) == 0 || len(t.Payments) != len(t.Ends) {
+			f.add("transaction %s has %d members with %d statuses", t.ID, len(t.Payments), len(t.Ends))
+			continue
+		}
+		for i, id := range t.Payments {
+			end := t.Ends[i]
+			if end == "open" {
+				open[id]++
+			}
+			if (end == "open") != (t.Status == "open") || t.Status == "reverted" && end != "reverted" {
+				f.add("transaction %s is %s, and its member %s %s", t.ID, t.Status, id, end)
+			}
+			a, known := signed[id]
+			by := slices.ContainsFunc(t.Hashes, func(hash string) bool { return lower(hash) == moved[a] })
+			if known && end != "open" && by != (end == "closed") {
+				f.add("member %s of transaction %s is %s, on the chain it was moved by %q", id, t.ID, end, moved[a])
+			}
+		}
+	}
+	for id, n := range open {
+		if n > 1 {
+			f.add("payment %s is in %d open transactions", id, n)
 		}
 	}
 	return f

@@ -14,9 +14,10 @@ type database struct {
 	moves        []moveRow
 	payments     []paymentRow
 	refunds      []refundRow
-	attempts     []attemptRow
+	transactions []transactionRow
 	cards        []cardRow
 	profiles     []profileRow
+	topups       []topupRow
 	journal      []journalRow
 	reservations []reservationRow
 	jobs         []jobRow
@@ -79,12 +80,14 @@ type refundRow struct {
 	LogIndex                                      *int64
 }
 
-type attemptRow struct {
-	ID, Payment, Relayer string
-	Nonce                int64
-	Status               string
-	Hashes               []string
-	CreatedAt            time.Time
+type transactionRow struct {
+	ID, Relayer string
+	Nonce       int64
+	Status      string
+	Hashes      []string
+	CreatedAt   time.Time
+	// Payments are its members, in the order of their places, and Ends their statuses.
+	Payments, Ends []string
 }
 
 type cardRow struct {
@@ -146,6 +149,7 @@ const ownedRows = `
 	UNION ALL SELECT 'cards', id::text, order_id, owner FROM cards
 	UNION ALL SELECT 'esim_profiles', id::text, order_id, owner FROM esim_profiles
 	UNION ALL SELECT 'esim_tokens', id, id, owner FROM esim_tokens
+	UNION ALL SELECT 'esim_topups', id::text, order_id, owner FROM esim_topups
 	UNION ALL SELECT 'timeline', id::text, order_id, owner FROM timeline
 	UNION ALL SELECT 'ledger_postings', id, order_id, owner FROM ledger_postings
 	UNION ALL SELECT 'ledger_entries', e.id::text, coalesce(p.order_id, ''), e.owner
@@ -183,11 +187,16 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			log_index, created_at FROM payments`),
 		table(ctx, tx, &d.refunds, `SELECT id::text, order_id, status, asset, treasury, owner, value, nonce, transaction,
 			log_index FROM refunds`),
-		table(ctx, tx, &d.attempts, `SELECT id::text, payment_id::text, relayer, nonce, status,
-			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
+		table(ctx, tx, &d.transactions, `SELECT id::text, relayer, nonce, status,
+			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at,
+			ARRAY(SELECT payment_id::text FROM transaction_members WHERE transaction_id = t.id ORDER BY place),
+			ARRAY(SELECT status FROM transaction_members WHERE transaction_id = t.id ORDER BY place)
+			FROM transactions t ORDER BY relayer, nonce`),
 		table(ctx, tx, &d.cards,
 			`SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
 		table(ctx, tx, &d.journal, `SELECT reference::text, code, account FROM supplier_orders`),
+		table(ctx, tx, &d.topups,
+			`SELECT id::text, order_id, profile_id::text, status, reference::text, account FROM esim_topups`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),
 		table(ctx, tx, &d.reservations, `SELECT order_id, resource, units, released_at IS NOT NULL
 			AND suspended_at IS NULL FROM reservations`),

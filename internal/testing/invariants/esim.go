@@ -3,14 +3,16 @@ package invariants
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // profileRow is the eSIM of an order.
 type profileRow struct{ ID, Order, Status, Reference, Account string }
 
-// supplierBook is what the eSIM supplier executed.
+// supplierBook is what the eSIM supplier executed. Topups are those of its eSIMs that were added to another one.
 type supplierBook struct {
 	Esims    []supplierEsim `json:"esims"`
+	Topups   []supplierEsim `json:"-"`
 	Executed map[string]int `json:"executed"`
 }
 
@@ -22,6 +24,8 @@ type supplierEsim struct {
 	Cost int64 `json:"costMicros"`
 	// Code is the supplier's name of the plan.
 	Code string `json:"code"`
+	// Onto is the eSIM that it was added to; empty for an eSIM of its own.
+	Onto string `json:"onto"`
 }
 
 // journalRow is what was sent to a supplier that takes no reference.
@@ -30,14 +34,23 @@ type journalRow struct{ Reference, Code, Account string }
 // readSupplier reads a supplier's book and finds the reference of each eSIM.
 func readSupplier(ctx context.Context, url string, journal []journalRow) (supplierBook, error) {
 	b, err := readBook[supplierBook](ctx, "supplier", url)
-	if err != nil || b.Executed != nil {
+	if err != nil {
 		return b, err
 	}
-	refer(b.Esims, journal)
-	b.Executed = map[string]int{}
-	for _, e := range b.Esims {
-		b.Executed[lower(e.Reference)]++
+	if b.Executed == nil {
+		refer(b.Esims, journal)
+		b.Executed = map[string]int{}
+		for _, e := range b.Esims {
+			b.Executed[lower(e.Reference)]++
+		}
 	}
+	isTopup := func(e supplierEsim) bool { return e.Onto != "" }
+	for _, e := range b.Esims {
+		if isTopup(e) {
+			b.Topups = append(b.Topups, e)
+		}
+	}
+	b.Esims = slices.DeleteFunc(b.Esims, isTopup)
 	return b, nil
 }
 

@@ -48,12 +48,12 @@ func good() *records {
 		{"pay_d", "ord_d", "paid", usdc, dora, shop, 25_000_000, "0x0d", &paidD, &at, noon},
 	}
 	r.refunds = []refundRow{{"ref_d", "ord_d", "paid", usdc, bank, dora, 25_000_000, "0x2d", &backD, &at}}
-	r.attempts = []attemptRow{
-		{"att_a", "pay_a", relay, 0, "closed", []string{"0xaa"}, noon},
-		{"att_b", "pay_b", relay, 1, "reverted", []string{"0xb1", "0xb2"}, noon},
-		{"att_c", "pay_c", relay, 2, "open", []string{"0xcc"}, noon},
-		{"att_d", "pay_d", relay, 3, "closed", []string{"0xd1"}, noon},
-		{"att_e", "ref_d", relay, 4, "closed", []string{"0xd2"}, noon},
+	r.transactions = []transactionRow{
+		{"att_a", relay, 0, "closed", []string{"0xaa"}, noon, []string{"pay_a"}, []string{"closed"}},
+		{"att_b", relay, 1, "reverted", []string{"0xb1", "0xb2"}, noon, []string{"pay_b"}, []string{"reverted"}},
+		{"att_c", relay, 2, "open", []string{"0xcc"}, noon, []string{"pay_c"}, []string{"open"}},
+		{"att_d", relay, 3, "closed", []string{"0xd1"}, noon, []string{"pay_d"}, []string{"closed"}},
+		{"att_e", relay, 4, "closed", []string{"0xd2"}, noon, []string{"ref_d"}, []string{"closed"}},
 	}
 	r.cards = []cardRow{
 		{"card_a", "ord_a", alice, "ACTIVE", "ref-a", "crd_1", 2500},
@@ -143,7 +143,7 @@ func sellEsim(r *records) {
 	r.chain.used = append(r.chain.used, use{transaction, at - 1, bob, "0x0e"})
 	r.profiles = append(r.profiles, profileRow{"profile_e", "ord_e", "ready", "ref-e", "esm_1"})
 	r.supplier = supplierBook{
-		Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000, "pln"}}, Executed: map[string]int{"ref-e": 1},
+		Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000, "pln", ""}}, Executed: map[string]int{"ref-e": 1},
 	}
 	r.jobs = append(r.jobs, jobRow{"job_e", fulfillJob, "pay_e", "ord_e", "succeeded", 1, 1, false},
 		jobRow{"job_ke", confirmJob, "pay_e", "ord_e", "succeeded", 1, 1, false})
@@ -186,6 +186,30 @@ func cancelEsim(r *records) {
 		entryRow{"", "revenue:esim", 4_000_000}, entryRow{"", "customer:ord_e", -4_000_000})
 	r.posted("remainder_returned", "ord_e", entryRow{"", "treasury:usdc", -4_000_000},
 		entryRow{"", "customer:ord_e", 4_000_000})
+}
+
+// topUpEsim adds data for 3.00 to the eSIM of Bob, which cost 2.00.
+func topUpEsim(r *records) {
+	sellEsim(r)
+	transaction, at := "0xe2", int64(7)
+	r.orders = append(r.orders, orderRow{"ord_t", "esim_topup", "fulfilled", bob, "key-t", 300, 4, ""})
+	r.moves = append(r.moves, moveRow{"ord_t", 1, "payment_required", "settling", "buyer"},
+		moveRow{"ord_t", 2, "settling", "settled", "worker"}, moveRow{"ord_t", 3, "settled", "provisioning", "worker"},
+		moveRow{"ord_t", 4, "provisioning", "fulfilled", "worker"})
+	r.payments = append(r.payments, paymentRow{
+		"pay_t", "ord_t", "paid", usdc, bob, shop, 3_000_000, "0x0f", &transaction, &at, noon,
+	})
+	r.chain.credits = append(r.chain.credits, transfer{transaction, at, bob, 3_000_000})
+	r.chain.used = append(r.chain.used, use{transaction, at - 1, bob, "0x0f"})
+	r.topups = append(r.topups, topupRow{"topup_t", "ord_t", "profile_e", "ready", "ref-t", "esm_2"})
+	r.supplier.Topups = append(r.supplier.Topups,
+		supplierEsim{"esm_2", "ref-t", "released", 2_000_000, "pln", "esm_1"})
+	r.supplier.Executed["ref-t"] = 1
+	r.jobs = append(r.jobs, jobRow{"job_t", fulfillJob, "pay_t", "ord_t", "succeeded", 1, 1, false},
+		jobRow{"job_kt", confirmJob, "pay_t", "ord_t", "succeeded", 1, 1, false})
+	r.posted("settled", "ord_t", entryRow{"", "treasury:usdc", 3_000_000}, entryRow{"", "customer:ord_t", -3_000_000})
+	r.posted("supplied", "ord_t", entryRow{"", "supplier:float", -2_000_000}, entryRow{"", "cost:esim", 2_000_000})
+	r.posted("sold", "ord_t", entryRow{"", "customer:ord_t", 3_000_000}, entryRow{"", "revenue:esim", -3_000_000})
 }
 
 // postUnmatched posts money that belongs to nobody.

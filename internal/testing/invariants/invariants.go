@@ -174,6 +174,9 @@ func invariants() []invariant {
 		{"I26", "a closed card is empty, and its remainder was withdrawn and refunded once", closedCardsAreEmptied},
 		{"I27", "a cancelled eSIM is the supplier's again, and what it credited was refunded once",
 			cancelledEsimsAreGivenBack},
+		{"I28", "a top-up is once at the supplier, on the eSIM of who paid for it", topupsAreOnTheirEsims},
+		{"I29", "a payment is in one open transaction at most, and a member ends as the chain shows",
+			membersEndAsTheChainShows},
 	}
 }
 

@@ -71,6 +71,34 @@ var corruptClosings = corruptions{
 	}, []string{"I10"}},
 }
 
+// corruptEsimTopups are top-ups of eSIMs that did not happen as they are recorded.
+var corruptEsimTopups = corruptions{
+	"a top-up": {topUpEsim, nil},
+	"a top-up that the supplier does not have": {func(r *records) {
+		topUpEsim(r)
+		r.supplier.Topups = nil
+	}, []string{"I10", "I28"}},
+	"a top-up on another eSIM": {func(r *records) {
+		topUpEsim(r)
+		r.supplier.Topups[0].Onto = "esm_9"
+	}, []string{"I28"}},
+	"two top-ups for one order": {func(r *records) {
+		topUpEsim(r)
+		r.topups = append(r.topups, topupRow{"topup_u", "ord_t", "profile_e", "failed", "ref-u", ""})
+		r.supplier.Topups = append(r.supplier.Topups,
+			supplierEsim{"esm_3", "ref-u", "released", 2_000_000, "pln", "esm_1"})
+	}, []string{"I28"}},
+	"a top-up of a cancelled eSIM": {func(r *records) {
+		topUpEsim(r)
+		r.profiles[0].Status = "cancelled"
+	}, []string{"I8", "I27", "I28"}},
+	"a top-up that nobody paid for": {func(r *records) {
+		topUpEsim(r)
+		r.supplier.Topups = append(r.supplier.Topups,
+			supplierEsim{"esm_3", "ref-u", "released", 2_000_000, "pln", "esm_1"})
+	}, []string{"I28"}},
+}
+
 // corruptCancels are cancellations of eSIMs that did not happen as they are recorded.
 var corruptCancels = corruptions{
 	"a cancelled eSIM that the supplier still has out": {func(r *records) {
@@ -123,7 +151,7 @@ func TestEveryCheckFires(t *testing.T) {
 	fired := map[string]bool{}
 	for _, group := range []corruptions{
 		corruptPayments, corruptDeliveries, corruptRefunds, corruptAmounts, corruptRecords, corruptTransactions,
-		corruptTopups, corruptOutages, corruptPostings, corruptUnmatched, corruptClosings, corruptCancels,
+		corruptTopups, corruptOutages, corruptPostings, corruptUnmatched, corruptClosings, corruptCancels, corruptEsimTopups,
 	} {
 		for name, tt := range group {
 			t.Run(name, func(t *testing.T) {
@@ -163,7 +191,7 @@ var corruptPayments = corruptions{
 	"a credit of another amount": {func(r *records) { r.chain.credits[0].Value-- }, []string{"I1"}},
 	"a payment nobody made": {func(r *records) {
 		r.chain.credits, r.chain.used = r.chain.credits[1:], r.chain.used[1:]
-	}, []string{"I1", "I2", "I5", "I18"}},
+	}, []string{"I1", "I2", "I5", "I18", "I29"}},
 	"an authorization in two payments": {func(r *records) {
 		p := r.payments[1]
 		p.ID, p.Nonce, p.Payer, p.Order = "pay_x", r.payments[0].Nonce, "0xA11CE00000000000000000000000000000000001", "ord_a"
@@ -172,7 +200,7 @@ var corruptPayments = corruptions{
 	"a dead payment that moved": {func(r *records) {
 		r.chain.used = append(r.chain.used, use{"0xb2", 6, bob, "0x0b"})
 		r.chain.credits = append(r.chain.credits, transfer{"0xb2", 7, bob, 25_000_000})
-	}, []string{"I1", "I2"}},
+	}, []string{"I1", "I2", "I29"}},
 	"an order paid and not marked so": {func(r *records) {
 		r.orders[0].Status = "payment_required"
 		r.moves[3].To = "payment_required"
@@ -181,7 +209,8 @@ var corruptPayments = corruptions{
 		r.payments = append(r.payments, paymentRow{
 			"pay_x", "ord_a", "claimed", usdc, alice, shop, 25_000_000, "0x1a", nil, nil, noon,
 		})
-		r.attempts = append(r.attempts, attemptRow{"att_x", "pay_x", relay, 5, "open", []string{"0xee"}, noon})
+		r.transactions = append(r.transactions, transactionRow{
+			"att_x", relay, 5, "open", []string{"0xee"}, noon, []string{"pay_x"}, []string{"open"}})
 	}, []string{"I3", "I8"}},
 	"two orders for one purchase": {func(r *records) {
 		o := r.orders[1]
@@ -234,7 +263,7 @@ var corruptRefunds = corruptions{
 	}, []string{"I9"}},
 	"a refund that never moved": {func(r *records) {
 		r.chain.payouts, r.chain.used = nil, r.chain.used[:3]
-	}, []string{"I9"}},
+	}, []string{"I9", "I29"}},
 	"a refund of another amount": {func(r *records) { r.chain.payouts[0].Value-- }, []string{"I9"}},
 	"a refund to somebody else":  {func(r *records) { r.chain.payouts[0].To = bob }, []string{"I9"}},
 	"more refunded than paid": {func(r *records) {
@@ -341,17 +370,27 @@ var corruptRecords = corruptions{
 // corruptTransactions are transactions of the relayers, and acts of operators, that are not recorded.
 var corruptTransactions = corruptions{
 	"a gap in the nonces": {func(r *records) {
-		r.attempts[2].Nonce = 3
+		r.transactions[2].Nonce = 3
 		r.chain.included["0xcc"] = inclusion{relay, 3}
 		r.chain.sent[relay] = 4
 	}, []string{"I21"}},
 	"a nonce used twice": {func(r *records) {
-		r.attempts[2].Nonce = 1
+		r.transactions[2].Nonce = 1
 		r.chain.included["0xcc"] = inclusion{relay, 1}
 		r.chain.sent[relay] = 2
 	}, []string{"I21"}},
 	"a transaction nobody recorded": {func(r *records) { r.chain.sent[relay] = 6 }, []string{"I21"}},
-	"a transaction nobody stored":   {func(r *records) { r.attempts = r.attempts[1:] }, []string{"I21"}},
+	"a transaction nobody stored":   {func(r *records) { r.transactions = r.transactions[1:] }, []string{"I21"}},
+	"a payment in two open transactions": {func(r *records) {
+		r.transactions[3].Status, r.transactions[3].Payments = "open", []string{"pay_d", "pay_c"}
+		r.transactions[3].Ends = []string{"open", "open"}
+	}, []string{"I29"}},
+	"a member that is open still": {func(r *records) { r.transactions[3].Ends[0] = "open" }, []string{"I29"}},
+	"a member closed without a transfer": {func(r *records) {
+		r.transactions[3].Payments, r.transactions[3].Ends = []string{"pay_d", "pay_b"}, []string{"closed", "closed"}
+	}, []string{"I29"}},
+	"a member given up that was moved": {func(r *records) { r.transactions[3].Ends[0] = "reverted" }, []string{"I29"}},
+	"a transaction without members":    {func(r *records) { r.transactions[3].Payments = nil }, []string{"I29"}},
 	"both variants in blocks": {
 		func(r *records) { r.chain.included["0xb1"] = inclusion{relay, 1} }, []string{"I21"},
 	},
@@ -514,14 +553,14 @@ func TestUnchangedSeesEveryBook(t *testing.T) {
 	}
 	before := take(good())
 	for want, change := range map[string]func(*records){
-		"":                   func(r *records) { r.jobs[6].Attempt++; r.attempts[2].Status = "closed" },
+		"":                   func(r *records) { r.jobs[6].Attempt++; r.transactions[2].Status = "closed" },
 		"the orders changed": func(r *records) { r.orders[2].Status = "refund_pending" },
 		"the timeline changed": func(r *records) {
 			r.moves = append(r.moves, moveRow{"ord_b", 3, "payment_required", "expired", "worker"})
 		},
 		"the payments changed": func(r *records) { r.payments[1].Status = "claimed" },
 		"the settlement transactions changed": func(r *records) {
-			r.attempts[0].Hashes = append(r.attempts[0].Hashes, "0xab")
+			r.transactions[0].Hashes = append(r.transactions[0].Hashes, "0xab")
 		},
 		"the cards changed":                             func(r *records) { r.cards[1].Status = "PENDING" },
 		"the reservations changed":                      func(r *records) { r.reservations[2].Released = true },

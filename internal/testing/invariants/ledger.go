@@ -54,13 +54,22 @@ func ledgerIsWhatHappened(r *records) []string {
 		}
 	}
 	for _, o := range r.orders {
-		if o.Kind == "esim" && o.Status == "fulfilled" {
+		if (o.Kind == "esim" || o.Kind == "esim_topup") && o.Status == "fulfilled" {
 			move(o.PriceCents*unitsPerCent, "revenue:esim", "customer:"+o.ID)
 		}
 	}
 	profiles := r.profilesByReference()
 	for _, e := range r.supplier.Esims {
 		if s := profiles[lower(e.Reference)].Status; s == "ready" || s == "cancelled" {
+			move(e.Cost, "supplier:float", "cost:esim")
+		}
+	}
+	added := map[string]string{}
+	for _, t := range r.topups {
+		added[lower(t.Reference)] = t.Status
+	}
+	for _, e := range r.supplier.Topups {
+		if added[lower(e.Reference)] == "ready" {
 			move(e.Cost, "supplier:float", "cost:esim")
 		}
 	}

@@ -49,8 +49,9 @@ func (r *records) fingerprint() (fingerprint, error) {
 		}
 	}
 	var transactions [][]string
-	for _, a := range r.attempts {
-		transactions = append(transactions, append([]string{a.Payment, a.Relayer, fmt.Sprint(a.Nonce)}, a.Hashes...))
+	for _, a := range r.transactions {
+		transactions = append(transactions,
+			slices.Concat([]string{a.Relayer, fmt.Sprint(a.Nonce)}, a.Payments, a.Hashes))
 	}
 	all := fingerprint{}
 	for part, content := range map[string]any{
@@ -63,6 +64,7 @@ func (r *records) fingerprint() (fingerprint, error) {
 		"issuer's cards": r.issuer.Cards, "issuer's movements": r.issuer.Movements, "issuer's references": r.issuer.Executed,
 		"issuer's float": r.issuer.FloatCents,
 		"eSIM profiles":  r.profiles, "supplier's eSIMs": r.supplier.Esims, "supplier's references": r.supplier.Executed,
+		"top-ups of eSIMs": r.topups, "supplier's top-ups": r.supplier.Topups,
 	} {
 		text, err := json.Marshal(content)
 		if err != nil {

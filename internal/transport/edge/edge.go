@@ -61,10 +61,11 @@ func (s *Server) cors(next http.Handler) http.Handler {
 	}
 	policy := cors.New(cors.Options{
 		AllowedOrigins: origins,
-		AllowedMethods: connectcors.AllowedMethods(),
+		// PUT is a method of documented paths, not of Connect.
+		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut),
 		AllowedHeaders: append(connectcors.AllowedHeaders(),
 			"Authorization", rpcx.HeaderIdempotencyKey, x402.HeaderSignature, x402.HeaderSignatureV1, "Sign-In-With-X",
-			rpcx.HeaderDeliveryToken, headerRequestID,
+			rpcx.HeaderDeliveryToken, rpcx.HeaderWatchToken, headerRequestID,
 			// x402 clients send this response header with the paid request.
 			"Access-Control-Expose-Headers",
 			// MCP clients.

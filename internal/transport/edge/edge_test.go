@@ -121,7 +121,12 @@ func TestCORSAllowsPreflightsOfOfficialClients(t *testing.T) {
 			t.Errorf("%s: %d %v", name, w.Code, h)
 		}
 	}
-	w := e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://shop.example", "Access-Control-Request-Method", "DELETE")
+	w := e.ask(t, "OPTIONS", "/api/cards/1/limits", nil, "Origin", "https://shop.example",
+		"Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "authorization,content-type")
+	if w.Code != 204 || w.Header().Get("Access-Control-Allow-Methods") != "PUT" {
+		t.Errorf("limits are set from a page: %d %v", w.Code, w.Header())
+	}
+	w = e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://shop.example", "Access-Control-Request-Method", "DELETE")
 	if w.Header().Get("Access-Control-Allow-Methods") != "" {
 		t.Errorf("DELETE is allowed: %v", w.Header())
 	}
@@ -390,5 +395,18 @@ func TestRequestIDIsEqualInHeaderAndContext(t *testing.T) {
 	w := e.ask(t, "POST", purchase, key, "Content-Type", "application/json")
 	if seen == "" || seen != w.Header().Get("X-Request-Id") {
 		t.Errorf("context %q, header %q", seen, w.Header().Get("X-Request-Id"))
+	}
+}
+
+// TestEveryInternalErrorIsLoggedAsOne, also that of a handler which is no call.
+func TestEveryInternalErrorIsLoggedAsOne(t *testing.T) {
+	e := start(t, &shop{}, func(cfg *Config) {
+		cfg.Raw = map[string]http.Handler{"GET /page": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+		})}
+	})
+	e.ask(t, "GET", "/page", nil)
+	if !strings.Contains(e.logs.String(), `"level":"ERROR"`) {
+		t.Errorf("log: %s", e.logs)
 	}
 }

@@ -54,7 +54,11 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				Method: method, Route: route, Status: status, Call: call, Took: took,
 			})
 			var room [10]slog.Attr
-			s.cfg.Log.LogAttrs(ctx, call.Level(), "request", call.AppendAttrs(append(room[:0],
+			level := call.Level()
+			if status == http.StatusInternalServerError {
+				level = slog.LevelError
+			}
+			s.cfg.Log.LogAttrs(ctx, level, "request", call.AppendAttrs(append(room[:0],
 				slog.String("method", method), slog.String("route", route), slog.String("protocol", r.Proto),
 				slog.Int("status", status), slog.Int64("bytes", answer.bytes), slog.Duration("duration", took)))...)
 		}()

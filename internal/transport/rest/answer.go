@@ -36,7 +36,7 @@ func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *rpcx.Answe
 		write(w, problem)
 		return
 	}
-	body, err := rt.compact(answer.Body.Bytes())
+	body, err := rt.shown(answer.Body.Bytes())
 	if err != nil {
 		rt.log.ErrorContext(r.Context(), "an answer cannot be shown",
 			"procedure", rt.procedure, "status", answer.Status, "error", err)
@@ -74,24 +74,68 @@ func ofConnect(name string) bool {
 	return strings.HasPrefix(name, "Connect-") || strings.HasPrefix(name, "Trailer-")
 }
 
-// compact is the answer without protojson's random spacing; with a response_body, only that member.
-func (rt *route) compact(body []byte) ([]byte, error) {
-	if rt.answerField != nil {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(body, &members); err != nil {
-			return nil, fmt.Errorf("read the answer: %w", err)
-		}
-		member, ok := members[rt.answerField.JSONName()]
-		if !ok {
-			return nil, fmt.Errorf("the answer lacks %s", rt.answerField.FullName())
-		}
-		body = member
+// shown is the answer, which rpcx.JSON has written without spaces; with a response_body, only that member.
+func (rt *route) shown(body []byte) ([]byte, error) {
+	if rt.answerField == nil {
+		return body, nil
 	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, body); err != nil {
-		return nil, fmt.Errorf("compact the answer: %w", err)
+	inside, found := bytes.CutPrefix(body, rt.answerStart)
+	if found && len(rt.answerStart) > 0 && len(inside) > 0 {
+		return inside[:len(inside)-1], nil
 	}
-	return compact.Bytes(), nil
+	member, ok := memberOf(body, rt.answerField.JSONName())
+	if !ok {
+		return nil, fmt.Errorf("the answer lacks %s", rt.answerField.FullName())
+	}
+	return member, nil
+}
+
+// memberOf is the value of a member of an object that is written without spaces.
+func memberOf(object []byte, name string) ([]byte, bool) {
+	if len(object) < 2 || object[0] != '{' || object[len(object)-1] != '}' {
+		return nil, false
+	}
+	rest := object[1 : len(object)-1]
+	for len(rest) > 0 {
+		key := valueLength(rest)
+		if key < 2 || key >= len(rest) || rest[key] != ':' {
+			return nil, false
+		}
+		value := valueLength(rest[key+1:])
+		if string(rest[1:key-1]) == name {
+			return rest[key+1 : key+1+value], value > 0
+		}
+		if rest = rest[key+1+value:]; len(rest) > 0 {
+			rest = rest[1:] // the comma
+		}
+	}
+	return nil, false
+}
+
+// valueLength is where the value at the start of a text ends: at a comma, colon or closing bracket outside of it.
+func valueLength(text []byte) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+		case ',', ':':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(text)
 }
 
 // refusalOf is the problem of a failed call: the one in its CallInfo or, for an error that Connect itself made,

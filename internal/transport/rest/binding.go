@@ -26,6 +26,8 @@ type binding struct {
 	vars []protoreflect.FieldDescriptor
 	// bodyField and answerField are nil when nothing or everything is in the body.
 	bodyField, answerField protoreflect.FieldDescriptor
+	// answerStart is how an answer begins whose only member is answerField.
+	answerStart []byte
 }
 
 // bindingsOf reads the rules of a service. A rule that this package cannot serve is an error.
@@ -82,6 +84,9 @@ func bind(method protoreflect.MethodDescriptor, rule *annotations.HttpRule) (bin
 	}
 	if b.answerField, err = named(b.responseBody, method.Output()); err != nil {
 		return binding{}, fmt.Errorf("response_body: %w", err)
+	}
+	if b.answerField != nil && method.Output().Fields().Len() == 1 {
+		b.answerStart = []byte(`{"` + b.answerField.JSONName() + `":`)
 	}
 	return b, nil
 }

@@ -27,13 +27,24 @@ import (
 type Config struct {
 	// Log gets the answers that cannot be shown to a caller. Nil discards them.
 	Log *slog.Logger
+	// Pages are what browsers get in place of the answers to GET, by procedure. It may be nil.
+	Pages map[string]Page
+}
+
+// Page is what people see of an operation. The operation runs as for everyone; its status and its headers stay.
+type Page interface {
+	// Wanted reports whether a request asks for the page.
+	Wanted(r *http.Request) bool
+	// Send writes the headers of the page, the status and the page.
+	Send(w http.ResponseWriter, status int)
 }
 
 // Router serves REST routes, and other handlers under their patterns. Every other path is answered with a
 // problem document. All routes are added before it serves; adding one later is a race.
 type Router struct {
-	log *slog.Logger
-	mux *http.ServeMux
+	log   *slog.Logger
+	pages map[string]Page
+	mux   *http.ServeMux
 	// operations are the patterns of transcoded routes, which the mux would run for HEAD, too.
 	operations map[string]bool
 	rates      map[string]limit.Class
@@ -45,7 +56,9 @@ func New(cfg Config) *Router {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Router{log: log, mux: http.NewServeMux(), operations: map[string]bool{}, rates: map[string]limit.Class{}}
+	return &Router{
+		log: log, pages: cfg.Pages, mux: http.NewServeMux(), operations: map[string]bool{}, rates: map[string]limit.Class{},
+	}
 }
 
 // Mount adds the REST routes of a service. servicePath and handler are what the generated
@@ -67,7 +80,11 @@ func (rt *Router) Mount(servicePath string, handler http.Handler) error {
 	}
 	for _, b := range bindings {
 		pattern := b.method + " " + b.path
-		if err := rt.add(pattern, &route{binding: b, handler: handler, log: rt.log}); err != nil {
+		var serve http.Handler = &route{binding: b, handler: handler, log: rt.log}
+		if page, ok := rt.pages[b.procedure]; ok && b.method == http.MethodGet {
+			serve = paged{serve, page}
+		}
+		if err := rt.add(pattern, serve); err != nil {
 			return fmt.Errorf("mount %s: %w", b.procedure, err)
 		}
 		rt.operations[pattern] = true

@@ -135,7 +135,18 @@ func (rt *route) document(r *http.Request, body []byte) ([]byte, []fault.Field) 
 		return nil, problems
 	}
 	members = append(members, fromQuery...)
-	return slices.Concat([]byte{'{'}, bytes.Join(members, []byte{','}), []byte{'}'}), nil
+	size := 2
+	for _, m := range members {
+		size += len(m) + 1
+	}
+	document := append(make([]byte, 0, size), '{')
+	for i, m := range members {
+		if i > 0 {
+			document = append(document, ',')
+		}
+		document = append(document, m...)
+	}
+	return append(document, '}'), nil
 }
 
 // bodyMembers are the members that the body sets, checked against the message.
@@ -146,6 +157,9 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 			return nil, []fault.Field{{Rule: "body.none", Message: "This operation takes no body."}}
 		}
 		return nil, nil
+	case len(body) == 0 && rt.method == http.MethodPut && rt.body == "*":
+		// What replaces all there is has to say so.
+		return nil, []fault.Field{{Rule: "body.required", Message: "The body must be a JSON object; {} is an empty one."}}
 	case len(body) == 0:
 		return nil, nil
 	case rt.bodyField != nil:
@@ -180,6 +194,9 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 // queryMembers are the members that the query sets, by JSON name. A name that is unknown, or that the path or
 // the body sets, is refused.
 func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
+	if query == "" {
+		return nil, nil
+	}
 	given, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, []fault.Field{{Rule: "query.syntax", Message: "The query cannot be read."}}

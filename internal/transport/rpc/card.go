@@ -61,6 +61,7 @@ type CardControls interface {
 	) (page []card.Transaction, next string, err error)
 	Limits(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Limits, error)
 	SetLimits(ctx context.Context, id uuid.UUID, owner x402.Address, want card.Limits) (card.Limits, error)
+	Details(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Details, error)
 }
 
 // CardCredentials asks the issuer for the number and security code of an owner's card. Nothing keeps them.
@@ -272,6 +273,45 @@ func limitsMessage(id uuid.UUID, l card.Limits) *roamcardv1.CardLimits {
 	return m
 }
 
+// GetCardDetails implements roamcardv1connect.CardServiceHandler.
+func (s CardService) GetCardDetails(
+	ctx context.Context, req *roamcardv1.GetCardDetailsRequest,
+) (*roamcardv1.GetCardDetailsResponse, error) {
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.Controls.Details(ctx, id, rpcx.Wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetCardDetailsResponse{Details: detailsMessage(id, d)}, nil
+}
+
+func detailsMessage(id uuid.UUID, d card.Details) *roamcardv1.CardDetails {
+	m := &roamcardv1.CardDetails{CardId: id.String()}
+	if b := d.Billing; b != nil {
+		m.BillingAddress = &roamcardv1.CardBillingAddress{
+			Name: b.Name, Line1: b.Line1, Line2: optional(b.Line2), City: b.City, Region: optional(b.Region),
+			PostalCode: b.PostalCode, Country: b.Country,
+		}
+	}
+	if c := d.Challenge; c.Method != "" {
+		m.ThreeDSecure = &roamcardv1.CardThreeDSecure{
+			Method: string(c.Method), Destination: optional(c.Destination), Instructions: optional(c.Instructions),
+		}
+	}
+	return m
+}
+
+// optional is nil for an empty text.
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
 // controlTerms are what owners can do with cards of an issuer.
 func controlTerms(of card.Capabilities) *roamcardv1.CardControlTerms {
 	m := &roamcardv1.CardControlTerms{}
@@ -286,6 +326,13 @@ func controlTerms(of card.Capabilities) *roamcardv1.CardControlTerms {
 		m.Limits = proto.String("GET /api/cards/{id}/limits")
 		m.SetLimits = proto.String("PUT /api/cards/{id}/limits")
 		m.OneLimitAmount = of.Limits.OneAmount
+	}
+	if of.Details.Any() {
+		m.Details = proto.String("GET /api/cards/{id}/details")
+		m.BillingAddress = of.Details.Billing
+	}
+	for _, method := range of.Details.Challenges {
+		m.ThreeDSecureMethods = append(m.ThreeDSecureMethods, string(method))
 	}
 	for _, kind := range []struct {
 		offered bool

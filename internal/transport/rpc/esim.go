@@ -33,6 +33,8 @@ type EsimService struct {
 	Profiles EsimProfiles
 	// Cancellations give eSIMs back.
 	Cancellations EsimCancellations
+	// Topups are what eSIMs take.
+	Topups EsimTopups
 	// Capabilities are the supplier's.
 	Capabilities esim.Capabilities
 	// Session reports whether a session of the wallet came with the call, see rpcx.SessionOf.
@@ -130,6 +132,10 @@ func profileTerms(of esim.Capabilities) *roamcardv1.EsimProfileTerms {
 	if of.Cancel {
 		m.Cancel = proto.String("POST /api/esim/orders/{orderId}/cancel")
 	}
+	if of.Topup {
+		m.Topups = proto.String("GET /api/esim/orders/{orderId}/topups")
+		m.Topup = proto.String("POST /api/esim/orders/{orderId}/topup")
+	}
 	for _, s := range esim.ProfileStatuses() {
 		m.Statuses = append(m.Statuses, string(s))
 	}
@@ -157,21 +163,25 @@ func (s EsimService) ListEsimPlans(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.ListEsimPlansResponse{Plans: make([]*roamcardv1.EsimPlan, len(plans))}
+	return &roamcardv1.ListEsimPlansResponse{Plans: s.plans(plans)}, nil
+}
+
+func (s EsimService) plans(plans []esim.Plan) []*roamcardv1.EsimPlan {
+	all := make([]*roamcardv1.EsimPlan, len(plans))
 	for i, p := range plans {
-		res.Plans[i] = &roamcardv1.EsimPlan{
+		all[i] = &roamcardv1.EsimPlan{
 			PlanId: string(p.ID), Name: p.Name, Type: string(p.Type), CountryCodes: p.Countries,
 			ValidityDays: uint32(p.ValidityDays), PriceUsdCents: uint32(p.Price), Amount: p.Price.USDC().String(),
 			Asset: s.Terms.Asset.String(), Network: s.Terms.Network, Unlimited: p.Unlimited,
 		}
 		if !p.Unlimited {
-			res.Plans[i].DataMb = proto.Uint32(uint32(p.DataMB))
+			all[i].DataMb = proto.Uint32(uint32(p.DataMB))
 		}
 		if p.FairUse != "" {
-			res.Plans[i].FairUse = proto.String(p.FairUse)
+			all[i].FairUse = proto.String(p.FairUse)
 		}
 	}
-	return res, nil
+	return all
 }
 
 // PurchaseEsim implements roamcardv1connect.EsimServiceHandler.
@@ -190,7 +200,7 @@ func (s EsimService) PurchaseEsim(
 	if err != nil {
 		return nil, err
 	}
-	paid.Order = s.await(ctx, paid.Order, until)
+	paid.Order = s.await(ctx, paid.Order, until, s.Delivery.Await)
 	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
@@ -209,8 +219,11 @@ func (s EsimService) PurchaseEsim(
 	return &roamcardv1.PurchaseEsimResponse{Order: m}, nil
 }
 
-// await waits for the eSIM of an order that is not decided yet, and counts the outcome.
-func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) order.Order {
+// await waits for the delivery of an order that is not decided yet, and counts the outcome.
+func (s EsimService) await(
+	ctx context.Context, o order.Order, until time.Time,
+	wait func(context.Context, order.Order, time.Time) order.Order,
+) order.Order {
 	pending := func() bool { return o.Status == order.Settled || o.Status == order.Provisioning }
 	if !pending() {
 		return o
@@ -221,7 +234,7 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 	}
 	defer leave()
 	began, outcome := s.Now(), "ended"
-	o = s.Delivery.Await(ctx, o, until)
+	o = wait(ctx, o, until)
 	switch {
 	case o.Status == order.Fulfilled:
 		outcome = "delivered"
@@ -406,17 +419,21 @@ func delivery(o order.Order) (*roamcardv1.EsimDelivery, error) {
 	if err != nil {
 		return nil, fmt.Errorf("order %s: %w", o.ID, err)
 	}
-	m := &roamcardv1.EsimDelivery{Status: "pending", PlanId: string(item.Plan)}
-	switch o.Status {
+	return &roamcardv1.EsimDelivery{Status: deliveryStatus(o.Status), PlanId: string(item.Plan)}, nil
+}
+
+// deliveryStatus is how far the delivery of an order is.
+func deliveryStatus(s order.Status) string {
+	switch s {
 	case order.PaymentRequired, order.Expired:
-		m.Status = "unpaid"
+		return "unpaid"
 	case order.Fulfilled, order.RefundPending, order.Refunded:
-		m.Status = string(o.Status)
+		return string(s)
 	case order.OperatorReview:
-		m.Status = "review"
+		return "review"
 	default:
+		return "pending"
 	}
-	return m, nil
 }
 
 func showToken(m *roamcardv1.EsimDelivery, t esim.Token) {

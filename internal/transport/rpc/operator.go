@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
@@ -18,7 +19,11 @@ import (
 // OperatorService is for the people who run the service.
 type OperatorService struct {
 	OrderViews
-	Queue          OrderQueue
+	Queue OrderQueue
+	Trail AuditTrail
+	Jobs  Jobs
+	// Gauges are the present values of what sales depend on.
+	Gauges         func(ctx context.Context) (admin.Gauges, error)
 	Switches       Switches
 	FeeJobs        FeeJobs
 	Cancellations  Cancellations
@@ -155,6 +160,15 @@ func actOnce(ctx context.Context, reason string) card.Act {
 	a.Reason = reason
 	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
 		a.Key = call.RequestHeader().Get(rpcx.HeaderIdempotencyKey)
+	}
+	return a
+}
+
+// actAt is actOnce with the version of its subject that the operator has seen; an absent one is any.
+func actAt(ctx context.Context, reason string, version *uint32) card.Act {
+	a := actOnce(ctx, reason)
+	if version != nil {
+		a.Version = int(*version)
 	}
 	return a
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Closings close cards.
@@ -19,6 +20,8 @@ type Closings interface {
 	// Close orders a closing; a card that has one keeps it. Retry lets one that waits for an operator go on.
 	Close(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
 	Retry(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	// Conclude lets one go on whose remainder a transaction has refunded by hand.
+	Conclude(ctx context.Context, id uuid.UUID, transaction x402.Hash, act order.Act) (job.Row, error)
 }
 
 // CloseCard implements roamcardv1connect.OperatorServiceHandler.
@@ -35,6 +38,21 @@ func (s OperatorService) RetryCardClosing(
 ) (*roamcardv1.RetryCardClosingResponse, error) {
 	m, err := closed(ctx, req.GetId(), req.GetReason(), s.Closings.Retry)
 	return &roamcardv1.RetryCardClosingResponse{Closing: m}, err
+}
+
+// ConcludeCardClosing implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ConcludeCardClosing(
+	ctx context.Context, req *roamcardv1.ConcludeCardClosingRequest,
+) (*roamcardv1.ConcludeCardClosingResponse, error) {
+	transaction, err := x402.ParseHash(req.GetTransaction())
+	if err != nil {
+		return nil, rpcx.Invalid("transaction", "string.pattern", "must be a transaction's hash")
+	}
+	m, err := closed(ctx, req.GetId(), req.GetReason(),
+		func(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error) {
+			return s.Closings.Conclude(ctx, id, transaction, act)
+		})
+	return &roamcardv1.ConcludeCardClosingResponse{Closing: m}, err
 }
 
 func closed(
@@ -79,6 +97,7 @@ func closingMessage(row job.Row) (*roamcardv1.CardClosing, error) {
 	if row.Status == job.Queued && row.Step != "" {
 		m.Status = string(job.Processing)
 	}
+	m.RefundedBy = optional(a.ByHand)
 	if row.Status == job.OperatorReview && row.LastError != "" {
 		m.Reason = proto.String(row.LastError)
 	}

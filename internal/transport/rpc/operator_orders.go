@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -14,17 +15,23 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // OrderQueue is the orders that wait for an operator, or did.
 type OrderQueue interface {
-	// Queue is a page of them, newest first, and the id that the next page begins before; empty on the last.
+	// Queue is a page of them, and the last order of the page if there are more.
 	Queue(ctx context.Context, q admin.QueueQuery, act order.Act) (page []admin.ReviewItem, next order.ID,
 		err error)
+	// Counts counts those that are not final.
+	Counts(ctx context.Context) ([]admin.OrderCount, error)
 	Inspect(ctx context.Context, id order.ID, act order.Act) (admin.History, error)
+	// Review is what an operator needs to decide about one.
+	Review(ctx context.Context, id order.ID, act order.Act) (admin.Review, error)
 	// Decide moves an order on, once for each key of the act.
 	Decide(ctx context.Context, id order.ID, d admin.Decision, act order.Act) (admin.ReviewItem, error)
 	// Prove settles an order by a transaction that paid it, once for each key of the act.
@@ -42,12 +49,9 @@ type Switches interface {
 func (s OperatorService) ListOrderQueue(
 	ctx context.Context, req *roamcardv1.ListOrderQueueRequest,
 ) (*roamcardv1.ListOrderQueueResponse, error) {
-	q := admin.QueueQuery{Status: order.OperatorReview, Before: order.ID(req.GetPageToken()), Limit: defaultPage}
-	if req.Status != nil {
-		q.Status = order.Status(req.GetStatus())
-	}
-	if req.PageSize != nil {
-		q.Limit = int(req.GetPageSize())
+	q, err := queueQuery(req)
+	if err != nil {
+		return nil, err
 	}
 	page, next, err := s.Queue.Queue(ctx, q, act(ctx))
 	if err != nil {
@@ -61,6 +65,34 @@ func (s OperatorService) ListOrderQueue(
 		res.NextPageToken = proto.String(string(next))
 	}
 	return res, nil
+}
+
+func queueQuery(req *roamcardv1.ListOrderQueueRequest) (admin.QueueQuery, error) {
+	q := admin.QueueQuery{
+		Status: order.Status(req.GetStatus()), Kind: order.Kind(req.GetKind()), Oldest: req.GetSort() == "oldest",
+		Last: order.ID(req.GetPageToken()), Limit: defaultPage,
+	}
+	if req.PageSize != nil {
+		q.Limit = int(req.GetPageSize())
+	}
+	if req.Owner != nil {
+		owner, err := x402.ParseAddress(req.GetOwner())
+		if err != nil {
+			return q, rpcx.Invalid("owner", "string.address", "must be an address")
+		}
+		q.Owner = &owner
+	}
+	if req.Transaction != nil {
+		transaction, err := x402.ParseHash(req.GetTransaction())
+		if err != nil {
+			return q, rpcx.Invalid("transaction", "string.hash", "must be a transaction's hash")
+		}
+		q.Transaction = &transaction
+	}
+	if req.Status == nil && q.Owner == nil && q.Transaction == nil {
+		q.Status = order.OperatorReview
+	}
+	return q, nil
 }
 
 // InspectOrder implements roamcardv1connect.OperatorServiceHandler.
@@ -95,6 +127,26 @@ func (s OperatorService) InspectOrder(
 	return res, nil
 }
 
+// ReviewOrder implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ReviewOrder(
+	ctx context.Context, req *roamcardv1.ReviewOrderRequest,
+) (*roamcardv1.ReviewOrderResponse, error) {
+	review, err := s.Queue.Review(ctx, order.ID(req.GetOrderId()), act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ReviewOrderResponse{
+		Order: reviewItemMessage(review.ReviewItem), AllowedActions: actionMessages(review.Actions),
+	}
+	for _, p := range review.Postings {
+		res.Postings = append(res.Postings, postingMessage(p))
+	}
+	for _, r := range review.Audit {
+		res.Audit = append(res.Audit, auditRecord(r))
+	}
+	return res, nil
+}
+
 // shownOrder is the order with the payment that decides it, as its owner sees it.
 func shownOrder(h admin.History) checkout.PaidOrder {
 	sold := checkout.PaidOrder{Order: h.Order, Refund: h.Refund}
@@ -109,7 +161,7 @@ func (s OperatorService) DecideOrder(
 	ctx context.Context, req *roamcardv1.DecideOrderRequest,
 ) (*roamcardv1.DecideOrderResponse, error) {
 	q, err := s.Queue.Decide(ctx, order.ID(req.GetOrderId()), admin.Decision(req.GetAction()),
-		actOnce(ctx, req.GetReason()))
+		actAt(ctx, req.GetReason(), req.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +176,8 @@ func (s OperatorService) ProvePayment(
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "transaction is no hash.")
 	}
-	q, err := s.Queue.Prove(ctx, order.ID(req.GetOrderId()), transaction, actOnce(ctx, req.GetReason()))
+	q, err := s.Queue.Prove(ctx, order.ID(req.GetOrderId()), transaction,
+		actAt(ctx, req.GetReason(), req.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +216,25 @@ func reviewItemMessage(q admin.ReviewItem) *roamcardv1.QueuedOrder {
 		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.String(),
 		AmountUsdCents: uint32(o.Price),
 		Reason:         q.Reason, Since: timestamp(o.UpdatedAt), CreatedAt: timestamp(o.CreatedAt),
+		Version: uint32(o.Version),
 	}
+}
+
+func actionMessages(all []admin.Action) (messages []*roamcardv1.AllowedAction) {
+	for _, a := range all {
+		messages = append(messages,
+			&roamcardv1.AllowedAction{Action: a.Name, Allowed: a.Allowed, Reason: optionalText(a.Reason)})
+	}
+	return messages
+}
+
+func postingMessage(p ledger.Posting) *roamcardv1.LedgerPosting {
+	m := &roamcardv1.LedgerPosting{Id: string(p.ID), Kind: string(p.Kind), At: timestamp(p.At)}
+	for _, e := range p.Entries {
+		m.Entries = append(m.Entries,
+			&roamcardv1.LedgerBalance{Account: string(e.Account), Units: strconv.FormatInt(int64(e.Amount), 10)})
+	}
+	return m
 }
 
 func paymentRecord(p payment.Payment) *roamcardv1.PaymentRecord {
@@ -213,7 +284,7 @@ func moveMessage(e order.Event) *roamcardv1.OrderMove {
 }
 
 func switchMessage(s availability.Switch) *roamcardv1.Switch {
-	m := &roamcardv1.Switch{Product: string(s.Product), Paused: s.Paused}
+	m := &roamcardv1.Switch{Product: string(s.Product), Paused: s.Paused, PausedByConfig: s.Configured}
 	if s.Operator != "" {
 		m.Reason, m.Operator, m.ChangedAt = proto.String(s.Reason), proto.String(s.Operator), timestamp(s.ChangedAt)
 	}

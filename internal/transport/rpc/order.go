@@ -9,6 +9,8 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -17,6 +19,16 @@ import (
 type OrderService struct {
 	Sales
 	Orders Orders
+	Links  Links
+	Terms  payment.Terms
+}
+
+// Links are what orders show to those who have their links, and the tokens of those who paid.
+type Links interface {
+	// Linked is any order and what it is for, or an order_not_found.
+	Linked(ctx context.Context, id order.ID) (o order.Order, about string, err error)
+	// WatchToken watches an order without a session until it ends.
+	WatchToken(o order.Order) (token secret.Text, until time.Time)
 }
 
 // Orders reads the orders of a wallet.
@@ -115,6 +127,9 @@ func orderMessage(s checkout.PaidOrder) *roamcardv1.Order {
 	m := &roamcardv1.Order{
 		OrderId: string(o.ID), OperationId: o.Operation.String(), Kind: string(o.Kind), Status: string(o.Status),
 		AmountUsdCents: uint32(o.Price), CreatedAt: timestamp(o.CreatedAt), ExpiresAt: optionalTimestamp(o.ExpiresAt),
+	}
+	if !o.UpdatedAt.IsZero() {
+		m.UpdatedAt = timestamp(o.UpdatedAt)
 	}
 	if s.Replayed {
 		m.Replayed = proto.Bool(true)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -42,10 +43,10 @@ func (s Sales) create(ctx context.Context, n checkout.CreateRequest, request any
 	return orders[0], nil
 }
 
-// pay pays an order that exists.
-func (s Sales) pay(
+// pay pays an order that exists. The answer has the token that watches it.
+func (s OrderService) pay(
 	ctx context.Context, call connect.CallInfo, id order.ID, header string, resource x402.Resource,
-) (*roamcardv1.Order, error) {
+) (*roamcardv1.PayOrderResponse, error) {
 	paid, err := s.Checkout.Pay(ctx, id, header, resource)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,36 @@ func (s Sales) pay(
 	if err != nil {
 		return nil, err
 	}
-	return orders[0], sendReceipt(call, paid)
+	token, until := s.Links.WatchToken(paid.Order)
+	return &roamcardv1.PayOrderResponse{
+		Order: orders[0], WatchToken: token.Reveal(), WatchTokenExpiresAt: timestamp(until),
+	}, sendReceipt(call, paid)
+}
+
+// GetPayableOrder implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) GetPayableOrder(
+	ctx context.Context, req *roamcardv1.GetPayableOrderRequest,
+) (*roamcardv1.GetPayableOrderResponse, error) {
+	o, about, err := s.Links.Linked(ctx, order.ID(req.GetOrderId()))
+	if err != nil {
+		return nil, err
+	}
+	m := &roamcardv1.PayableOrder{
+		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Description: about,
+		AmountUsdCents: uint32(o.Price), Amount: o.Price.USDC().String(), Network: s.Terms.Network,
+		Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(), Owner: masked(o.Owner),
+		ExpiresAt: optionalTimestamp(o.ExpiresAt), UpdatedAt: timestamp(o.UpdatedAt),
+	}
+	if o.Status == order.PaymentRequired {
+		m.PayableUrl = proto.String(s.payableURL(o.ID))
+	}
+	return &roamcardv1.GetPayableOrderResponse{Order: m}, nil
+}
+
+// masked is enough of an address for its holder to know it.
+func masked(a x402.Address) string {
+	text := a.String()
+	return text[:6] + "…" + text[len(text)-4:]
 }
 
 // PayOrder implements roamcardv1connect.OrderServiceHandler.
@@ -65,11 +95,7 @@ func (s OrderService) PayOrder(
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
 	}
-	o, err := s.pay(ctx, call, order.ID(req.GetOrderId()), x402.PaymentIn(call.RequestHeader()), s.resource(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return &roamcardv1.PayOrderResponse{Order: o}, nil
+	return s.pay(ctx, call, order.ID(req.GetOrderId()), x402.PaymentIn(call.RequestHeader()), s.resource(ctx))
 }
 
 // SubmitPayment implements roamcardv1connect.OrderServiceHandler.
@@ -86,11 +112,13 @@ func (s OrderService) SubmitPayment(
 	}
 	resource := s.resource(ctx)
 	resource.URL = s.payableURL(mine.Order.ID)
-	o, err := s.pay(ctx, call, mine.Order.ID, req.GetPaymentSignature(), resource)
+	paid, err := s.pay(ctx, call, mine.Order.ID, req.GetPaymentSignature(), resource)
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.SubmitPaymentResponse{Order: o}, nil
+	return &roamcardv1.SubmitPaymentResponse{
+		Order: paid.GetOrder(), WatchToken: paid.GetWatchToken(), WatchTokenExpiresAt: paid.GetWatchTokenExpiresAt(),
+	}, nil
 }
 
 // ownURL checks that a URL is absolute and on the service's own origin; empty stays empty.

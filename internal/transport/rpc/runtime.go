@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -31,12 +32,23 @@ type RuntimeService struct {
 	Described map[order.Kind]Describe
 	// ReadyFor is the product whose readiness is the service's.
 	ReadyFor order.Kind
+	// Board reports how each product stands.
+	Board Board
 	// BaseURL is the service's own origin, without a slash at the end.
 	BaseURL string
 	Terms   payment.Terms
+	// Explorer is where people look transactions up, and PublicNode a node for wallets that do not know the network; both
+	// may be empty.
+	Explorer, PublicNode string
 	// Environment is production or sandbox.
 	Environment string
 	Version     string
+}
+
+// Board reports how each product stands.
+type Board interface {
+	// Report fails only when ctx ends.
+	Report(ctx context.Context) (availability.Report, error)
 }
 
 // GetHealth implements roamcardv1connect.RuntimeServiceHandler.
@@ -127,10 +139,38 @@ func (s RuntimeService) GetConfig(
 		},
 		TreasuryMode: "manual", Environment: s.Environment, Version: s.Version,
 	}
+	if s.Explorer != "" {
+		res.Network.ExplorerUrl = proto.String(s.Explorer)
+	}
+	if s.PublicNode != "" {
+		res.Network.RpcUrl = proto.String(s.PublicNode)
+	}
 	for kind, describe := range s.Described {
 		if err := describe(ctx, s.Availability[kind], res); err != nil {
 			return nil, err
 		}
+	}
+	return res, nil
+}
+
+// GetStatus implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetStatus(
+	ctx context.Context, _ *roamcardv1.GetStatusRequest,
+) (*roamcardv1.GetStatusResponse, error) {
+	report, err := s.Board.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.GetStatusResponse{Status: string(report.State()), AsOf: timestamp(report.At)}
+	for _, p := range report.Products {
+		m := &roamcardv1.ProductStatus{
+			Product: string(p.Product), Title: p.Title, Status: string(p.State), Reason: optionalText(p.Reason),
+			Since: timestamp(p.Since),
+		}
+		if d := p.Delivery; d.Count > 0 {
+			m.Delivery = &roamcardv1.DeliveryTime{MedianMs: uint32(d.Median.Milliseconds()), Count: uint32(d.Count)}
+		}
+		res.Products = append(res.Products, m)
 	}
 	return res, nil
 }

@@ -14,6 +14,9 @@ import (
 // OperatorPath is the path of the operators' procedures, which no page of another origin may call.
 const OperatorPath = "/" + roamcardv1connect.OperatorServiceName + "/"
 
+// PayProcedure is the procedure that pays an order at its link.
+const PayProcedure = roamcardv1connect.OrderServicePayOrderProcedure
+
 // Services are all services of a process, each with what it needs.
 type Services struct {
 	Cards    CardService

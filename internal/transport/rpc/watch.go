@@ -8,6 +8,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
@@ -19,6 +20,9 @@ const watchFor = 30 * time.Second
 func (s OrderService) WatchOrder(
 	ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse],
 ) error {
+	if only := rpcx.Caller(ctx).Order; only != "" && only != req.GetOrderId() {
+		return fault.New(fault.OrderNotFound, "This token watches another order.")
+	}
 	return s.Orders.Watch(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx), int(req.GetAfter()), watchFor,
 		func(at checkout.PaidOrder) error {
 			orders, err := s.orders(ctx, at)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 
 	"connectrpc.com/connect"
@@ -16,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// JSON makes handlers read JSON strictly (see CheckJSON) and write default values. A document that
+// JSON makes handlers read JSON strictly (see CheckJSON) and write it compact, with default values. A document that
 // does not match is refused with a schema_invalid fault that names the members. The refusal happens in an
 // interceptor of this option: put it inside Errors and outside everything that reads the message.
 //
@@ -53,16 +52,7 @@ func UnmarshalJSON(data []byte, message proto.Message) error {
 
 // MarshalJSON writes a message as the API shows it: camelCase, default values included, compact.
 func MarshalJSON(message proto.Message) ([]byte, error) {
-	data, err := marshalOptions.Marshal(message)
-	if err != nil {
-		return nil, fmt.Errorf("marshal %s: %w", message.ProtoReflect().Descriptor().FullName(), err)
-	}
-	// protojson varies its spacing on purpose.
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, data); err != nil {
-		return nil, fmt.Errorf("compact %s: %w", message.ProtoReflect().Descriptor().FullName(), err)
-	}
-	return compact.Bytes(), nil
+	return codec{}.MarshalAppend(nil, message)
 }
 
 // Malformed is the fault of a request with wrong members. It lists the first few: a list of all could be
@@ -71,8 +61,6 @@ func Malformed(fields ...fault.Field) *fault.Fault {
 	fields = fields[:min(len(fields), maxFieldProblems)]
 	return fault.New(fault.SchemaInvalid, "The request has members that are wrong, see fields.").With(fields...)
 }
-
-var marshalOptions = protojson.MarshalOptions{EmitDefaultValues: true}
 
 // findingsField is the largest field number there is; no message of ours uses it.
 const findingsField = protowire.MaxValidNumber
@@ -95,16 +83,14 @@ func (c codec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is not a protobuf message", message)
 	}
-	return marshalOptions.MarshalAppend(dst, m)
+	written, err := writeMessage(dst, m.ProtoReflect())
+	if err != nil {
+		return nil, fmt.Errorf("marshal %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return written, nil
 }
 
-func (c codec) MarshalStable(message any) ([]byte, error) {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("%T is not a protobuf message", message)
-	}
-	return MarshalJSON(m)
-}
+func (c codec) MarshalStable(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
 // Unmarshal reads strictly. Findings about the document are stored in the message, see JSON.
 func (c codec) Unmarshal(data []byte, message any) error {

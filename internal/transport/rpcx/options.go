@@ -29,6 +29,7 @@ const MaxMessage = 64 << 10
 type Config struct {
 	Callers    Callers
 	Deliveries Deliveries
+	Watches    Watches
 	// Limits counts what wallets ask for; nil does not limit.
 	Limits *limit.Limiter
 }

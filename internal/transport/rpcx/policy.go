@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // HeaderIdempotencyKey is the header of the key on the routes that do not take it in the body.
@@ -26,6 +27,9 @@ const PrivateNoStore = "private, no-store"
 
 // HeaderDeliveryToken is the header of the delivery token of an eSIM order.
 const HeaderDeliveryToken = "X-Esim-Delivery-Token"
+
+// HeaderWatchToken is the header of the token that watches one order.
+const HeaderWatchToken = "X-Order-Watch-Token"
 
 // Callers tells who sends a request, by its Authorization header.
 type Callers interface {
@@ -39,6 +43,11 @@ type Callers interface {
 // order_not_found when it is not. A text that is no delivery token is a session_invalid.
 type Deliveries interface {
 	Open(ctx context.Context, id order.ID, token secret.Text) (order.Order, error)
+}
+
+// Watches checks watch tokens. OpenWatchToken is the order that a token is for and its owner, or a session_invalid.
+type Watches interface {
+	OpenWatchToken(token secret.Text) (order.ID, x402.Address, error)
 }
 
 // PolicyOf reads a method's policy: who may call it and how often. A method without one is not served.
@@ -115,7 +124,7 @@ func Policies(c Config) connect.UnaryInterceptorFunc {
 func checkAccess(ctx context.Context, a Callers, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
 	switch p.GetAccess() {
 	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
-	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY:
+	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY, roamcardv1.Access_ACCESS_WATCH:
 		who, err := a.Authenticate(ctx, h.Get("Authorization"))
 		if err != nil {
 			return ctx, err
@@ -157,6 +166,18 @@ func checkDelivery(
 		return ctx, err
 	}
 	return auth.WithCaller(ctx, auth.Caller{Kind: auth.KindDelivery, Wallet: o.Owner}), nil
+}
+
+// checkWatch authenticates the holder of a watch token, or else the owner by session.
+func checkWatch(ctx context.Context, c Config, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
+	if c.Watches == nil || len(h.Values(HeaderWatchToken)) == 0 {
+		return checkAccess(ctx, c.Callers, p, h)
+	}
+	id, owner, err := c.Watches.OpenWatchToken(secret.New(h.Get(HeaderWatchToken)))
+	if err != nil {
+		return ctx, err
+	}
+	return auth.WithCaller(ctx, auth.Caller{Kind: auth.KindWatch, Wallet: owner, Order: string(id)}), nil
 }
 
 // MaxIdempotencyKey is how many characters a key may have.

@@ -6,6 +6,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -52,7 +53,12 @@ func (s streams) checked(
 	if err != nil {
 		return err
 	}
-	if ctx, err = checkAccess(ctx, s.Callers, p, conn.RequestHeader()); err != nil {
+	if p.GetAccess() == roamcardv1.Access_ACCESS_WATCH {
+		ctx, err = checkWatch(ctx, s.Config, p, conn.RequestHeader())
+	} else {
+		ctx, err = checkAccess(ctx, s.Callers, p, conn.RequestHeader())
+	}
+	if err != nil {
 		return err
 	}
 	if err := throttle(s.Limits, p, Caller(ctx)); err != nil {

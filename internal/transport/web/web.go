@@ -53,7 +53,7 @@ func RevealPages(c Config) map[string]http.Handler {
 	return routes
 }
 
-//go:embed reveal.html reveal.css
+//go:embed reveal.html reveal.css status.html status.css
 var files embed.FS
 
 var page = template.Must(template.ParseFS(files, "reveal.html"))

@@ -120,8 +120,8 @@ func (f *Faults) add(one fault) {
 	f.faults = append(f.faults, &one)
 }
 
-var priced = regexp.MustCompile(`/api/card/(purchase|topup)$|/api/esim/purchase$|/pay/[^/]+$|` +
-	`Service/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$`)
+var priced = regexp.MustCompile(`/api/card/(purchase|topup)$|/api/esim/(purchase|orders/[^/]+/topup)$|/pay/[^/]+$|` +
+	`Service/(PurchaseCard|TopUpCard|PurchaseEsim|TopUpEsim|PayOrder)$`)
 
 // next is the fault that hits a request.
 func (f *Faults) next(req *http.Request) *fault {

@@ -30,6 +30,9 @@ type order struct {
 	card                                          *card
 	// cancelled says that its eSIM was given back.
 	cancelled bool
+	// of is the eSIM that more data is for, and addedMB the data that was added to this one.
+	of      *order
+	addedMB int64
 }
 
 type card struct {
@@ -60,7 +63,7 @@ func (s *Service) create(p purchase, owner x402.Address) *order {
 	o := &order{
 		id: "ord_" + strings.ReplaceAll(s.id("order"), "-", ""), operation: s.id("operation"), kind: p.kind,
 		status: "payment_required",
-		planID: p.planID, cents: p.cents, owner: owner, created: s.now(),
+		planID: p.planID, cents: p.cents, owner: owner, created: s.now(), of: p.of,
 	}
 	s.orders = append(s.orders, o)
 	return o
@@ -86,6 +89,10 @@ func (s *Service) pay(o *order, moved Transfer) {
 		s.cards[o.owner] = o.card
 	case "card_topup":
 		s.cards[o.owner].cents += o.cents - s.fee(o)
+	case "esim_topup":
+		o.status = "fulfilled"
+		added, _ := s.plan(o.planID)
+		o.of.addedMB += added.DataMB
 	case "esim":
 		o.status = "fulfilled"
 	}
@@ -104,9 +111,10 @@ func (s *Service) look(o *order) map[string]any {
 func (s *Service) show(o *order) map[string]any {
 	shown := map[string]any{
 		"orderId": o.id, "operationId": o.operation, "kind": o.kind, "status": o.status, "amountUsdCents": o.cents,
-		"createdAt": o.created.UTC().Format(time.RFC3339Nano),
+		"createdAt": o.created.UTC().Format(time.RFC3339Nano), "updatedAt": o.created.UTC().Format(time.RFC3339Nano),
 	}
 	if p := o.payment; p != nil {
+		shown["updatedAt"] = p.At.UTC().Format(time.RFC3339Nano)
 		shown["payment"] = map[string]any{
 			"payer": p.Payer, "network": x402.NetworkID, "asset": s.published.Config.Network.Asset,
 			"amount":      strconv.FormatInt(p.Amount, 10),
@@ -139,6 +147,12 @@ func (s *Service) show(o *order) map[string]any {
 			"status": done("credited"), "grossUsdCents": o.cents, "loadFeeUsdCents": s.fee(o),
 			"cardCreditUsdCents": o.cents - s.fee(o),
 		}
+	case "esim_topup":
+		added, _ := s.plan(o.planID)
+		shown["esimTopup"] = map[string]any{
+			"status": done("fulfilled"), "orderId": o.of.id, "planId": o.planID, "dataMb": added.DataMB, "unlimited": false,
+			"validityDays": added.ValidityDays,
+		}
 	case "esim":
 		shown["delivery"] = map[string]any{"status": done("fulfilled"), "planId": o.planID}
 	}
@@ -148,7 +162,7 @@ func (s *Service) show(o *order) map[string]any {
 // serveOwner answers what only the owner may ask.
 func (s *Service) serveOwner(c call) answer {
 	if c.method == "EsimService/GetEsimOrder" || c.method == "EsimService/GetEsimCredentials" ||
-		c.method == "EsimService/GetEsimProfile" {
+		c.method == "EsimService/GetEsimProfile" || c.method == "EsimService/ListEsimTopups" {
 		if o := s.order(c.text("orderId")); o != nil && o.delivery != "" &&
 			c.header.Get("X-Esim-Delivery-Token") == o.delivery {
 			return s.serveESIM(c, o)
@@ -171,14 +185,15 @@ func (s *Service) serveOwner(c call) answer {
 	case "OrderService/ListOrders":
 		return s.listOrders(c, wallet)
 	case "OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials",
-		"EsimService/GetEsimProfile", "EsimService/CancelEsim":
+		"EsimService/GetEsimProfile", "EsimService/CancelEsim", "EsimService/ListEsimTopups":
 		o := s.order(c.text("orderId"))
 		if o == nil || o.owner != wallet {
 			return c.problem("order_not_found", "There is no such order.")
 		}
 		return s.serveESIM(c, o)
 	case "CardService/ListCards", "CardService/GetCardBalance", "CardService/FreezeCard", "CardService/UnfreezeCard",
-		"CardService/ListCardTransactions", "CardService/GetCardLimits", "CardService/SetCardLimits":
+		"CardService/ListCardTransactions", "CardService/GetCardLimits", "CardService/SetCardLimits",
+		"CardService/GetCardDetails":
 		return s.serveCard(c, s.cards[wallet])
 	case "CardService/CreateCardOrder", "OrderService/CreateOrder", "EsimService/CreateEsimOrder":
 		return s.openOrder(c, wallet)
@@ -197,12 +212,21 @@ func (s *Service) serveESIM(c call, o *order) answer {
 	switch {
 	case c.method == "EsimService/GetEsimProfile":
 		return c.ok(map[string]any{"profile": s.profile(o)})
+	case c.method == "EsimService/CancelEsim" && o.addedMB > 0:
+		return c.problemOn(o, "esim_topped_up", "More data was bought for the eSIM.")
 	case c.method == "EsimService/CancelEsim":
 		shown := s.cancellation(o)
 		o.cancelled = true
 		return c.ok(map[string]any{"cancellation": shown})
 	case o.cancelled:
 		return c.problem("esim_cancelled", "The eSIM was cancelled.")
+	case c.method == "EsimService/ListEsimTopups":
+		all, _ := s.published.all["plans"].([]any)
+		taken := []any{}
+		for _, at := range s.taken() {
+			taken = append(taken, all[at])
+		}
+		return c.ok(map[string]any{"plans": taken})
 	}
 	return c.ok(map[string]any{"credentials": s.published.raw("esim")})
 }
@@ -216,7 +240,8 @@ func (s *Service) profile(o *order) map[string]any {
 	}
 	return map[string]any{
 		"orderId": o.id, "status": "not_installed", "readAt": s.stamp(0), "expiresAt": s.stamp(180 * 24 * time.Hour),
-		"usage": map[string]any{"usedBytes": "0", "totalBytes": "524288000", "measuredAt": s.stamp(0)},
+		"usage": map[string]any{"usedBytes": "0", "totalBytes": strconv.FormatInt((500+o.addedMB)<<20, 10),
+			"measuredAt": s.stamp(0)},
 	}
 }
 
@@ -247,6 +272,8 @@ func (s *Service) serveCard(c call, held *card) answer {
 		return c.ok(map[string]any{"card": held.show()})
 	case "CardService/ListCardTransactions":
 		return c.ok(map[string]any{"cardId": held.id, "currency": "USD", "transactions": []any{}})
+	case "CardService/GetCardDetails":
+		return c.ok(map[string]any{"details": held.showDetails()})
 	case "CardService/GetCardLimits":
 		return c.ok(map[string]any{"limits": held.showLimits()})
 	case "CardService/SetCardLimits":
@@ -270,6 +297,17 @@ func (s *Service) serveCard(c call, held *card) answer {
 		return c.problem("card_not_active", "The card is FROZEN.")
 	}
 	return c.ok(map[string]any{"cardId": held.id, "availableUsdCents": held.cents, "currency": "USD", "asOf": s.stamp(0)})
+}
+
+// showDetails are those of the service's sandbox.
+func (c *card) showDetails() map[string]any {
+	return map[string]any{
+		"cardId": c.id, "threeDSecure": map[string]any{"method": "automatic"},
+		"billingAddress": map[string]any{
+			"name": "Sandbox Programme", "line1": "1 Example Street", "line2": "Suite 100", "city": "Dover", "region": "DE",
+			"postalCode": "19901", "country": "US",
+		},
+	}
 }
 
 func (c *card) showLimits() map[string]any {

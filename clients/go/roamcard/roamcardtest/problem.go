@@ -28,6 +28,13 @@ func (c call) problem(code, detail string) answer {
 	return answer{status: problems[code].Status, body: problemOf(code, detail, c.id)}
 }
 
+// problemOn is a failure that is about an order.
+func (c call) problemOn(o *order, code, detail string) answer {
+	a := c.problem(code, detail)
+	a.body["orderId"] = o.id
+	return a
+}
+
 // connectError is the same as the Connect protocol has it.
 func connectError(problem map[string]any) map[string]any {
 	debug := maps.Clone(problem)

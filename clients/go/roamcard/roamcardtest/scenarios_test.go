@@ -33,6 +33,16 @@ var scenarios = map[string]func(*stage) int{
 		must(s.buyer().Cards.TopUp(s.ctx, 2500, "t"))
 		return 2
 	},
+	"esim-topup": func(s *stage) int {
+		bought := must(s.buyer().ESIM.Purchase(s.ctx, "", "k"))
+		id := bought.Order.GetOrderId()
+		plans := must(roamcard.Collect(s.buyer().ESIM.TopUps(s.ctx, id)))
+		more := must(s.buyer().ESIM.TopUp(s.ctx, id, plans[0].GetPlanId(), "t"))
+		if roamcard.ESIMTopUpOf(more.Order) != roamcard.DeliveryFulfilled {
+			s.Errorf("topped up: %v", more.Order)
+		}
+		return 2
+	},
 	"esim": func(s *stage) int {
 		if must(s.buyer().ESIM.Purchase(s.ctx, "", "k")).Credentials == nil {
 			s.Error("no eSIM came")
@@ -60,6 +70,10 @@ var scenarios = map[string]func(*stage) int{
 			if got.PerTransaction != 2000 || got.PerMonth != 9000 || !slices.Equal(got.BlockedCategories, []string{"7995"}) {
 				s.Error(got)
 			}
+		}
+		if d := must(c.Cards.Details(s.ctx, card)); d.GetBillingAddress().GetPostalCode() == "" ||
+			d.GetThreeDSecure().GetMethod() != "automatic" {
+			s.Error(d)
 		}
 		if all := must(roamcard.Collect(c.Cards.Transactions(s.ctx, card))); len(all) != 0 {
 			s.Error(all)

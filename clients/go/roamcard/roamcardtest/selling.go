@@ -1,9 +1,11 @@
 package roamcardtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,11 +24,13 @@ type purchase struct {
 	key, planID string
 	cents       int64
 	open        *order
+	// of is the eSIM that more data is for.
+	of *order
 }
 
 // same says that two requests under one key are one.
 func (p purchase) same(o *order) bool {
-	return o.kind == p.kind && o.cents == p.cents && o.planID == p.planID
+	return o.kind == p.kind && o.cents == p.cents && o.planID == p.planID && o.of == p.of
 }
 
 // sell answers a paid call: the price, or what the payment buys.
@@ -93,6 +97,8 @@ func (s *Service) priced(c call, p purchase, method string) (purchase, *answer) 
 		if p.cents < terms.MinOrderUSDCents || p.cents > terms.MaxOrderUSDCents {
 			return fail("The amount is not one that can be paid.")
 		}
+	case "EsimService/TopUpEsim":
+		return s.more(c, p)
 	default:
 		p.kind, p.planID = "esim", c.text("planId")
 		plan, ok := s.plan(p.planID)
@@ -102,6 +108,47 @@ func (s *Service) priced(c call, p purchase, method string) (purchase, *answer) 
 		p.planID, p.cents, p.description = plan.PlanID, plan.PriceUSDCents, "Travel eSIM: "+plan.Name
 	}
 	return p, nil
+}
+
+// more prices data for an eSIM.
+func (s *Service) more(c call, p purchase) (purchase, *answer) {
+	fail := func(code, detail string) (purchase, *answer) {
+		a := c.problem(code, detail)
+		return p, &a
+	}
+	p.kind, p.of = "esim_topup", s.order(c.text("orderId"))
+	switch {
+	case p.of == nil || p.of.kind != "esim":
+		return fail("order_not_found", "The paying wallet has no eSIM order with this id.")
+	case p.of.status != "fulfilled":
+		a := c.problemOn(p.of, "order_not_fulfilled", "The order has no eSIM.")
+		return p, &a
+	case p.of.cancelled:
+		a := c.problemOn(p.of, "esim_cancelled", "The eSIM was cancelled.")
+		return p, &a
+	}
+	for _, at := range s.taken() {
+		if plan := s.published.Plans[at]; p.planID == "" && (c.text("planId") == "" || plan.PlanID == c.text("planId")) {
+			p.planID, p.cents, p.description = plan.PlanID, plan.PriceUSDCents, "More data for a travel eSIM: "+plan.Name
+		}
+	}
+	if p.planID == "" {
+		return fail("terms_changed", "The eSIM does not take this plan.")
+	}
+	return p, nil
+}
+
+// taken are the plans that an eSIM takes, by their place in the catalogue: those with a size, the cheapest first.
+func (s *Service) taken() (all []int) {
+	for i, p := range s.published.Plans {
+		if p.DataMB > 0 {
+			all = append(all, i)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b int) int {
+		return cmp.Compare(s.published.Plans[a].PriceUSDCents, s.published.Plans[b].PriceUSDCents)
+	})
+	return all
 }
 
 // offer is what a purchase costs, as x402 has it.
@@ -152,7 +199,9 @@ func (s *Service) take(c call, p purchase, payment x402.Payment) answer {
 	}
 	switch card := s.cards[a.From]; {
 	case p.open != nil && p.open.owner != a.From:
-		return s.ask(c, p, "payment_rejected", "the order is another wallet's")
+		return s.ask(c, p, "wrong_payer", "the order is another wallet's")
+	case p.of != nil && p.of.owner != a.From:
+		return c.problem("order_not_found", "The paying wallet has no eSIM order with this id.")
 	case p.kind == "card_issue" && card != nil:
 		return c.problem("card_already_exists", "The wallet already has a card.")
 	case p.kind == "card_topup" && !card.usable():

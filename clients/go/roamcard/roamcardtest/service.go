@@ -200,7 +200,8 @@ func (s *Service) serve(c call) answer {
 		return s.createChallenge(c)
 	case "AuthService/VerifyChallenge":
 		return s.verifyChallenge(c)
-	case "CardService/PurchaseCard", "CardService/TopUpCard", "EsimService/PurchaseEsim", "OrderService/PayOrder":
+	case "CardService/PurchaseCard", "CardService/TopUpCard", "EsimService/PurchaseEsim", "EsimService/TopUpEsim",
+		"OrderService/PayOrder":
 		return s.sell(c)
 	}
 	return s.serveOwner(c)
@@ -292,6 +293,9 @@ type plan struct {
 	PlanID, Name, Type string
 	CountryCodes       []string
 	PriceUSDCents      int64
+	// DataMB is zero for a plan without a limit.
+	DataMB       int64
+	ValidityDays int64
 }
 
 func publishedBy(origin string) (p published) {

@@ -9,7 +9,10 @@ from .errors import RoamcardError
 from .journal import Entry
 from .x402 import same_address
 
-_KINDS = {"/api/card/purchase": "card_issue", "/api/card/topup": "card_topup", "/api/esim/purchase": "esim"}
+_KINDS = {
+    "/api/card/purchase": "card_issue", "/api/card/topup": "card_topup", "/api/esim/purchase": "esim",
+    "/api/esim/orders/{orderId}/topup": "esim_topup",
+}  # fmt: skip
 _UNITS_PER_CENT = 10_000
 
 

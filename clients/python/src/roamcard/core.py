@@ -18,6 +18,7 @@ from protobuf import Message
 from ._gen.models import (
     Card,
     CardConfig,
+    CardDetails,
     CardLimits,
     CardTransaction,
     EsimCancellation,
@@ -35,6 +36,7 @@ from ._gen.roamcard.v1.card_pb import (
     CreateRevealChallengeRequest,
     FreezeCardRequest,
     GetCardBalanceRequest,
+    GetCardDetailsRequest,
     GetCardLimitsRequest,
     ListCardsRequest,
     ListCardTransactionsRequest,
@@ -52,7 +54,9 @@ from ._gen.roamcard.v1.esim_pb import (
     GetEsimOrderRequest,
     GetEsimProfileRequest,
     ListEsimPlansRequest,
+    ListEsimTopupsRequest,
     PurchaseEsimRequest,
+    TopUpEsimRequest,
 )
 from ._gen.roamcard.v1.order_pb import (
     CreateOrderRequest,
@@ -71,7 +75,7 @@ from .messages import Purpose, scheme_of, sign_challenge
 from .model import M, read
 from .money import units_of_cents
 from .paging import Slice, Source
-from .payer import CARD_PATH, ESIM_PATH, PAY_PATH, TOPUP_PATH, Events, Payer, Published, Purchase
+from .payer import CARD_PATH, ESIM_PATH, ESIM_TOPUP_PATH, PAY_PATH, TOPUP_PATH, Events, Payer, Published, Purchase
 from .policy import Policy, Quoted
 from .presenters import BrowserPresenter, EsimPresenter, Presented, Presenter
 from .programs import (
@@ -100,17 +104,20 @@ T = TypeVar("T")
 PURCHASE_CARD = "roamcard.v1.CardService/PurchaseCard"
 TOP_UP_CARD = "roamcard.v1.CardService/TopUpCard"
 PURCHASE_ESIM = "roamcard.v1.EsimService/PurchaseEsim"
+TOP_UP_ESIM = "roamcard.v1.EsimService/TopUpEsim"
 PAY_ORDER = "roamcard.v1.OrderService/PayOrder"
 PAID_METHODS: Mapping[str, str] = {
     PURCHASE_CARD: CARD_PATH,
     TOP_UP_CARD: TOPUP_PATH,
     PURCHASE_ESIM: ESIM_PATH,
+    TOP_UP_ESIM: ESIM_TOPUP_PATH,
     PAY_ORDER: PAY_PATH,
 }
 """The methods that cost something, and the documented path of each."""
 _PAID_CALLS = {
     PURCHASE_CARD: ("cards", "purchase_card"), TOP_UP_CARD: ("cards", "top_up_card"),
-    PURCHASE_ESIM: ("esims", "purchase_esim"), PAY_ORDER: ("orders", "pay_order"),
+    PURCHASE_ESIM: ("esims", "purchase_esim"), TOP_UP_ESIM: ("esims", "top_up_esim"),
+    PAY_ORDER: ("orders", "pay_order"),
 }  # fmt: skip
 """How the generated clients name them."""
 
@@ -181,6 +188,13 @@ class Core:
 
         return self.purchase(PURCHASE_ESIM, key, _esim_request(plan_id, key)), program()
 
+    def top_up_esim(
+        self, order: Order | PaidOrder | str, plan_id: str | None, key: str | None
+    ) -> tuple[Purchase, Program[PaidOrder]]:
+        key, of = key or new_key(), id_of(order)
+        message = TopUpEsimRequest(order_id=of, plan_id=plan_id, idempotency_key=key)
+        return self._buy(TOP_UP_ESIM, message, {**_esim_request(plan_id, key), "orderId": of})
+
     def pay_order(self, order: Order | str) -> tuple[Purchase, Program[PaidOrder]]:
         order_id = self._order_id(order)
         return self._buy(PAY_ORDER, PayOrderRequest(order_id=order_id), {"orderId": order_id})
@@ -203,6 +217,11 @@ class Core:
             )
         )
 
+    def quote_esim_top_up(self, order: Order | PaidOrder | str, plan_id: str | None) -> Program[Quoted]:
+        key, of = new_key(), id_of(order)
+        message = TopUpEsimRequest(order_id=of, plan_id=plan_id, idempotency_key=key)
+        return self._quote(TOP_UP_ESIM, message, {**_esim_request(plan_id, key), "orderId": of})
+
     def purchase(self, name: str, key: str, request: Mapping[str, Any]) -> Purchase:
         """The purchase that a paid method makes."""
         operation = PAID_METHODS[name]
@@ -213,7 +232,7 @@ class Core:
     def purchase_by(self, name: str, message: Message[Any]) -> Purchase:
         """The purchase that a message to a paid method makes."""
         request = json_of(message)
-        return self.purchase(name, str(request.get("orderId") or request.get("idempotencyKey", "")), request)
+        return self.purchase(name, str(request.get("idempotencyKey") or request.get("orderId", "")), request)
 
     def pending(self) -> list[Pending]:
         return self._mine(self.journal.pending())
@@ -240,6 +259,8 @@ class Core:
             return self.top_up(request.get("amountUsdCents"), key)
         if pending.operation == ESIM_PATH:
             return self.buy_esim(request.get("planId"), key)
+        if pending.operation == ESIM_TOPUP_PATH:
+            return self.top_up_esim(str(request.get("orderId", "")), request.get("planId"), key)
         return self.pay_order(key)
 
     # What things cost, for the payer.
@@ -350,6 +371,10 @@ class Core:
         )
         return read(CardLimits, (yield from owned("cards", "set_card_limits", request)).limits)
 
+    def details(self, card_id: str) -> Program[CardDetails]:
+        request = GetCardDetailsRequest(id=card_id)
+        return read(CardDetails, (yield from owned("cards", "get_card_details", request)).details)
+
     def transactions(self, card_id: str) -> Source[CardTransaction]:
         """What a card was used for, by pages."""
 
@@ -450,6 +475,15 @@ class Core:
             "get_esim_profile", GetEsimProfileRequest(order_id=id_of(order)), token or token_of(order)
         )
         return read(EsimProfile, answer.profile)
+
+    def esim_top_ups(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Source[EsimPlan]:
+        def page(_size: int | None, _token: str | None) -> Program[Slice[EsimPlan]]:
+            answer = yield from delivered(
+                "list_esim_topups", ListEsimTopupsRequest(order_id=id_of(order)), token or token_of(order)
+            )
+            return [read(EsimPlan, plan) for plan in answer.plans], None
+
+        return page
 
     def cancel_esim(self, order: Order | PaidOrder | str) -> Program[EsimCancellation]:
         answer = yield from owned("esims", "cancel_esim", CancelEsimRequest(order_id=id_of(order)))

@@ -38,6 +38,8 @@ T = TypeVar("T")
 CARD_PATH = "/api/card/purchase"
 TOPUP_PATH = "/api/card/topup"
 ESIM_PATH = "/api/esim/purchase"
+ESIM_TOPUP_PATH = "/api/esim/orders/{orderId}/topup"
+"""More data for an eSIM, whichever that is."""
 PAY_PATH = "/pay"
 """Where orders are paid that were made first; the id of the order comes after it."""
 
@@ -105,6 +107,8 @@ class Purchase:
             return (yield from prices.order_units(self.key))
         if self.operation == ESIM_PATH:
             return (yield from prices.plan_units(str(self.request.get("planId", ""))))
+        if self.operation == ESIM_TOPUP_PATH:
+            return None  # the service tells the owner only
         cents = self.request.get("amountUsdCents")
         return units_of_cents(cents if type(cents) is int else published.default_topup_cents)
 

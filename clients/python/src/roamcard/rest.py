@@ -14,12 +14,13 @@ from .answers import object_of, reply_to, rest_error
 from .core import Core
 from .errors import RoamcardError
 from .network import RefusedAnswerError, check_answer
-from .payer import CARD_PATH, ESIM_PATH, PAY_PATH, TOPUP_PATH, Purchase, named
+from .payer import CARD_PATH, ESIM_PATH, ESIM_TOPUP_PATH, PAY_PATH, TOPUP_PATH, Purchase, named
 from .programs import Done, Exchange, Program, Refused, Unclear, serving
 from .signers import OutsideWallet
 from .x402 import SIGNATURE_HEADER
 
 _BOUGHT = (CARD_PATH, TOPUP_PATH, ESIM_PATH)
+_TOPUP = re.compile(r"/api/esim/orders/([^/?#]+)/topup")
 _DECODED = ("content-encoding", "content-length", "transfer-encoding")
 """What an answer that was read has no more."""
 
@@ -49,9 +50,14 @@ def purchase_of(core: Core, request: httpx.Request) -> Purchase | None:
         and re.fullmatch(r"\w+", order_id)
     ):
         return Purchase(PAY_PATH, order_id, {"orderId": order_id}, f"{core.origin}/")
-    body = object_of(request.content) if request.method == "POST" and path in _BOUGHT else None
+    of = _TOPUP.fullmatch(path)
+    body = object_of(request.content) if request.method == "POST" and (of or path in _BOUGHT) else None
     key = (body or {}).get("idempotencyKey")
-    return Purchase(path, key, body or {}, core.origin + path) if isinstance(key, str) else None
+    if not isinstance(key, str):
+        return None
+    if of:
+        return Purchase(ESIM_TOPUP_PATH, key, {**(body or {}), "orderId": of[1]}, core.origin + path)
+    return Purchase(path, key, body or {}, core.origin + path)
 
 
 def answering(

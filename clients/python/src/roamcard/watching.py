@@ -125,5 +125,5 @@ class Watch:
 
 def _state_of(order: Order) -> tuple[str, ...]:
     """What a watcher wants to hear about when it changes."""
-    parts = (order.issuance, order.topup, order.delivery)
+    parts = (order.issuance, order.topup, order.delivery, order.esim_topup)
     return order.status, *(part.status if part else "" for part in parts)

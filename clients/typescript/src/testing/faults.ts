@@ -46,9 +46,9 @@ type Fault = When & {
 
 const priced = [
   /\/api\/card\/(purchase|topup)$/,
-  /\/api\/esim\/purchase$/,
+  /\/api\/esim\/(purchase|orders\/[^/]+\/topup)$/,
   /\/pay\/[^/]+$/,
-  /Service\/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$/,
+  /Service\/(PurchaseCard|TopUpCard|PurchaseEsim|TopUpEsim|PayOrder)$/,
 ];
 
 /** What goes wrong between a client and a service. The first fault that fits a request hits it, alone. */

@@ -6,13 +6,15 @@ import type { Transfer } from "./token.js";
 
 /** What is bought, as a request has it. */
 export interface Bought {
-  kind: "card_issue" | "card_topup" | "esim";
+  kind: "card_issue" | "card_topup" | "esim" | "esim_topup";
   description: string;
   /** The idempotency key; the id of an order that was made first. */
   key: string;
   planId?: string | undefined;
   cents: number;
   open?: FakeOrder | undefined;
+  /** The eSIM that more data is for. */
+  of?: FakeOrder | undefined;
 }
 
 /** An order; it is fulfilled once it was paid and looked at. */
@@ -31,6 +33,9 @@ export interface FakeOrder {
   delivery?: string;
   /** Whether its eSIM was given back. */
   cancelled?: boolean;
+  /** The eSIM that more data is for, and the data that was added to this one, in mebibytes. */
+  of?: FakeOrder | undefined;
+  addedMb?: number;
 }
 
 /** The card of a wallet. */
@@ -73,7 +78,7 @@ export class Orders {
     return this.cards.get(wallet.toLowerCase());
   }
 
-  create({ kind, planId, cents }: Bought, owner: string): FakeOrder {
+  create({ kind, planId, cents, of }: Bought, owner: string): FakeOrder {
     const id = `ord_${this.id("order").replaceAll("-", "")}`;
     const order: FakeOrder = {
       id,
@@ -84,6 +89,7 @@ export class Orders {
       cents,
       owner,
       created: this.now(),
+      of,
     };
     this.all.push(order);
     return order;
@@ -92,7 +98,8 @@ export class Orders {
   /** Gives what a payment bought: an eSIM at once, the rest by the next look. */
   pay(order: FakeOrder, payment: Transfer): void {
     const { walletPaymentUsdCents, cardIssueFeeUsdCents } = this.said.config.card;
-    Object.assign(order, { payment, status: order.kind === "esim" ? "fulfilled" : "settled" });
+    Object.assign(order, { payment, status: /^esim/.test(order.kind) ? "fulfilled" : "settled" });
+    if (order.of) order.of.addedMb = (order.of.addedMb ?? 0) + this.#plan(order).dataMb;
     if (order.kind === "card_issue") {
       const cents = walletPaymentUsdCents - cardIssueFeeUsdCents;
       order.card = { id: this.id("card"), cents, created: this.now(), status: "ACTIVE" };
@@ -117,6 +124,7 @@ export class Orders {
       status,
       amountUsdCents: cents,
       createdAt: created.toISOString(),
+      updatedAt: (payment?.at ?? created).toISOString(),
       ...(payment
         ? { payment: this.#payment(payment) }
         : { payable_url: `${this.origin}/pay/${id}`, expiresAt: new Date(created.getTime() + openMs).toISOString() }),
@@ -147,6 +155,11 @@ export class Orders {
     const { walletPaymentUsdCents, cardIssueFeeUsdCents } = this.said.config.card;
     const done = (as: string) => ({ payment_required: "unpaid", settled: "queued", fulfilled: as })[status];
     if (kind === "esim") return { delivery: { status: done("fulfilled"), planId } };
+    if (kind === "esim_topup") {
+      const { dataMb, validityDays } = this.#plan(order);
+      const esimTopup = { status: done("fulfilled"), orderId: order.of?.id, planId, dataMb, unlimited: false };
+      return { esimTopup: { ...esimTopup, validityDays } };
+    }
     if (kind === "card_topup") {
       const fee = this.#fee(order);
       return {
@@ -166,6 +179,11 @@ export class Orders {
         ...(status === "fulfilled" && { cardId: card?.id }),
       },
     };
+  }
+
+  #plan({ planId }: FakeOrder): { dataMb: number; validityDays: number } {
+    const { dataMb, validityDays } = this.said.plans.find((plan) => plan.planId === planId)!;
+    return { dataMb: Number(dataMb), validityDays: Number(validityDays) };
   }
 
   #fee({ cents }: FakeOrder): number {

@@ -146,6 +146,7 @@ export class FakeService {
       case "CardService/PurchaseCard":
       case "CardService/TopUpCard":
       case "EsimService/PurchaseEsim":
+      case "EsimService/TopUpEsim":
       case "OrderService/PayOrder":
         return this.#shop.sell(asked);
       default: return this.#serveOwner(asked);

@@ -77,7 +77,7 @@ export class Shop {
 
   /** An eSIM order by its delivery token; undefined when it is not asked for so. */
   delivered(asked: Asked): Told | undefined {
-    const order = /^EsimService\/GetEsim(Order|Credentials|Profile)$/.test(asked.method)
+    const order = /^EsimService\/(GetEsim(Order|Credentials|Profile)|ListEsimTopups)$/.test(asked.method)
       ? this.orders.find(asked.members.orderId)
       : undefined;
     return order?.delivery !== undefined && order.delivery === asked.headers.get("x-esim-delivery-token")
@@ -95,7 +95,7 @@ export class Shop {
         return ok({ orders: orders.map((o) => this.orders.look(o)) });
       }
       case "OrderService/GetOrder": case "EsimService/GetEsimOrder": case "EsimService/GetEsimCredentials":
-      case "EsimService/GetEsimProfile": case "EsimService/CancelEsim": {
+      case "EsimService/GetEsimProfile": case "EsimService/CancelEsim": case "EsimService/ListEsimTopups": {
         const order = this.orders.of(wallet).find((o) => o.id === members.orderId);
         return order ? this.#esim(asked, order) : problem(asked, "order_not_found", "There is no such order.");
       }
@@ -104,6 +104,7 @@ export class Shop {
       case "CardService/GetCardBalance":
       case "CardService/FreezeCard":
       case "CardService/UnfreezeCard":
+      case "CardService/GetCardDetails":
       case "CardService/GetCardLimits":
       case "CardService/SetCardLimits":
       case "CardService/ListCardTransactions":
@@ -142,6 +143,8 @@ export class Shop {
         };
         return ok({ limits: limitsOf(card) });
       }
+      case "CardService/GetCardDetails":
+        return ok({ details: detailsOf(card) });
       case "CardService/GetCardLimits":
         return ok({ limits: limitsOf(card) });
     }
@@ -158,14 +161,21 @@ export class Shop {
       case "EsimService/GetEsimProfile":
         return ok({ profile: this.#profile(order) });
       case "EsimService/CancelEsim": {
+        if (order.addedMb) return problem(asked, "esim_topped_up", "More data was bought for the eSIM.", order);
         const cancellation = this.#cancellation(order);
         order.cancelled = true;
         return ok({ cancellation });
       }
     }
-    return order.cancelled
-      ? problem(asked, "esim_cancelled", "The eSIM was cancelled.")
+    if (order.cancelled) return problem(asked, "esim_cancelled", "The eSIM was cancelled.");
+    return asked.method === "EsimService/ListEsimTopups"
+      ? ok({ plans: this.#taken() })
       : ok({ credentials: this.said.esim });
+  }
+
+  // taken are the plans that an eSIM takes: those of the catalogue with a size, the cheapest first.
+  #taken(): Said["plans"] {
+    return this.said.plans.filter((p) => p.dataMb).toSorted((a, b) => a.priceUsdCents - b.priceUsdCents);
   }
 
   // profile is the eSIM of an order, which nobody installs.
@@ -177,7 +187,8 @@ export class Shop {
       return { orderId: id, status: "cancelled", readAt, cancellation: this.#cancellation(order) };
     }
     const expiresAt = new Date(now.getTime() + 180 * 24 * 3_600_000).toISOString();
-    const usage = { usedBytes: "0", totalBytes: "524288000", measuredAt: readAt };
+    const totalBytes = String((500 + (order.addedMb ?? 0)) * 1_048_576);
+    const usage = { usedBytes: "0", totalBytes, measuredAt: readAt };
     return { orderId: id, status: "not_installed", readAt, expiresAt, usage };
   }
 
@@ -238,6 +249,7 @@ export class Shop {
         ? { kind: "card_topup", description: "Top-up of a card", key, cents }
         : problem(asked, "schema_invalid", "The amount is not one that can be paid.");
     }
+    if (asked.method.endsWith("TopUpEsim")) return this.#more(asked, key);
     const { planId } = asked.members;
     const [cheapest] = this.said.plans.toSorted((a, b) => a.priceUsdCents - b.priceUsdCents);
     const plan = planId === undefined ? cheapest : this.said.plans.find((p) => p.planId === planId);
@@ -249,6 +261,21 @@ export class Shop {
       planId: plan.planId,
       cents: plan.priceUsdCents,
     };
+  }
+
+  // more prices data for an eSIM.
+  #more(asked: Asked, key: string): Bought | Told {
+    const { planId, orderId } = asked.members;
+    const of = this.orders.find(orderId);
+    if (of?.kind !== "esim")
+      return problem(asked, "order_not_found", "The paying wallet has no eSIM order with this id.");
+    if (of.status !== "fulfilled") return problem(asked, "order_not_fulfilled", "The order has no eSIM.", of);
+    if (of.cancelled) return problem(asked, "esim_cancelled", "The eSIM was cancelled.", of);
+    const plans = this.#taken();
+    const plan = planId === undefined ? plans[0] : plans.find((p) => p.planId === planId);
+    if (!plan) return problem(asked, "terms_changed", "The eSIM does not take this plan.");
+    const description = `More data for a travel eSIM: ${plan.name}`;
+    return { kind: "esim_topup", description, key, planId: plan.planId, cents: plan.priceUsdCents, of };
   }
 
   #offer({ cents, open }: Bought): Offer {
@@ -287,7 +314,8 @@ export class Shop {
 
   #refused(asked: Asked, bought: Bought, from: string, to: string, value: string): Told | undefined {
     const rejected = (reason: string) => this.#ask(asked, bought, "payment_rejected", reason);
-    if (bought.open && !sameAddress(bought.open.owner, from)) return rejected("the order is another wallet's");
+    if (bought.open && !sameAddress(bought.open.owner, from))
+      return this.#ask(asked, bought, "wrong_payer", "the order is another wallet's");
     const wrong = this.#needsCard(asked, bought, from);
     if (wrong) return wrong;
     if (!sameAddress(to, this.said.config.network.payTo)) return rejected("invalid_exact_evm_recipient_mismatch");
@@ -296,7 +324,9 @@ export class Shop {
       : rejected("invalid_exact_evm_payload_authorization_value_mismatch");
   }
 
-  #needsCard(asked: Asked, { kind }: Bought, wallet: string): Told | undefined {
+  #needsCard(asked: Asked, { kind, of }: Bought, wallet: string): Told | undefined {
+    if (of && !sameAddress(of.owner, wallet))
+      return problem(asked, "order_not_found", "The paying wallet has no eSIM order with this id.");
     const card = this.orders.card(wallet);
     if (kind === "card_issue" && card) return problem(asked, "card_already_exists", "The wallet already has a card.");
     return kind === "card_topup" && card?.status !== "ACTIVE"
@@ -316,6 +346,16 @@ export class Shop {
   }
 }
 
+/** Those of the service's sandbox. */
+function detailsOf({ id }: FakeCard): Members {
+  const where = { line1: "1 Example Street", line2: "Suite 100", city: "Dover", region: "DE", postalCode: "19901" };
+  return {
+    cardId: id,
+    billingAddress: { name: "Sandbox Programme", ...where, country: "US" },
+    threeDSecure: { method: "automatic" },
+  };
+}
+
 function limitsOf({ id, limits }: FakeCard): Members {
   return { cardId: id, currency: "USD", allowedCategories: [], blockedCategories: [], ...limits };
 }
@@ -324,8 +364,8 @@ function shown({ id, status, created }: FakeCard): Members {
   return { id, status, last4: "4242", createdAt: created.toISOString() };
 }
 
-function same(order: FakeOrder, { kind, cents, planId }: Bought): boolean {
-  return order.kind === kind && order.cents === cents && order.planId === planId;
+function same(order: FakeOrder, { kind, cents, planId, of }: Bought): boolean {
+  return order.kind === kind && order.cents === cents && order.planId === planId && order.of === of;
 }
 
 /** What is said with 200. */
@@ -334,8 +374,8 @@ export function ok(body: Members): Told {
 }
 
 /** A failure of the service. */
-export function problem({ requestId }: Asked, code: string, detail: string): Told {
-  const body = problemOf(code, detail, requestId);
+export function problem({ requestId }: Asked, code: string, detail: string, order?: FakeOrder): Told {
+  const body = { ...problemOf(code, detail, requestId), ...(order && { orderId: order.id }) };
   return { status: body.status, body };
 }
 

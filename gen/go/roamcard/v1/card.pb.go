@@ -570,8 +570,16 @@ type CardControlTerms struct {
 	LimitKinds []string `protobuf:"bytes,6,rep,name=limit_kinds,json=limitKinds,proto3" json:"limit_kinds,omitempty"`
 	// The issuer takes an amount per transaction or one per month, not both at once.
 	OneLimitAmount bool `protobuf:"varint,7,opt,name=one_limit_amount,json=oneLimitAmount,proto3" json:"one_limit_amount,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How to read the billing address of a card and how its 3-D Secure challenges are answered; absent where the issuer
+	// tells neither.
+	Details *string `protobuf:"bytes,8,opt,name=details,proto3,oneof" json:"details,omitempty"`
+	// The details have a billing address, which merchants verify.
+	BillingAddress bool `protobuf:"varint,9,opt,name=billing_address,json=billingAddress,proto3" json:"billing_address,omitempty"`
+	// How 3-D Secure challenges may be answered, see `CardThreeDSecure.method`: each card has one of these methods. None
+	// where the issuer does not tell.
+	ThreeDSecureMethods []string `protobuf:"bytes,10,rep,name=three_d_secure_methods,json=threeDSecureMethods,proto3" json:"three_d_secure_methods,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *CardControlTerms) Reset() {
@@ -651,6 +659,27 @@ func (x *CardControlTerms) GetOneLimitAmount() bool {
 		return x.OneLimitAmount
 	}
 	return false
+}
+
+func (x *CardControlTerms) GetDetails() string {
+	if x != nil && x.Details != nil {
+		return *x.Details
+	}
+	return ""
+}
+
+func (x *CardControlTerms) GetBillingAddress() bool {
+	if x != nil {
+		return x.BillingAddress
+	}
+	return false
+}
+
+func (x *CardControlTerms) GetThreeDSecureMethods() []string {
+	if x != nil {
+		return x.ThreeDSecureMethods
+	}
+	return nil
 }
 
 type PurchaseCardRequest struct {
@@ -2376,6 +2405,318 @@ func (x *CardLimits) GetBlockedCategories() []string {
 	return nil
 }
 
+type GetCardDetailsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCardDetailsRequest) Reset() {
+	*x = GetCardDetailsRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCardDetailsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCardDetailsRequest) ProtoMessage() {}
+
+func (x *GetCardDetailsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCardDetailsRequest.ProtoReflect.Descriptor instead.
+func (*GetCardDetailsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *GetCardDetailsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type GetCardDetailsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Details       *CardDetails           `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCardDetailsResponse) Reset() {
+	*x = GetCardDetailsResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCardDetailsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCardDetailsResponse) ProtoMessage() {}
+
+func (x *GetCardDetailsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCardDetailsResponse.ProtoReflect.Descriptor instead.
+func (*GetCardDetailsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *GetCardDetailsResponse) GetDetails() *CardDetails {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// What merchants ask for when a card is used, next to its number.
+type CardDetails struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	CardId string                 `protobuf:"bytes,1,opt,name=card_id,json=cardId,proto3" json:"card_id,omitempty"`
+	// The address that merchants verify; absent where the issuer gives none.
+	BillingAddress *CardBillingAddress `protobuf:"bytes,2,opt,name=billing_address,json=billingAddress,proto3" json:"billing_address,omitempty"`
+	// How a 3-D Secure challenge is answered; absent where the issuer does not tell.
+	ThreeDSecure  *CardThreeDSecure `protobuf:"bytes,3,opt,name=three_d_secure,json=threeDSecure,proto3" json:"three_d_secure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardDetails) Reset() {
+	*x = CardDetails{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardDetails) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardDetails) ProtoMessage() {}
+
+func (x *CardDetails) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardDetails.ProtoReflect.Descriptor instead.
+func (*CardDetails) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *CardDetails) GetCardId() string {
+	if x != nil {
+		return x.CardId
+	}
+	return ""
+}
+
+func (x *CardDetails) GetBillingAddress() *CardBillingAddress {
+	if x != nil {
+		return x.BillingAddress
+	}
+	return nil
+}
+
+func (x *CardDetails) GetThreeDSecure() *CardThreeDSecure {
+	if x != nil {
+		return x.ThreeDSecure
+	}
+	return nil
+}
+
+// Whose card it is and where. It is the operator's programme, not the card's owner.
+type CardBillingAddress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Line1 string                 `protobuf:"bytes,2,opt,name=line1,proto3" json:"line1,omitempty"`
+	Line2 *string                `protobuf:"bytes,3,opt,name=line2,proto3,oneof" json:"line2,omitempty"`
+	City  string                 `protobuf:"bytes,4,opt,name=city,proto3" json:"city,omitempty"`
+	// A state, province or county, as the issuer writes it.
+	Region     *string `protobuf:"bytes,5,opt,name=region,proto3,oneof" json:"region,omitempty"`
+	PostalCode string  `protobuf:"bytes,6,opt,name=postal_code,json=postalCode,proto3" json:"postal_code,omitempty"`
+	// ISO 3166-1 alpha-2.
+	Country       string `protobuf:"bytes,7,opt,name=country,proto3" json:"country,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardBillingAddress) Reset() {
+	*x = CardBillingAddress{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardBillingAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardBillingAddress) ProtoMessage() {}
+
+func (x *CardBillingAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardBillingAddress.ProtoReflect.Descriptor instead.
+func (*CardBillingAddress) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *CardBillingAddress) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CardBillingAddress) GetLine1() string {
+	if x != nil {
+		return x.Line1
+	}
+	return ""
+}
+
+func (x *CardBillingAddress) GetLine2() string {
+	if x != nil && x.Line2 != nil {
+		return *x.Line2
+	}
+	return ""
+}
+
+func (x *CardBillingAddress) GetCity() string {
+	if x != nil {
+		return x.City
+	}
+	return ""
+}
+
+func (x *CardBillingAddress) GetRegion() string {
+	if x != nil && x.Region != nil {
+		return *x.Region
+	}
+	return ""
+}
+
+func (x *CardBillingAddress) GetPostalCode() string {
+	if x != nil {
+		return x.PostalCode
+	}
+	return ""
+}
+
+func (x *CardBillingAddress) GetCountry() string {
+	if x != nil {
+		return x.Country
+	}
+	return ""
+}
+
+// How the challenge of a purchase with 3-D Secure is answered.
+type CardThreeDSecure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `sms` or `email`: a code is sent to `destination`. `out_of_band`: it is approved elsewhere, as `instructions` say.
+	// `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on one
+	// declines. Others may follow.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// Where a code is sent to, masked.
+	Destination *string `protobuf:"bytes,2,opt,name=destination,proto3,oneof" json:"destination,omitempty"`
+	// What the operator of this service says to do.
+	Instructions  *string `protobuf:"bytes,3,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CardThreeDSecure) Reset() {
+	*x = CardThreeDSecure{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CardThreeDSecure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CardThreeDSecure) ProtoMessage() {}
+
+func (x *CardThreeDSecure) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CardThreeDSecure.ProtoReflect.Descriptor instead.
+func (*CardThreeDSecure) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *CardThreeDSecure) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *CardThreeDSecure) GetDestination() string {
+	if x != nil && x.Destination != nil {
+		return *x.Destination
+	}
+	return ""
+}
+
+func (x *CardThreeDSecure) GetInstructions() string {
+	if x != nil && x.Instructions != nil {
+		return *x.Instructions
+	}
+	return ""
+}
+
 type CreateRevealChallengeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2390,7 +2731,7 @@ type CreateRevealChallengeRequest struct {
 
 func (x *CreateRevealChallengeRequest) Reset() {
 	*x = CreateRevealChallengeRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[38]
+	mi := &file_roamcard_v1_card_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2743,7 @@ func (x *CreateRevealChallengeRequest) String() string {
 func (*CreateRevealChallengeRequest) ProtoMessage() {}
 
 func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[38]
+	mi := &file_roamcard_v1_card_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2756,7 @@ func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateRevealChallengeRequest) GetId() string {
@@ -2455,7 +2796,7 @@ type CreateRevealChallengeResponse struct {
 
 func (x *CreateRevealChallengeResponse) Reset() {
 	*x = CreateRevealChallengeResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[39]
+	mi := &file_roamcard_v1_card_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2808,7 @@ func (x *CreateRevealChallengeResponse) String() string {
 func (*CreateRevealChallengeResponse) ProtoMessage() {}
 
 func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[39]
+	mi := &file_roamcard_v1_card_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2821,7 @@ func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreateRevealChallengeResponse) GetIntentId() string {
@@ -2533,7 +2874,7 @@ type RevealCardRequest struct {
 
 func (x *RevealCardRequest) Reset() {
 	*x = RevealCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[40]
+	mi := &file_roamcard_v1_card_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2886,7 @@ func (x *RevealCardRequest) String() string {
 func (*RevealCardRequest) ProtoMessage() {}
 
 func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[40]
+	mi := &file_roamcard_v1_card_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2899,7 @@ func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardRequest.ProtoReflect.Descriptor instead.
 func (*RevealCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RevealCardRequest) GetId() string {
@@ -2611,7 +2952,7 @@ type RevealCardResponse struct {
 
 func (x *RevealCardResponse) Reset() {
 	*x = RevealCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[41]
+	mi := &file_roamcard_v1_card_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2964,7 @@ func (x *RevealCardResponse) String() string {
 func (*RevealCardResponse) ProtoMessage() {}
 
 func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[41]
+	mi := &file_roamcard_v1_card_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2977,7 @@ func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardResponse.ProtoReflect.Descriptor instead.
 func (*RevealCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RevealCardResponse) GetCardId() string {
@@ -2681,7 +3022,7 @@ type CardPage struct {
 
 func (x *CardPage) Reset() {
 	*x = CardPage{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[42]
+	mi := &file_roamcard_v1_card_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +3034,7 @@ func (x *CardPage) String() string {
 func (*CardPage) ProtoMessage() {}
 
 func (x *CardPage) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[42]
+	mi := &file_roamcard_v1_card_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +3047,7 @@ func (x *CardPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardPage.ProtoReflect.Descriptor instead.
 func (*CardPage) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CardPage) GetUrl() string {
@@ -2738,7 +3079,7 @@ type CardCredentials struct {
 
 func (x *CardCredentials) Reset() {
 	*x = CardCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[43]
+	mi := &file_roamcard_v1_card_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +3091,7 @@ func (x *CardCredentials) String() string {
 func (*CardCredentials) ProtoMessage() {}
 
 func (x *CardCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[43]
+	mi := &file_roamcard_v1_card_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +3104,7 @@ func (x *CardCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardCredentials.ProtoReflect.Descriptor instead.
 func (*CardCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CardCredentials) GetNumber() string {
@@ -2810,7 +3151,7 @@ type SealedCredentials struct {
 
 func (x *SealedCredentials) Reset() {
 	*x = SealedCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[44]
+	mi := &file_roamcard_v1_card_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2822,7 +3163,7 @@ func (x *SealedCredentials) String() string {
 func (*SealedCredentials) ProtoMessage() {}
 
 func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[44]
+	mi := &file_roamcard_v1_card_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2835,7 +3176,7 @@ func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealedCredentials.ProtoReflect.Descriptor instead.
 func (*SealedCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SealedCredentials) GetSuite() string {
@@ -2910,7 +3251,7 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x06reveal\x18\x05 \x01(\tR\x06reveal\x12\x18\n" +
 	"\asealing\x18\x06 \x01(\tR\asealing\x12\x1f\n" +
 	"\vreveal_kind\x18\a \x01(\tR\n" +
-	"revealKind\"\xc8\x02\n" +
+	"revealKind\"\xd1\x03\n" +
 	"\x10CardControlTerms\x12\x1b\n" +
 	"\x06freeze\x18\x01 \x01(\tH\x00R\x06freeze\x88\x01\x01\x12\x1f\n" +
 	"\bunfreeze\x18\x02 \x01(\tH\x01R\bunfreeze\x88\x01\x01\x12'\n" +
@@ -2920,12 +3261,18 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"set_limits\x18\x05 \x01(\tH\x04R\tsetLimits\x88\x01\x01\x12\x1f\n" +
 	"\vlimit_kinds\x18\x06 \x03(\tR\n" +
 	"limitKinds\x12(\n" +
-	"\x10one_limit_amount\x18\a \x01(\bR\x0eoneLimitAmountB\t\n" +
+	"\x10one_limit_amount\x18\a \x01(\bR\x0eoneLimitAmount\x12\x1d\n" +
+	"\adetails\x18\b \x01(\tH\x05R\adetails\x88\x01\x01\x12'\n" +
+	"\x0fbilling_address\x18\t \x01(\bR\x0ebillingAddress\x123\n" +
+	"\x16three_d_secure_methods\x18\n" +
+	" \x03(\tR\x13threeDSecureMethodsB\t\n" +
 	"\a_freezeB\v\n" +
 	"\t_unfreezeB\x0f\n" +
 	"\r_transactionsB\t\n" +
 	"\a_limitsB\r\n" +
-	"\v_set_limits\"J\n" +
+	"\v_set_limitsB\n" +
+	"\n" +
+	"\b_details\"J\n" +
 	"\x13PurchaseCardRequest\x123\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x0eidempotencyKey\"@\n" +
@@ -3049,7 +3396,32 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x12allowed_categories\x18\x05 \x03(\tR\x11allowedCategories\x12-\n" +
 	"\x12blocked_categories\x18\x06 \x03(\tR\x11blockedCategoriesB\x1c\n" +
 	"\x1a_per_transaction_usd_centsB\x16\n" +
-	"\x14_per_month_usd_cents\"\x84\x02\n" +
+	"\x14_per_month_usd_cents\"1\n" +
+	"\x15GetCardDetailsRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"L\n" +
+	"\x16GetCardDetailsResponse\x122\n" +
+	"\adetails\x18\x01 \x01(\v2\x18.roamcard.v1.CardDetailsR\adetails\"\xb5\x01\n" +
+	"\vCardDetails\x12\x17\n" +
+	"\acard_id\x18\x01 \x01(\tR\x06cardId\x12H\n" +
+	"\x0fbilling_address\x18\x02 \x01(\v2\x1f.roamcard.v1.CardBillingAddressR\x0ebillingAddress\x12C\n" +
+	"\x0ethree_d_secure\x18\x03 \x01(\v2\x1d.roamcard.v1.CardThreeDSecureR\fthreeDSecure\"\xda\x01\n" +
+	"\x12CardBillingAddress\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05line1\x18\x02 \x01(\tR\x05line1\x12\x19\n" +
+	"\x05line2\x18\x03 \x01(\tH\x00R\x05line2\x88\x01\x01\x12\x12\n" +
+	"\x04city\x18\x04 \x01(\tR\x04city\x12\x1b\n" +
+	"\x06region\x18\x05 \x01(\tH\x01R\x06region\x88\x01\x01\x12\x1f\n" +
+	"\vpostal_code\x18\x06 \x01(\tR\n" +
+	"postalCode\x12\x18\n" +
+	"\acountry\x18\a \x01(\tR\acountryB\b\n" +
+	"\x06_line2B\t\n" +
+	"\a_region\"\x9b\x01\n" +
+	"\x10CardThreeDSecure\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12%\n" +
+	"\vdestination\x18\x02 \x01(\tH\x00R\vdestination\x88\x01\x01\x12'\n" +
+	"\finstructions\x18\x03 \x01(\tH\x01R\finstructions\x88\x01\x01B\x0e\n" +
+	"\f_destinationB\x0f\n" +
+	"\r_instructions\"\x84\x02\n" +
 	"\x1cCreateRevealChallengeRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12X\n" +
 	"\x19preferred_message_schemes\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x10\x02\"\x12r\x10R\x06eip191R\x06eip712R\x17preferredMessageSchemes\x12^\n" +
@@ -3092,7 +3464,7 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\xc8\x1f\n" +
+	"ciphertext2\xba!\n" +
 	"\vCardService\x12\x96\x01\n" +
 	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\xbe\x04\n" +
 	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xe8\x03\x8a\xb5\x18\xbf\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\xc9\x02\n" +
@@ -3110,7 +3482,8 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\fUnfreezeCard\x12 .roamcard.v1.UnfreezeCardRequest\x1a!.roamcard.v1.UnfreezeCardResponse\"\x9b\x01\x8a\xb5\x18q\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\vcard_locked:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02 b\x04card\"\x18/api/cards/{id}/unfreeze\x12\xeb\x01\n" +
 	"\x14ListCardTransactions\x12(.roamcard.v1.ListCardTransactionsRequest\x1a).roamcard.v1.ListCardTransactionsResponse\"~\x8a\xb5\x18S\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/cards/{id}/transactions\x90\x02\x01\x12\xea\x01\n" +
 	"\rGetCardLimits\x12!.roamcard.v1.GetCardLimitsRequest\x1a\".roamcard.v1.GetCardLimitsResponse\"\x91\x01\x8a\xb5\x18d\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02 b\x06limits\x12\x16/api/cards/{id}/limits\x90\x02\x01\x12\xfd\x01\n" +
-	"\rSetCardLimits\x12!.roamcard.v1.SetCardLimitsRequest\x1a\".roamcard.v1.SetCardLimitsResponse\"\xa4\x01\x8a\xb5\x18t\b\x03\x12\x05cards(\x010\x80 :\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\vcard_locked:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02#:\x01*b\x06limits\x1a\x16/api/cards/{id}/limits\x90\x02\x02\x12\xee\x01\n" +
+	"\rSetCardLimits\x12!.roamcard.v1.SetCardLimitsRequest\x1a\".roamcard.v1.SetCardLimitsResponse\"\xa4\x01\x8a\xb5\x18t\b\x03\x12\x05cards(\x010\x80 :\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\vcard_locked:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02#:\x01*b\x06limits\x1a\x16/api/cards/{id}/limits\x90\x02\x02\x12\xef\x01\n" +
+	"\x0eGetCardDetails\x12\".roamcard.v1.GetCardDetailsRequest\x1a#.roamcard.v1.GetCardDetailsResponse\"\x93\x01\x8a\xb5\x18d\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x14card_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02\"b\adetails\x12\x17/api/cards/{id}/details\x90\x02\x01\x12\xee\x01\n" +
 	"\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\"~\x8a\xb5\x18O\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fsealing_missing\x82\xd3\xe4\x93\x02%:\x01*\" /api/cards/{id}/reveal-challenge\x12\xf0\x01\n" +
 	"\n" +
 	"RevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponse\"\xa0\x01\x8a\xb5\x18{\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x11challenge_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fsealing_missing:\x0fdependency_downR\x06reveal\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/cards/{id}/revealB\xa5\x01\n" +
@@ -3128,7 +3501,7 @@ func file_roamcard_v1_card_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_card_proto_rawDescData
 }
 
-var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_roamcard_v1_card_proto_goTypes = []any{
 	(*GetCardDiscoveryRequest)(nil),       // 0: roamcard.v1.GetCardDiscoveryRequest
 	(*GetCardDiscoveryResponse)(nil),      // 1: roamcard.v1.GetCardDiscoveryResponse
@@ -3168,16 +3541,21 @@ var file_roamcard_v1_card_proto_goTypes = []any{
 	(*SetCardLimitsRequest)(nil),          // 35: roamcard.v1.SetCardLimitsRequest
 	(*SetCardLimitsResponse)(nil),         // 36: roamcard.v1.SetCardLimitsResponse
 	(*CardLimits)(nil),                    // 37: roamcard.v1.CardLimits
-	(*CreateRevealChallengeRequest)(nil),  // 38: roamcard.v1.CreateRevealChallengeRequest
-	(*CreateRevealChallengeResponse)(nil), // 39: roamcard.v1.CreateRevealChallengeResponse
-	(*RevealCardRequest)(nil),             // 40: roamcard.v1.RevealCardRequest
-	(*RevealCardResponse)(nil),            // 41: roamcard.v1.RevealCardResponse
-	(*CardPage)(nil),                      // 42: roamcard.v1.CardPage
-	(*CardCredentials)(nil),               // 43: roamcard.v1.CardCredentials
-	(*SealedCredentials)(nil),             // 44: roamcard.v1.SealedCredentials
-	(*Order)(nil),                         // 45: roamcard.v1.Order
-	(*timestamppb.Timestamp)(nil),         // 46: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),               // 47: google.protobuf.Struct
+	(*GetCardDetailsRequest)(nil),         // 38: roamcard.v1.GetCardDetailsRequest
+	(*GetCardDetailsResponse)(nil),        // 39: roamcard.v1.GetCardDetailsResponse
+	(*CardDetails)(nil),                   // 40: roamcard.v1.CardDetails
+	(*CardBillingAddress)(nil),            // 41: roamcard.v1.CardBillingAddress
+	(*CardThreeDSecure)(nil),              // 42: roamcard.v1.CardThreeDSecure
+	(*CreateRevealChallengeRequest)(nil),  // 43: roamcard.v1.CreateRevealChallengeRequest
+	(*CreateRevealChallengeResponse)(nil), // 44: roamcard.v1.CreateRevealChallengeResponse
+	(*RevealCardRequest)(nil),             // 45: roamcard.v1.RevealCardRequest
+	(*RevealCardResponse)(nil),            // 46: roamcard.v1.RevealCardResponse
+	(*CardPage)(nil),                      // 47: roamcard.v1.CardPage
+	(*CardCredentials)(nil),               // 48: roamcard.v1.CardCredentials
+	(*SealedCredentials)(nil),             // 49: roamcard.v1.SealedCredentials
+	(*Order)(nil),                         // 50: roamcard.v1.Order
+	(*timestamppb.Timestamp)(nil),         // 51: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),               // 52: google.protobuf.Struct
 }
 var file_roamcard_v1_card_proto_depIdxs = []int32{
 	2,  // 0: roamcard.v1.GetCardDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
@@ -3185,65 +3563,70 @@ var file_roamcard_v1_card_proto_depIdxs = []int32{
 	4,  // 2: roamcard.v1.GetCardDiscoveryResponse.issuance:type_name -> roamcard.v1.CardIssuanceTerms
 	5,  // 3: roamcard.v1.GetCardDiscoveryResponse.credentials:type_name -> roamcard.v1.CardCredentialTerms
 	6,  // 4: roamcard.v1.GetCardDiscoveryResponse.controls:type_name -> roamcard.v1.CardControlTerms
-	45, // 5: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
-	45, // 6: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
+	50, // 5: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
+	50, // 6: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
 	2,  // 7: roamcard.v1.GetTopupDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
 	13, // 8: roamcard.v1.GetTopupDiscoveryResponse.ownership:type_name -> roamcard.v1.TopupOwnership
 	14, // 9: roamcard.v1.GetTopupDiscoveryResponse.limits:type_name -> roamcard.v1.TopupLimits
 	15, // 10: roamcard.v1.GetTopupDiscoveryResponse.funding:type_name -> roamcard.v1.TopupFunding
-	45, // 11: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
+	50, // 11: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
 	20, // 12: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
-	46, // 13: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
+	51, // 13: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
 	20, // 14: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
-	46, // 15: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
+	51, // 15: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
 	20, // 16: roamcard.v1.FreezeCardResponse.card:type_name -> roamcard.v1.Card
 	20, // 17: roamcard.v1.UnfreezeCardResponse.card:type_name -> roamcard.v1.Card
 	31, // 18: roamcard.v1.ListCardTransactionsResponse.transactions:type_name -> roamcard.v1.CardTransaction
-	46, // 19: roamcard.v1.CardTransaction.at:type_name -> google.protobuf.Timestamp
+	51, // 19: roamcard.v1.CardTransaction.at:type_name -> google.protobuf.Timestamp
 	32, // 20: roamcard.v1.CardTransaction.merchant:type_name -> roamcard.v1.CardMerchant
 	37, // 21: roamcard.v1.GetCardLimitsResponse.limits:type_name -> roamcard.v1.CardLimits
 	37, // 22: roamcard.v1.SetCardLimitsResponse.limits:type_name -> roamcard.v1.CardLimits
-	47, // 23: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
-	46, // 24: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	43, // 25: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
-	44, // 26: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
-	42, // 27: roamcard.v1.RevealCardResponse.embed:type_name -> roamcard.v1.CardPage
-	46, // 28: roamcard.v1.CardPage.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 29: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
-	7,  // 30: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
-	9,  // 31: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
-	11, // 32: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
-	16, // 33: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
-	18, // 34: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
-	21, // 35: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
-	23, // 36: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
-	25, // 37: roamcard.v1.CardService.FreezeCard:input_type -> roamcard.v1.FreezeCardRequest
-	27, // 38: roamcard.v1.CardService.UnfreezeCard:input_type -> roamcard.v1.UnfreezeCardRequest
-	29, // 39: roamcard.v1.CardService.ListCardTransactions:input_type -> roamcard.v1.ListCardTransactionsRequest
-	33, // 40: roamcard.v1.CardService.GetCardLimits:input_type -> roamcard.v1.GetCardLimitsRequest
-	35, // 41: roamcard.v1.CardService.SetCardLimits:input_type -> roamcard.v1.SetCardLimitsRequest
-	38, // 42: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
-	40, // 43: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
-	1,  // 44: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
-	8,  // 45: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
-	10, // 46: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
-	12, // 47: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
-	17, // 48: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
-	19, // 49: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
-	22, // 50: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
-	24, // 51: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
-	26, // 52: roamcard.v1.CardService.FreezeCard:output_type -> roamcard.v1.FreezeCardResponse
-	28, // 53: roamcard.v1.CardService.UnfreezeCard:output_type -> roamcard.v1.UnfreezeCardResponse
-	30, // 54: roamcard.v1.CardService.ListCardTransactions:output_type -> roamcard.v1.ListCardTransactionsResponse
-	34, // 55: roamcard.v1.CardService.GetCardLimits:output_type -> roamcard.v1.GetCardLimitsResponse
-	36, // 56: roamcard.v1.CardService.SetCardLimits:output_type -> roamcard.v1.SetCardLimitsResponse
-	39, // 57: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
-	41, // 58: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
-	44, // [44:59] is the sub-list for method output_type
-	29, // [29:44] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	40, // 23: roamcard.v1.GetCardDetailsResponse.details:type_name -> roamcard.v1.CardDetails
+	41, // 24: roamcard.v1.CardDetails.billing_address:type_name -> roamcard.v1.CardBillingAddress
+	42, // 25: roamcard.v1.CardDetails.three_d_secure:type_name -> roamcard.v1.CardThreeDSecure
+	52, // 26: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
+	51, // 27: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	48, // 28: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
+	49, // 29: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
+	47, // 30: roamcard.v1.RevealCardResponse.embed:type_name -> roamcard.v1.CardPage
+	51, // 31: roamcard.v1.CardPage.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 32: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
+	7,  // 33: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
+	9,  // 34: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
+	11, // 35: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
+	16, // 36: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
+	18, // 37: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
+	21, // 38: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
+	23, // 39: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
+	25, // 40: roamcard.v1.CardService.FreezeCard:input_type -> roamcard.v1.FreezeCardRequest
+	27, // 41: roamcard.v1.CardService.UnfreezeCard:input_type -> roamcard.v1.UnfreezeCardRequest
+	29, // 42: roamcard.v1.CardService.ListCardTransactions:input_type -> roamcard.v1.ListCardTransactionsRequest
+	33, // 43: roamcard.v1.CardService.GetCardLimits:input_type -> roamcard.v1.GetCardLimitsRequest
+	35, // 44: roamcard.v1.CardService.SetCardLimits:input_type -> roamcard.v1.SetCardLimitsRequest
+	38, // 45: roamcard.v1.CardService.GetCardDetails:input_type -> roamcard.v1.GetCardDetailsRequest
+	43, // 46: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
+	45, // 47: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
+	1,  // 48: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
+	8,  // 49: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
+	10, // 50: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
+	12, // 51: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
+	17, // 52: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
+	19, // 53: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
+	22, // 54: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
+	24, // 55: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
+	26, // 56: roamcard.v1.CardService.FreezeCard:output_type -> roamcard.v1.FreezeCardResponse
+	28, // 57: roamcard.v1.CardService.UnfreezeCard:output_type -> roamcard.v1.UnfreezeCardResponse
+	30, // 58: roamcard.v1.CardService.ListCardTransactions:output_type -> roamcard.v1.ListCardTransactionsResponse
+	34, // 59: roamcard.v1.CardService.GetCardLimits:output_type -> roamcard.v1.GetCardLimitsResponse
+	36, // 60: roamcard.v1.CardService.SetCardLimits:output_type -> roamcard.v1.SetCardLimitsResponse
+	39, // 61: roamcard.v1.CardService.GetCardDetails:output_type -> roamcard.v1.GetCardDetailsResponse
+	44, // 62: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
+	46, // 63: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
+	48, // [48:64] is the sub-list for method output_type
+	32, // [32:48] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_card_proto_init() }
@@ -3262,15 +3645,17 @@ func file_roamcard_v1_card_proto_init() {
 	file_roamcard_v1_card_proto_msgTypes[32].OneofWrappers = []any{}
 	file_roamcard_v1_card_proto_msgTypes[35].OneofWrappers = []any{}
 	file_roamcard_v1_card_proto_msgTypes[37].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[38].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[40].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[41].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[42].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[43].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_card_proto_rawDesc), len(file_roamcard_v1_card_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -177,7 +177,10 @@ type EsimProfileTerms struct {
 	// not_installed, installed, active, used_up, expired, cancelled and unknown.
 	Statuses []string `protobuf:"bytes,4,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	// Gives an eSIM that was never installed back, for the refund that the supplier grants.
-	Cancel        *string `protobuf:"bytes,5,opt,name=cancel,proto3,oneof" json:"cancel,omitempty"`
+	Cancel *string `protobuf:"bytes,5,opt,name=cancel,proto3,oneof" json:"cancel,omitempty"`
+	// Lists the plans that can be added to the eSIM, and buys one of them.
+	Topups        *string `protobuf:"bytes,6,opt,name=topups,proto3,oneof" json:"topups,omitempty"`
+	Topup         *string `protobuf:"bytes,7,opt,name=topup,proto3,oneof" json:"topup,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,6 +246,20 @@ func (x *EsimProfileTerms) GetStatuses() []string {
 func (x *EsimProfileTerms) GetCancel() string {
 	if x != nil && x.Cancel != nil {
 		return *x.Cancel
+	}
+	return ""
+}
+
+func (x *EsimProfileTerms) GetTopups() string {
+	if x != nil && x.Topups != nil {
+		return *x.Topups
+	}
+	return ""
+}
+
+func (x *EsimProfileTerms) GetTopup() string {
+	if x != nil && x.Topup != nil {
+		return *x.Topup
 	}
 	return ""
 }
@@ -1795,6 +1812,201 @@ func (x *CancelEsimResponse) GetCancellation() *EsimCancellation {
 	return nil
 }
 
+type ListEsimTopupsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEsimTopupsRequest) Reset() {
+	*x = ListEsimTopupsRequest{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEsimTopupsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEsimTopupsRequest) ProtoMessage() {}
+
+func (x *ListEsimTopupsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEsimTopupsRequest.ProtoReflect.Descriptor instead.
+func (*ListEsimTopupsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListEsimTopupsRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+type ListEsimTopupsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plans         []*EsimPlan            `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEsimTopupsResponse) Reset() {
+	*x = ListEsimTopupsResponse{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEsimTopupsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEsimTopupsResponse) ProtoMessage() {}
+
+func (x *ListEsimTopupsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEsimTopupsResponse.ProtoReflect.Descriptor instead.
+func (*ListEsimTopupsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListEsimTopupsResponse) GetPlans() []*EsimPlan {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+type TopUpEsimRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The order of the eSIM.
+	OrderId string `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// A plan that the eSIM takes; when absent, the cheapest.
+	PlanId *string `protobuf:"bytes,2,opt,name=plan_id,json=planId,proto3,oneof" json:"plan_id,omitempty"`
+	// Stable and made by the caller; 1 to 200 characters; reused after any unclear answer.
+	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *TopUpEsimRequest) Reset() {
+	*x = TopUpEsimRequest{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpEsimRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpEsimRequest) ProtoMessage() {}
+
+func (x *TopUpEsimRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpEsimRequest.ProtoReflect.Descriptor instead.
+func (*TopUpEsimRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TopUpEsimRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *TopUpEsimRequest) GetPlanId() string {
+	if x != nil && x.PlanId != nil {
+		return *x.PlanId
+	}
+	return ""
+}
+
+func (x *TopUpEsimRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+type TopUpEsimResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopUpEsimResponse) Reset() {
+	*x = TopUpEsimResponse{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpEsimResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpEsimResponse) ProtoMessage() {}
+
+func (x *TopUpEsimResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpEsimResponse.ProtoReflect.Descriptor instead.
+func (*TopUpEsimResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TopUpEsimResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type RotateEsimTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -1804,7 +2016,7 @@ type RotateEsimTokenRequest struct {
 
 func (x *RotateEsimTokenRequest) Reset() {
 	*x = RotateEsimTokenRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[28]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1816,7 +2028,7 @@ func (x *RotateEsimTokenRequest) String() string {
 func (*RotateEsimTokenRequest) ProtoMessage() {}
 
 func (x *RotateEsimTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[28]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1829,7 +2041,7 @@ func (x *RotateEsimTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateEsimTokenRequest.ProtoReflect.Descriptor instead.
 func (*RotateEsimTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RotateEsimTokenRequest) GetOrderId() string {
@@ -1848,7 +2060,7 @@ type RotateEsimTokenResponse struct {
 
 func (x *RotateEsimTokenResponse) Reset() {
 	*x = RotateEsimTokenResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[29]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2072,7 @@ func (x *RotateEsimTokenResponse) String() string {
 func (*RotateEsimTokenResponse) ProtoMessage() {}
 
 func (x *RotateEsimTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[29]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2085,7 @@ func (x *RotateEsimTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateEsimTokenResponse.ProtoReflect.Descriptor instead.
 func (*RotateEsimTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RotateEsimTokenResponse) GetDelivery() *EsimDelivery {
@@ -1897,15 +2109,19 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\vfulfillment\x18\x05 \x01(\v2!.roamcard.v1.EsimFulfillmentTermsR\vfulfillment\x12B\n" +
 	"\vcredentials\x18\x06 \x01(\v2 .roamcard.v1.EsimCredentialTermsR\vcredentials\x12\x16\n" +
 	"\x06paused\x18\a \x01(\bR\x06paused\x127\n" +
-	"\aprofile\x18\b \x01(\v2\x1d.roamcard.v1.EsimProfileTermsR\aprofile\"\xbc\x01\n" +
+	"\aprofile\x18\b \x01(\v2\x1d.roamcard.v1.EsimProfileTermsR\aprofile\"\x89\x02\n" +
 	"\x10EsimProfileTerms\x12\x1b\n" +
 	"\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x14\n" +
 	"\x05usage\x18\x02 \x01(\bR\x05usage\x12&\n" +
 	"\x0fmax_age_seconds\x18\x03 \x01(\rR\rmaxAgeSeconds\x12\x1a\n" +
 	"\bstatuses\x18\x04 \x03(\tR\bstatuses\x12\x1b\n" +
-	"\x06cancel\x18\x05 \x01(\tH\x01R\x06cancel\x88\x01\x01B\t\n" +
+	"\x06cancel\x18\x05 \x01(\tH\x01R\x06cancel\x88\x01\x01\x12\x1b\n" +
+	"\x06topups\x18\x06 \x01(\tH\x02R\x06topups\x88\x01\x01\x12\x19\n" +
+	"\x05topup\x18\a \x01(\tH\x03R\x05topup\x88\x01\x01B\t\n" +
 	"\a_statusB\t\n" +
-	"\a_cancel\"{\n" +
+	"\a_cancelB\t\n" +
+	"\a_topupsB\b\n" +
+	"\x06_topup\"{\n" +
 	"\x10EsimCatalogTerms\x12\x14\n" +
 	"\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n" +
 	"\afilters\x18\x02 \x03(\tR\afilters\x12\x14\n" +
@@ -2025,11 +2241,24 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x11CancelEsimRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"W\n" +
 	"\x12CancelEsimResponse\x12A\n" +
-	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\">\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"=\n" +
+	"\x15ListEsimTopupsRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"E\n" +
+	"\x16ListEsimTopupsResponse\x12+\n" +
+	"\x05plans\x18\x01 \x03(\v2\x15.roamcard.v1.EsimPlanR\x05plans\"\xa2\x01\n" +
+	"\x10TopUpEsimRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12'\n" +
+	"\aplan_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x06planId\x88\x01\x01\x123\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x0eidempotencyKeyB\n" +
+	"\n" +
+	"\b_plan_id\"=\n" +
+	"\x11TopUpEsimResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\">\n" +
 	"\x16RotateEsimTokenRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"P\n" +
 	"\x17RotateEsimTokenResponse\x125\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\xb1\x13\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\xe7\x1a\n" +
 	"\vEsimService\x12\x96\x01\n" +
 	"\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/esim/discovery\x90\x02\x01\x12\x8e\x01\n" +
 	"\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse\"-\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/esim/ready\x90\x02\x01\x12\x89\x01\n" +
@@ -2038,9 +2267,11 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\"\xca\x01\x8a\xb5\x18\xa3\x01\b\x03\x12\x06orders \x02(\x010\x80 :\x0fsession_invalid:\rterms_changed:\x16idempotency_key_reused:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02\x1c:\x01*b\x05order\"\x10/api/esim/orders\x12\xb4\x01\n" +
 	"\fGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse\"_\x8a\xb5\x18.\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02$b\x05order\x12\x1b/api/esim/orders/{order_id}\x90\x02\x01\x12\xfe\x01\n" +
 	"\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a'.roamcard.v1.GetEsimCredentialsResponse\"\x96\x01\x8a\xb5\x18S\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x0eesim_cancelled\x82\xd3\xe4\x93\x026b\vcredentials\x12'/api/esim/orders/{order_id}/credentials\x90\x02\x01\x12\x81\x02\n" +
-	"\x0eGetEsimProfile\x12\".roamcard.v1.GetEsimProfileRequest\x1a#.roamcard.v1.GetEsimProfileResponse\"\xa5\x01\x8a\xb5\x18j\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02.b\aprofile\x12#/api/esim/orders/{order_id}/profile\x90\x02\x01\x12\x86\x02\n" +
+	"\x0eGetEsimProfile\x12\".roamcard.v1.GetEsimProfileRequest\x1a#.roamcard.v1.GetEsimProfileResponse\"\xa5\x01\x8a\xb5\x18j\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0fdependency_down\x82\xd3\xe4\x93\x02.b\aprofile\x12#/api/esim/orders/{order_id}/profile\x90\x02\x01\x12\xa7\x02\n" +
 	"\n" +
-	"CancelEsim\x12\x1e.roamcard.v1.CancelEsimRequest\x1a\x1f.roamcard.v1.CancelEsimResponse\"\xb6\x01\x8a\xb5\x18z\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0eesim_installed:\x0fdependency_down\x82\xd3\xe4\x93\x022b\fcancellation\"\"/api/esim/orders/{order_id}/cancel\x12\xe0\x01\n" +
+	"CancelEsim\x12\x1e.roamcard.v1.CancelEsimRequest\x1a\x1f.roamcard.v1.CancelEsimResponse\"\xd7\x01\x8a\xb5\x18\x9a\x01\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0eesim_installed:\x0eesim_cancelled:\x0eesim_topped_up:\x0fdependency_down\x82\xd3\xe4\x93\x022b\fcancellation\"\"/api/esim/orders/{order_id}/cancel\x12\x97\x02\n" +
+	"\x0eListEsimTopups\x12\".roamcard.v1.ListEsimTopupsRequest\x1a#.roamcard.v1.ListEsimTopupsResponse\"\xbb\x01\x8a\xb5\x18\x89\x01\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0eesim_cancelled:\resim_finished:\x0fdependency_down\x82\xd3\xe4\x93\x02$\x12\"/api/esim/orders/{order_id}/topups\x90\x02\x01\x12\xf8\x04\n" +
+	"\tTopUpEsim\x12\x1d.roamcard.v1.TopUpEsimRequest\x1a\x1e.roamcard.v1.TopUpEsimResponse\"\xab\x04\x8a\xb5\x18\xf3\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x0forder_not_found:\x13order_not_fulfilled:\x14esim_control_missing:\x0eesim_cancelled:\resim_finished:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02-:\x01*b\x05order\"!/api/esim/orders/{order_id}/topup\x12\xe0\x01\n" +
 	"\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponse\"\x81\x01\x8a\xb5\x18C\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x024b\bdelivery\"(/api/esim/orders/{order_id}/rotate-tokenB\xa5\x01\n" +
 	"\x0fcom.roamcard.v1B\tEsimProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
@@ -2056,7 +2287,7 @@ func file_roamcard_v1_esim_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_esim_proto_rawDescData
 }
 
-var file_roamcard_v1_esim_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_roamcard_v1_esim_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_roamcard_v1_esim_proto_goTypes = []any{
 	(*GetEsimDiscoveryRequest)(nil),    // 0: roamcard.v1.GetEsimDiscoveryRequest
 	(*GetEsimDiscoveryResponse)(nil),   // 1: roamcard.v1.GetEsimDiscoveryResponse
@@ -2086,13 +2317,17 @@ var file_roamcard_v1_esim_proto_goTypes = []any{
 	(*EsimUsage)(nil),                  // 25: roamcard.v1.EsimUsage
 	(*CancelEsimRequest)(nil),          // 26: roamcard.v1.CancelEsimRequest
 	(*CancelEsimResponse)(nil),         // 27: roamcard.v1.CancelEsimResponse
-	(*RotateEsimTokenRequest)(nil),     // 28: roamcard.v1.RotateEsimTokenRequest
-	(*RotateEsimTokenResponse)(nil),    // 29: roamcard.v1.RotateEsimTokenResponse
-	(*ReadinessCheck)(nil),             // 30: roamcard.v1.ReadinessCheck
-	(*Order)(nil),                      // 31: roamcard.v1.Order
-	(*EsimCredentials)(nil),            // 32: roamcard.v1.EsimCredentials
-	(*timestamppb.Timestamp)(nil),      // 33: google.protobuf.Timestamp
-	(*EsimDelivery)(nil),               // 34: roamcard.v1.EsimDelivery
+	(*ListEsimTopupsRequest)(nil),      // 28: roamcard.v1.ListEsimTopupsRequest
+	(*ListEsimTopupsResponse)(nil),     // 29: roamcard.v1.ListEsimTopupsResponse
+	(*TopUpEsimRequest)(nil),           // 30: roamcard.v1.TopUpEsimRequest
+	(*TopUpEsimResponse)(nil),          // 31: roamcard.v1.TopUpEsimResponse
+	(*RotateEsimTokenRequest)(nil),     // 32: roamcard.v1.RotateEsimTokenRequest
+	(*RotateEsimTokenResponse)(nil),    // 33: roamcard.v1.RotateEsimTokenResponse
+	(*ReadinessCheck)(nil),             // 34: roamcard.v1.ReadinessCheck
+	(*Order)(nil),                      // 35: roamcard.v1.Order
+	(*EsimCredentials)(nil),            // 36: roamcard.v1.EsimCredentials
+	(*timestamppb.Timestamp)(nil),      // 37: google.protobuf.Timestamp
+	(*EsimDelivery)(nil),               // 38: roamcard.v1.EsimDelivery
 }
 var file_roamcard_v1_esim_proto_depIdxs = []int32{
 	3,  // 0: roamcard.v1.GetEsimDiscoveryResponse.catalog:type_name -> roamcard.v1.EsimCatalogTerms
@@ -2101,46 +2336,52 @@ var file_roamcard_v1_esim_proto_depIdxs = []int32{
 	6,  // 3: roamcard.v1.GetEsimDiscoveryResponse.fulfillment:type_name -> roamcard.v1.EsimFulfillmentTerms
 	7,  // 4: roamcard.v1.GetEsimDiscoveryResponse.credentials:type_name -> roamcard.v1.EsimCredentialTerms
 	2,  // 5: roamcard.v1.GetEsimDiscoveryResponse.profile:type_name -> roamcard.v1.EsimProfileTerms
-	30, // 6: roamcard.v1.GetEsimReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
+	34, // 6: roamcard.v1.GetEsimReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
 	12, // 7: roamcard.v1.ListEsimPlansResponse.plans:type_name -> roamcard.v1.EsimPlan
-	31, // 8: roamcard.v1.PurchaseEsimResponse.order:type_name -> roamcard.v1.Order
-	31, // 9: roamcard.v1.CreateEsimOrderResponse.order:type_name -> roamcard.v1.Order
-	31, // 10: roamcard.v1.GetEsimOrderResponse.order:type_name -> roamcard.v1.Order
-	32, // 11: roamcard.v1.GetEsimCredentialsResponse.credentials:type_name -> roamcard.v1.EsimCredentials
+	35, // 8: roamcard.v1.PurchaseEsimResponse.order:type_name -> roamcard.v1.Order
+	35, // 9: roamcard.v1.CreateEsimOrderResponse.order:type_name -> roamcard.v1.Order
+	35, // 10: roamcard.v1.GetEsimOrderResponse.order:type_name -> roamcard.v1.Order
+	36, // 11: roamcard.v1.GetEsimCredentialsResponse.credentials:type_name -> roamcard.v1.EsimCredentials
 	23, // 12: roamcard.v1.GetEsimProfileResponse.profile:type_name -> roamcard.v1.EsimProfile
 	25, // 13: roamcard.v1.EsimProfile.usage:type_name -> roamcard.v1.EsimUsage
-	33, // 14: roamcard.v1.EsimProfile.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 15: roamcard.v1.EsimProfile.read_at:type_name -> google.protobuf.Timestamp
+	37, // 14: roamcard.v1.EsimProfile.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 15: roamcard.v1.EsimProfile.read_at:type_name -> google.protobuf.Timestamp
 	24, // 16: roamcard.v1.EsimProfile.cancellation:type_name -> roamcard.v1.EsimCancellation
-	33, // 17: roamcard.v1.EsimCancellation.since:type_name -> google.protobuf.Timestamp
-	33, // 18: roamcard.v1.EsimUsage.measured_at:type_name -> google.protobuf.Timestamp
+	37, // 17: roamcard.v1.EsimCancellation.since:type_name -> google.protobuf.Timestamp
+	37, // 18: roamcard.v1.EsimUsage.measured_at:type_name -> google.protobuf.Timestamp
 	24, // 19: roamcard.v1.CancelEsimResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	34, // 20: roamcard.v1.RotateEsimTokenResponse.delivery:type_name -> roamcard.v1.EsimDelivery
-	0,  // 21: roamcard.v1.EsimService.GetEsimDiscovery:input_type -> roamcard.v1.GetEsimDiscoveryRequest
-	8,  // 22: roamcard.v1.EsimService.GetEsimReadiness:input_type -> roamcard.v1.GetEsimReadinessRequest
-	10, // 23: roamcard.v1.EsimService.ListEsimPlans:input_type -> roamcard.v1.ListEsimPlansRequest
-	13, // 24: roamcard.v1.EsimService.PurchaseEsim:input_type -> roamcard.v1.PurchaseEsimRequest
-	15, // 25: roamcard.v1.EsimService.CreateEsimOrder:input_type -> roamcard.v1.CreateEsimOrderRequest
-	17, // 26: roamcard.v1.EsimService.GetEsimOrder:input_type -> roamcard.v1.GetEsimOrderRequest
-	19, // 27: roamcard.v1.EsimService.GetEsimCredentials:input_type -> roamcard.v1.GetEsimCredentialsRequest
-	21, // 28: roamcard.v1.EsimService.GetEsimProfile:input_type -> roamcard.v1.GetEsimProfileRequest
-	26, // 29: roamcard.v1.EsimService.CancelEsim:input_type -> roamcard.v1.CancelEsimRequest
-	28, // 30: roamcard.v1.EsimService.RotateEsimToken:input_type -> roamcard.v1.RotateEsimTokenRequest
-	1,  // 31: roamcard.v1.EsimService.GetEsimDiscovery:output_type -> roamcard.v1.GetEsimDiscoveryResponse
-	9,  // 32: roamcard.v1.EsimService.GetEsimReadiness:output_type -> roamcard.v1.GetEsimReadinessResponse
-	11, // 33: roamcard.v1.EsimService.ListEsimPlans:output_type -> roamcard.v1.ListEsimPlansResponse
-	14, // 34: roamcard.v1.EsimService.PurchaseEsim:output_type -> roamcard.v1.PurchaseEsimResponse
-	16, // 35: roamcard.v1.EsimService.CreateEsimOrder:output_type -> roamcard.v1.CreateEsimOrderResponse
-	18, // 36: roamcard.v1.EsimService.GetEsimOrder:output_type -> roamcard.v1.GetEsimOrderResponse
-	20, // 37: roamcard.v1.EsimService.GetEsimCredentials:output_type -> roamcard.v1.GetEsimCredentialsResponse
-	22, // 38: roamcard.v1.EsimService.GetEsimProfile:output_type -> roamcard.v1.GetEsimProfileResponse
-	27, // 39: roamcard.v1.EsimService.CancelEsim:output_type -> roamcard.v1.CancelEsimResponse
-	29, // 40: roamcard.v1.EsimService.RotateEsimToken:output_type -> roamcard.v1.RotateEsimTokenResponse
-	31, // [31:41] is the sub-list for method output_type
-	21, // [21:31] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	12, // 20: roamcard.v1.ListEsimTopupsResponse.plans:type_name -> roamcard.v1.EsimPlan
+	35, // 21: roamcard.v1.TopUpEsimResponse.order:type_name -> roamcard.v1.Order
+	38, // 22: roamcard.v1.RotateEsimTokenResponse.delivery:type_name -> roamcard.v1.EsimDelivery
+	0,  // 23: roamcard.v1.EsimService.GetEsimDiscovery:input_type -> roamcard.v1.GetEsimDiscoveryRequest
+	8,  // 24: roamcard.v1.EsimService.GetEsimReadiness:input_type -> roamcard.v1.GetEsimReadinessRequest
+	10, // 25: roamcard.v1.EsimService.ListEsimPlans:input_type -> roamcard.v1.ListEsimPlansRequest
+	13, // 26: roamcard.v1.EsimService.PurchaseEsim:input_type -> roamcard.v1.PurchaseEsimRequest
+	15, // 27: roamcard.v1.EsimService.CreateEsimOrder:input_type -> roamcard.v1.CreateEsimOrderRequest
+	17, // 28: roamcard.v1.EsimService.GetEsimOrder:input_type -> roamcard.v1.GetEsimOrderRequest
+	19, // 29: roamcard.v1.EsimService.GetEsimCredentials:input_type -> roamcard.v1.GetEsimCredentialsRequest
+	21, // 30: roamcard.v1.EsimService.GetEsimProfile:input_type -> roamcard.v1.GetEsimProfileRequest
+	26, // 31: roamcard.v1.EsimService.CancelEsim:input_type -> roamcard.v1.CancelEsimRequest
+	28, // 32: roamcard.v1.EsimService.ListEsimTopups:input_type -> roamcard.v1.ListEsimTopupsRequest
+	30, // 33: roamcard.v1.EsimService.TopUpEsim:input_type -> roamcard.v1.TopUpEsimRequest
+	32, // 34: roamcard.v1.EsimService.RotateEsimToken:input_type -> roamcard.v1.RotateEsimTokenRequest
+	1,  // 35: roamcard.v1.EsimService.GetEsimDiscovery:output_type -> roamcard.v1.GetEsimDiscoveryResponse
+	9,  // 36: roamcard.v1.EsimService.GetEsimReadiness:output_type -> roamcard.v1.GetEsimReadinessResponse
+	11, // 37: roamcard.v1.EsimService.ListEsimPlans:output_type -> roamcard.v1.ListEsimPlansResponse
+	14, // 38: roamcard.v1.EsimService.PurchaseEsim:output_type -> roamcard.v1.PurchaseEsimResponse
+	16, // 39: roamcard.v1.EsimService.CreateEsimOrder:output_type -> roamcard.v1.CreateEsimOrderResponse
+	18, // 40: roamcard.v1.EsimService.GetEsimOrder:output_type -> roamcard.v1.GetEsimOrderResponse
+	20, // 41: roamcard.v1.EsimService.GetEsimCredentials:output_type -> roamcard.v1.GetEsimCredentialsResponse
+	22, // 42: roamcard.v1.EsimService.GetEsimProfile:output_type -> roamcard.v1.GetEsimProfileResponse
+	27, // 43: roamcard.v1.EsimService.CancelEsim:output_type -> roamcard.v1.CancelEsimResponse
+	29, // 44: roamcard.v1.EsimService.ListEsimTopups:output_type -> roamcard.v1.ListEsimTopupsResponse
+	31, // 45: roamcard.v1.EsimService.TopUpEsim:output_type -> roamcard.v1.TopUpEsimResponse
+	33, // 46: roamcard.v1.EsimService.RotateEsimToken:output_type -> roamcard.v1.RotateEsimTokenResponse
+	35, // [35:47] is the sub-list for method output_type
+	23, // [23:35] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_esim_proto_init() }
@@ -2158,13 +2399,14 @@ func file_roamcard_v1_esim_proto_init() {
 	file_roamcard_v1_esim_proto_msgTypes[15].OneofWrappers = []any{}
 	file_roamcard_v1_esim_proto_msgTypes[24].OneofWrappers = []any{}
 	file_roamcard_v1_esim_proto_msgTypes[25].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_esim_proto_rawDesc), len(file_roamcard_v1_esim_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1070,6 +1070,112 @@ func (x *RetryCardClosingResponse) GetClosing() *CardClosing {
 	return nil
 }
 
+type ConcludeCardClosingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The transaction that refunded the remainder.
+	Transaction string `protobuf:"bytes,2,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConcludeCardClosingRequest) Reset() {
+	*x = ConcludeCardClosingRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConcludeCardClosingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConcludeCardClosingRequest) ProtoMessage() {}
+
+func (x *ConcludeCardClosingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConcludeCardClosingRequest.ProtoReflect.Descriptor instead.
+func (*ConcludeCardClosingRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ConcludeCardClosingRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ConcludeCardClosingRequest) GetTransaction() string {
+	if x != nil {
+		return x.Transaction
+	}
+	return ""
+}
+
+func (x *ConcludeCardClosingRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ConcludeCardClosingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Closing       *CardClosing           `protobuf:"bytes,1,opt,name=closing,proto3" json:"closing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConcludeCardClosingResponse) Reset() {
+	*x = ConcludeCardClosingResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConcludeCardClosingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConcludeCardClosingResponse) ProtoMessage() {}
+
+func (x *ConcludeCardClosingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConcludeCardClosingResponse.ProtoReflect.Descriptor instead.
+func (*ConcludeCardClosingResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ConcludeCardClosingResponse) GetClosing() *CardClosing {
+	if x != nil {
+		return x.Closing
+	}
+	return nil
+}
+
 type RetryEsimCancellationRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -1081,7 +1187,7 @@ type RetryEsimCancellationRequest struct {
 
 func (x *RetryEsimCancellationRequest) Reset() {
 	*x = RetryEsimCancellationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1199,7 @@ func (x *RetryEsimCancellationRequest) String() string {
 func (*RetryEsimCancellationRequest) ProtoMessage() {}
 
 func (x *RetryEsimCancellationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1212,7 @@ func (x *RetryEsimCancellationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryEsimCancellationRequest.ProtoReflect.Descriptor instead.
 func (*RetryEsimCancellationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RetryEsimCancellationRequest) GetOrderId() string {
@@ -1132,7 +1238,7 @@ type RetryEsimCancellationResponse struct {
 
 func (x *RetryEsimCancellationResponse) Reset() {
 	*x = RetryEsimCancellationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1250,7 @@ func (x *RetryEsimCancellationResponse) String() string {
 func (*RetryEsimCancellationResponse) ProtoMessage() {}
 
 func (x *RetryEsimCancellationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1263,7 @@ func (x *RetryEsimCancellationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryEsimCancellationResponse.ProtoReflect.Descriptor instead.
 func (*RetryEsimCancellationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RetryEsimCancellationResponse) GetCancellation() *EsimCancellation {
@@ -1185,16 +1291,18 @@ type CardClosing struct {
 	// The reference of this version at the issuer, a uuid.
 	Reference string `protobuf:"bytes,8,opt,name=reference,proto3" json:"reference,omitempty"`
 	// Why it waits for an operator.
-	Reason        *string                `protobuf:"bytes,9,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	Reason     *string                `protobuf:"bytes,9,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// The transaction that refunded the remainder by hand, where an operator did.
+	RefundedBy    *string `protobuf:"bytes,12,opt,name=refunded_by,json=refundedBy,proto3,oneof" json:"refunded_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CardClosing) Reset() {
 	*x = CardClosing{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1314,7 @@ func (x *CardClosing) String() string {
 func (*CardClosing) ProtoMessage() {}
 
 func (x *CardClosing) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1327,7 @@ func (x *CardClosing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardClosing.ProtoReflect.Descriptor instead.
 func (*CardClosing) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CardClosing) GetId() string {
@@ -1299,6 +1407,13 @@ func (x *CardClosing) GetFinishedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *CardClosing) GetRefundedBy() string {
+	if x != nil && x.RefundedBy != nil {
+		return *x.RefundedBy
+	}
+	return ""
+}
+
 type ReconcileRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1307,7 +1422,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1434,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1447,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 type ReconcileResponse struct {
@@ -1344,7 +1459,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1471,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1484,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReconcileResponse) GetReport() *Reconciliation {
@@ -1387,7 +1502,7 @@ type GetReconciliationRequest struct {
 
 func (x *GetReconciliationRequest) Reset() {
 	*x = GetReconciliationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1514,7 @@ func (x *GetReconciliationRequest) String() string {
 func (*GetReconciliationRequest) ProtoMessage() {}
 
 func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1527,7 @@ func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationRequest.ProtoReflect.Descriptor instead.
 func (*GetReconciliationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 type GetReconciliationResponse struct {
@@ -1424,7 +1539,7 @@ type GetReconciliationResponse struct {
 
 func (x *GetReconciliationResponse) Reset() {
 	*x = GetReconciliationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1551,7 @@ func (x *GetReconciliationResponse) String() string {
 func (*GetReconciliationResponse) ProtoMessage() {}
 
 func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1564,7 @@ func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationResponse.ProtoReflect.Descriptor instead.
 func (*GetReconciliationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetReconciliationResponse) GetReport() *Reconciliation {
@@ -1487,7 +1602,7 @@ type Reconciliation struct {
 
 func (x *Reconciliation) Reset() {
 	*x = Reconciliation{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1614,7 @@ func (x *Reconciliation) String() string {
 func (*Reconciliation) ProtoMessage() {}
 
 func (x *Reconciliation) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1627,7 @@ func (x *Reconciliation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconciliation.ProtoReflect.Descriptor instead.
 func (*Reconciliation) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Reconciliation) GetAt() *timestamppb.Timestamp {
@@ -1598,7 +1713,7 @@ type FindingSum struct {
 
 func (x *FindingSum) Reset() {
 	*x = FindingSum{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1725,7 @@ func (x *FindingSum) String() string {
 func (*FindingSum) ProtoMessage() {}
 
 func (x *FindingSum) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1738,7 @@ func (x *FindingSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindingSum.ProtoReflect.Descriptor instead.
 func (*FindingSum) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FindingSum) GetCode() string {
@@ -1666,7 +1781,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +1793,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +1806,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -1748,7 +1863,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1875,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1888,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -1806,7 +1921,7 @@ type Finding struct {
 	Id string `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`
 	// The wallet that it concerns, in EIP-55 form, if there is one.
 	Owner *string `protobuf:"bytes,7,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
-	// card_issue, card_topup or esim, when it concerns an order.
+	// card_issue, card_topup, esim or esim_topup, when it concerns an order.
 	Product *string `protobuf:"bytes,8,opt,name=product,proto3,oneof" json:"product,omitempty"`
 	// When it was first and last seen. The last is renewed once an hour at most.
 	FirstSeenAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=first_seen_at,json=firstSeenAt,proto3" json:"first_seen_at,omitempty"`
@@ -1824,7 +1939,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1951,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1964,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Finding) GetCode() string {
@@ -1974,7 +2089,7 @@ type ResolvedDifference struct {
 
 func (x *ResolvedDifference) Reset() {
 	*x = ResolvedDifference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2101,7 @@ func (x *ResolvedDifference) String() string {
 func (*ResolvedDifference) ProtoMessage() {}
 
 func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2114,7 @@ func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedDifference.ProtoReflect.Descriptor instead.
 func (*ResolvedDifference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResolvedDifference) GetSubject() string {
@@ -2046,7 +2161,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2173,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2186,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListFindingsRequest) GetStatus() string {
@@ -2113,7 +2228,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2240,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2253,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -2167,7 +2282,7 @@ type ResolveFindingRequest struct {
 
 func (x *ResolveFindingRequest) Reset() {
 	*x = ResolveFindingRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2294,7 @@ func (x *ResolveFindingRequest) String() string {
 func (*ResolveFindingRequest) ProtoMessage() {}
 
 func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2307,7 @@ func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingRequest.ProtoReflect.Descriptor instead.
 func (*ResolveFindingRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResolveFindingRequest) GetId() string {
@@ -2218,7 +2333,7 @@ type ResolveFindingResponse struct {
 
 func (x *ResolveFindingResponse) Reset() {
 	*x = ResolveFindingResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2345,7 @@ func (x *ResolveFindingResponse) String() string {
 func (*ResolveFindingResponse) ProtoMessage() {}
 
 func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2358,7 @@ func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingResponse.ProtoReflect.Descriptor instead.
 func (*ResolveFindingResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResolveFindingResponse) GetFinding() *Finding {
@@ -2267,7 +2382,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2394,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2407,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -2327,7 +2442,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2454,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2467,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
@@ -2386,7 +2501,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2513,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2526,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -2451,7 +2566,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2578,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2591,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
@@ -2512,7 +2627,7 @@ type StrayTransfer struct {
 
 func (x *StrayTransfer) Reset() {
 	*x = StrayTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2639,7 @@ func (x *StrayTransfer) String() string {
 func (*StrayTransfer) ProtoMessage() {}
 
 func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2652,7 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
 func (*StrayTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StrayTransfer) GetTransaction() string {
@@ -2619,19 +2734,27 @@ func (x *StrayTransfer) GetResolvedAt() *timestamppb.Timestamp {
 
 type ListOrderQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only orders in this status; operator_review when absent.
+	// Only orders in this status; operator_review when absent, unless owner or transaction is given.
 	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
 	// How many orders a page holds, 1 to 100; 50 when absent.
 	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	// The `nextPageToken` of the page before.
-	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	PageToken *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	// newest, or oldest first; newest when absent.
+	Sort *string `protobuf:"bytes,4,opt,name=sort,proto3,oneof" json:"sort,omitempty"`
+	// Only orders of this kind: card_issue, card_topup, esim or esim_topup.
+	Kind *string `protobuf:"bytes,5,opt,name=kind,proto3,oneof" json:"kind,omitempty"`
+	// Only orders that this wallet pays. An absent status then stands for any.
+	Owner *string `protobuf:"bytes,6,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	// Only the order that this transaction paid for or refunded. An absent status then stands for any.
+	Transaction   *string `protobuf:"bytes,7,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2766,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +2779,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -2680,6 +2803,34 @@ func (x *ListOrderQueueRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListOrderQueueRequest) GetSort() string {
+	if x != nil && x.Sort != nil {
+		return *x.Sort
+	}
+	return ""
+}
+
+func (x *ListOrderQueueRequest) GetKind() string {
+	if x != nil && x.Kind != nil {
+		return *x.Kind
+	}
+	return ""
+}
+
+func (x *ListOrderQueueRequest) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *ListOrderQueueRequest) GetTransaction() string {
+	if x != nil && x.Transaction != nil {
+		return *x.Transaction
+	}
+	return ""
+}
+
 type ListOrderQueueResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Orders []*QueuedOrder         `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
@@ -2691,7 +2842,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2703,7 +2854,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2716,7 +2867,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -2737,7 +2888,7 @@ func (x *ListOrderQueueResponse) GetNextPageToken() string {
 type QueuedOrder struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	// card_issue, card_topup or esim.
+	// card_issue, card_topup, esim or esim_topup.
 	Kind   string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// The wallet that pays, in EIP-55 form.
@@ -2746,15 +2897,17 @@ type QueuedOrder struct {
 	// Why it came to its status.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// When it did.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Since     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Rises with every change of the order. A decision that names it is refused once the order has changed.
+	Version       uint32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2766,7 +2919,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2779,7 +2932,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -2838,6 +2991,13 @@ func (x *QueuedOrder) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *QueuedOrder) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type InspectOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -2847,7 +3007,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +3019,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +3032,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -2904,7 +3064,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2916,7 +3076,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2929,7 +3089,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -2981,6 +3141,255 @@ func (x *InspectOrderResponse) GetTimeline() []*OrderMove {
 	return nil
 }
 
+type ReviewOrderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReviewOrderRequest) Reset() {
+	*x = ReviewOrderRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReviewOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReviewOrderRequest) ProtoMessage() {}
+
+func (x *ReviewOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReviewOrderRequest.ProtoReflect.Descriptor instead.
+func (*ReviewOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ReviewOrderRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+type ReviewOrderResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Order *QueuedOrder           `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	// What an operator can do with it, and why not where it is not possible now: refund, retry, fulfilled and
+	// prove_payment.
+	AllowedActions []*AllowedAction `protobuf:"bytes,2,rep,name=allowed_actions,json=allowedActions,proto3" json:"allowed_actions,omitempty"`
+	// What the ledger has of it, oldest first.
+	Postings []*LedgerPosting `protobuf:"bytes,3,rep,name=postings,proto3" json:"postings,omitempty"`
+	// What operators did with it, newest first, at most 100.
+	Audit         []*AuditRecord `protobuf:"bytes,4,rep,name=audit,proto3" json:"audit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReviewOrderResponse) Reset() {
+	*x = ReviewOrderResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReviewOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReviewOrderResponse) ProtoMessage() {}
+
+func (x *ReviewOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReviewOrderResponse.ProtoReflect.Descriptor instead.
+func (*ReviewOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ReviewOrderResponse) GetOrder() *QueuedOrder {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *ReviewOrderResponse) GetAllowedActions() []*AllowedAction {
+	if x != nil {
+		return x.AllowedActions
+	}
+	return nil
+}
+
+func (x *ReviewOrderResponse) GetPostings() []*LedgerPosting {
+	if x != nil {
+		return x.Postings
+	}
+	return nil
+}
+
+func (x *ReviewOrderResponse) GetAudit() []*AuditRecord {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
+// Something that an operator can do, or not now.
+type AllowedAction struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Action  string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
+	Allowed bool                   `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// Why not; absent when it is allowed.
+	Reason        *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowedAction) Reset() {
+	*x = AllowedAction{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowedAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowedAction) ProtoMessage() {}
+
+func (x *AllowedAction) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowedAction.ProtoReflect.Descriptor instead.
+func (*AllowedAction) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *AllowedAction) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AllowedAction) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *AllowedAction) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+// One thing that happened to money, as balanced entries.
+type LedgerPosting struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// settled, loaded, load_fee, sold, supplied, refunded, ...
+	Kind string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	At   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// What it changed: they sum to zero.
+	Entries       []*LedgerBalance `protobuf:"bytes,4,rep,name=entries,proto3" json:"entries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerPosting) Reset() {
+	*x = LedgerPosting{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerPosting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerPosting) ProtoMessage() {}
+
+func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerPosting.ProtoReflect.Descriptor instead.
+func (*LedgerPosting) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *LedgerPosting) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LedgerPosting) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *LedgerPosting) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *LedgerPosting) GetEntries() []*LedgerBalance {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
 // One authorization claimed for an order.
 type PaymentRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3004,7 +3413,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3425,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3438,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -3121,7 +3530,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3133,7 +3542,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3146,7 +3555,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -3247,7 +3656,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3259,7 +3668,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3272,7 +3681,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *JobRecord) GetId() string {
@@ -3353,7 +3762,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3365,7 +3774,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3378,7 +3787,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -3421,7 +3830,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3842,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3855,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -3509,7 +3918,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3521,7 +3930,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3534,7 +3943,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Evidence) GetName() string {
@@ -3558,14 +3967,16 @@ type DecideOrderRequest struct {
 	// reading first after an unknown outcome; fulfilled says that it was delivered by hand.
 	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The order's version as it was read. At another one, nothing is decided.
+	Version       *uint32 `protobuf:"varint,4,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +3988,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +4001,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -3614,6 +4025,13 @@ func (x *DecideOrderRequest) GetReason() string {
 	return ""
 }
 
+func (x *DecideOrderRequest) GetVersion() uint32 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
+}
+
 type DecideOrderResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *QueuedOrder           `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -3623,7 +4041,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +4053,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +4066,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -3664,14 +4082,16 @@ type ProvePaymentRequest struct {
 	// The transaction's hash.
 	Transaction string `protobuf:"bytes,2,opt,name=transaction,proto3" json:"transaction,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The order's version as it was read. At another one, nothing is recorded.
+	Version       *uint32 `protobuf:"varint,4,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ProvePaymentRequest) Reset() {
 	*x = ProvePaymentRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3683,7 +4103,7 @@ func (x *ProvePaymentRequest) String() string {
 func (*ProvePaymentRequest) ProtoMessage() {}
 
 func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3696,7 +4116,7 @@ func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
 func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ProvePaymentRequest) GetOrderId() string {
@@ -3720,6 +4140,13 @@ func (x *ProvePaymentRequest) GetReason() string {
 	return ""
 }
 
+func (x *ProvePaymentRequest) GetVersion() uint32 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
+}
+
 type ProvePaymentResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *QueuedOrder           `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -3729,7 +4156,7 @@ type ProvePaymentResponse struct {
 
 func (x *ProvePaymentResponse) Reset() {
 	*x = ProvePaymentResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3741,7 +4168,7 @@ func (x *ProvePaymentResponse) String() string {
 func (*ProvePaymentResponse) ProtoMessage() {}
 
 func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3754,7 +4181,7 @@ func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
 func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ProvePaymentResponse) GetOrder() *QueuedOrder {
@@ -3772,7 +4199,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3784,7 +4211,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3797,7 +4224,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 type ListSwitchesResponse struct {
@@ -3809,7 +4236,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3821,7 +4248,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3834,7 +4261,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -3846,7 +4273,7 @@ func (x *ListSwitchesResponse) GetSwitches() []*Switch {
 
 type SetSwitchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// card_issue, card_topup or esim.
+	// card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as provider.lithic.
 	Product string `protobuf:"bytes,1,opt,name=product,proto3" json:"product,omitempty"`
 	// True closes the sale.
 	Paused *bool `protobuf:"varint,2,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
@@ -3858,7 +4285,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +4297,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +4310,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -3916,7 +4343,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +4355,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4368,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -3951,24 +4378,26 @@ func (x *SetSwitchResponse) GetSwitch() *Switch {
 	return nil
 }
 
-// The kill switch of one product.
+// The kill switch of one product or one provider.
 type Switch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// card_issue, card_topup or esim.
+	// card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a provider.
 	Product string `protobuf:"bytes,1,opt,name=product,proto3" json:"product,omitempty"`
 	// Whether operators have closed the sale; the configuration can do so too.
 	Paused bool `protobuf:"varint,2,opt,name=paused,proto3" json:"paused,omitempty"`
 	// Why it stands as it does, who set it and when; absent when nobody ever did.
-	Reason        *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	Operator      *string                `protobuf:"bytes,4,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason    *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Operator  *string                `protobuf:"bytes,4,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Whether the configuration closes the sale, too; no operator opens it then.
+	PausedByConfig bool `protobuf:"varint,6,opt,name=paused_by_config,json=pausedByConfig,proto3" json:"paused_by_config,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4409,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4422,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Switch) GetProduct() string {
@@ -4027,6 +4456,1466 @@ func (x *Switch) GetOperator() string {
 func (x *Switch) GetChangedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *Switch) GetPausedByConfig() bool {
+	if x != nil {
+		return x.PausedByConfig
+	}
+	return false
+}
+
+type WhoAmIRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIRequest) Reset() {
+	*x = WhoAmIRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIRequest) ProtoMessage() {}
+
+func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
+func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
+}
+
+type WhoAmIResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator's name, as the audit trail has it.
+	Operator      string `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIResponse) Reset() {
+	*x = WhoAmIResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIResponse) ProtoMessage() {}
+
+func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
+func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *WhoAmIResponse) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+type CountOrdersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountOrdersRequest) Reset() {
+	*x = CountOrdersRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountOrdersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountOrdersRequest) ProtoMessage() {}
+
+func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountOrdersRequest.ProtoReflect.Descriptor instead.
+func (*CountOrdersRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
+}
+
+type CountOrdersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kinds and statuses that no order has are left out.
+	Counts        []*OrderCount `protobuf:"bytes,1,rep,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountOrdersResponse) Reset() {
+	*x = CountOrdersResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountOrdersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountOrdersResponse) ProtoMessage() {}
+
+func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountOrdersResponse.ProtoReflect.Descriptor instead.
+func (*CountOrdersResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *CountOrdersResponse) GetCounts() []*OrderCount {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// How many orders of a kind are in a status.
+type OrderCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// card_issue, card_topup, esim or esim_topup.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// payment_required, settling, settled, provisioning, refund_pending or operator_review.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	Count  uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// When the one came to it that has been in it for longest.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderCount) Reset() {
+	*x = OrderCount{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderCount) ProtoMessage() {}
+
+func (x *OrderCount) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderCount.ProtoReflect.Descriptor instead.
+func (*OrderCount) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *OrderCount) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *OrderCount) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *OrderCount) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *OrderCount) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+type ListAuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only what this operator did.
+	Actor *string `protobuf:"bytes,1,opt,name=actor,proto3,oneof" json:"actor,omitempty"`
+	// Only actions of this name, such as order.decide.
+	Action *string `protobuf:"bytes,2,opt,name=action,proto3,oneof" json:"action,omitempty"`
+	// Only what was done to this order, job, card, product or status.
+	Subject *string `protobuf:"bytes,3,opt,name=subject,proto3,oneof" json:"subject,omitempty"`
+	// The earliest time, of RFC 3339, such as 2026-05-04T10:00:00Z.
+	Since *string `protobuf:"bytes,4,opt,name=since,proto3,oneof" json:"since,omitempty"`
+	// The first time that is too late.
+	Until *string `protobuf:"bytes,5,opt,name=until,proto3,oneof" json:"until,omitempty"`
+	// How many records a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditRequest) Reset() {
+	*x = ListAuditRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditRequest) ProtoMessage() {}
+
+func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
+func (*ListAuditRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *ListAuditRequest) GetActor() string {
+	if x != nil && x.Actor != nil {
+		return *x.Actor
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetAction() string {
+	if x != nil && x.Action != nil {
+		return *x.Action
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetSubject() string {
+	if x != nil && x.Subject != nil {
+		return *x.Subject
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetSince() string {
+	if x != nil && x.Since != nil {
+		return *x.Since
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetUntil() string {
+	if x != nil && x.Until != nil {
+		return *x.Until
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAuditRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListAuditResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Records []*AuditRecord         `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditResponse) Reset() {
+	*x = ListAuditResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditResponse) ProtoMessage() {}
+
+func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
+func (*ListAuditResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *ListAuditResponse) GetRecords() []*AuditRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *ListAuditResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+// One thing that an operator did.
+type AuditRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// The operator's name.
+	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Its name, such as order.decide.
+	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
+	// What it was done to; empty when that is nothing of its own.
+	Subject string  `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
+	Reason  *string `protobuf:"bytes,6,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// The state before and after it, as JSON; absent for what changed nothing.
+	Before        *string `protobuf:"bytes,7,opt,name=before,proto3,oneof" json:"before,omitempty"`
+	After         *string `protobuf:"bytes,8,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRecord) Reset() {
+	*x = AuditRecord{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRecord) ProtoMessage() {}
+
+func (x *AuditRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
+func (*AuditRecord) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *AuditRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *AuditRecord) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetBefore() string {
+	if x != nil && x.Before != nil {
+		return *x.Before
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
+}
+
+type GetGaugesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetGaugesRequest) Reset() {
+	*x = GetGaugesRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetGaugesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetGaugesRequest) ProtoMessage() {}
+
+func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetGaugesRequest.ProtoReflect.Descriptor instead.
+func (*GetGaugesRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
+}
+
+type GetGaugesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When they were read, a few seconds ago at most.
+	AsOf *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	// What each provider of cards can still take from what was paid to it in advance.
+	Floats []*FloatGauge `protobuf:"bytes,2,rep,name=floats,proto3" json:"floats,omitempty"`
+	// The service's own accounts on chain.
+	Accounts []*AccountGauge `protobuf:"bytes,3,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	// The jobs that have not succeeded.
+	Jobs []*JobGauge `protobuf:"bytes,4,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// The nodes of the chain that answer.
+	Nodes         []*NodeGauge `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetGaugesResponse) Reset() {
+	*x = GetGaugesResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetGaugesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetGaugesResponse) ProtoMessage() {}
+
+func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetGaugesResponse.ProtoReflect.Descriptor instead.
+func (*GetGaugesResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *GetGaugesResponse) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
+func (x *GetGaugesResponse) GetFloats() []*FloatGauge {
+	if x != nil {
+		return x.Floats
+	}
+	return nil
+}
+
+func (x *GetGaugesResponse) GetAccounts() []*AccountGauge {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *GetGaugesResponse) GetJobs() []*JobGauge {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *GetGaugesResponse) GetNodes() []*NodeGauge {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// What one provider can still take.
+type FloatGauge struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Provider string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Millionths of a dollar.
+	Units         string `protobuf:"bytes,2,opt,name=units,proto3" json:"units,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FloatGauge) Reset() {
+	*x = FloatGauge{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FloatGauge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FloatGauge) ProtoMessage() {}
+
+func (x *FloatGauge) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FloatGauge.ProtoReflect.Descriptor instead.
+func (*FloatGauge) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *FloatGauge) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *FloatGauge) GetUnits() string {
+	if x != nil {
+		return x.Units
+	}
+	return ""
+}
+
+// One of the service's accounts on chain.
+type AccountGauge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// payee, treasury or relayer.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// In EIP-55 form.
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// What it holds of the token, in atomic units; absent for relayers.
+	Units *string `protobuf:"bytes,3,opt,name=units,proto3,oneof" json:"units,omitempty"`
+	// What it holds for gas; absent for others than relayers.
+	Wei           *string `protobuf:"bytes,4,opt,name=wei,proto3,oneof" json:"wei,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountGauge) Reset() {
+	*x = AccountGauge{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountGauge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountGauge) ProtoMessage() {}
+
+func (x *AccountGauge) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountGauge.ProtoReflect.Descriptor instead.
+func (*AccountGauge) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *AccountGauge) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AccountGauge) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AccountGauge) GetUnits() string {
+	if x != nil && x.Units != nil {
+		return *x.Units
+	}
+	return ""
+}
+
+func (x *AccountGauge) GetWei() string {
+	if x != nil && x.Wei != nil {
+		return *x.Wei
+	}
+	return ""
+}
+
+// How many jobs of a kind are in a status.
+type JobGauge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// queued, processing, failed or operator_review.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	Count  uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// When the oldest of them was due, or was made.
+	Oldest        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=oldest,proto3" json:"oldest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobGauge) Reset() {
+	*x = JobGauge{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobGauge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobGauge) ProtoMessage() {}
+
+func (x *JobGauge) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobGauge.ProtoReflect.Descriptor instead.
+func (*JobGauge) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *JobGauge) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *JobGauge) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *JobGauge) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *JobGauge) GetOldest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Oldest
+	}
+	return nil
+}
+
+// The latest block of one node of the chain.
+type NodeGauge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The node's position among the configured ones, from 1.
+	Node  string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Block uint32 `protobuf:"varint,2,opt,name=block,proto3" json:"block,omitempty"`
+	// How old the block is.
+	AgeSeconds    uint32 `protobuf:"varint,3,opt,name=age_seconds,json=ageSeconds,proto3" json:"age_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeGauge) Reset() {
+	*x = NodeGauge{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeGauge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeGauge) ProtoMessage() {}
+
+func (x *NodeGauge) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeGauge.ProtoReflect.Descriptor instead.
+func (*NodeGauge) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *NodeGauge) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeGauge) GetBlock() uint32 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *NodeGauge) GetAgeSeconds() uint32 {
+	if x != nil {
+		return x.AgeSeconds
+	}
+	return 0
+}
+
+type ListJobsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only jobs in this status; failed and operator_review when absent.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// Only jobs of this kind.
+	Kind *string `protobuf:"bytes,2,opt,name=kind,proto3,oneof" json:"kind,omitempty"`
+	// How many jobs a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJobsRequest) Reset() {
+	*x = ListJobsRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJobsRequest) ProtoMessage() {}
+
+func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
+func (*ListJobsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *ListJobsRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetKind() string {
+	if x != nil && x.Kind != nil {
+		return *x.Kind
+	}
+	return ""
+}
+
+func (x *ListJobsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListJobsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListJobsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  []*OperatorJob         `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListJobsResponse) Reset() {
+	*x = ListJobsResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListJobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListJobsResponse) ProtoMessage() {}
+
+func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
+func (*ListJobsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *ListJobsResponse) GetJobs() []*OperatorJob {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *ListJobsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+type GetJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetJobRequest) Reset() {
+	*x = GetJobRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetJobRequest) ProtoMessage() {}
+
+func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
+func (*GetJobRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
+}
+
+func (x *GetJobRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type GetJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *OperatorJob           `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetJobResponse) Reset() {
+	*x = GetJobResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetJobResponse) ProtoMessage() {}
+
+func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
+func (*GetJobResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
+}
+
+func (x *GetJobResponse) GetJob() *OperatorJob {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+type RetryJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The job's version as it was read. At another one, nothing happens.
+	Version       *uint32 `protobuf:"varint,3,opt,name=version,proto3,oneof" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryJobRequest) Reset() {
+	*x = RetryJobRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryJobRequest) ProtoMessage() {}
+
+func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
+func (*RetryJobRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
+}
+
+func (x *RetryJobRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RetryJobRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RetryJobRequest) GetVersion() uint32 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
+}
+
+type RetryJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *OperatorJob           `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryJobResponse) Reset() {
+	*x = RetryJobResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryJobResponse) ProtoMessage() {}
+
+func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
+func (*RetryJobResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
+}
+
+func (x *RetryJobResponse) GetJob() *OperatorJob {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+type DropJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The job's version as it was read. At another one, nothing happens.
+	Version       *uint32 `protobuf:"varint,3,opt,name=version,proto3,oneof" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DropJobRequest) Reset() {
+	*x = DropJobRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DropJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DropJobRequest) ProtoMessage() {}
+
+func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DropJobRequest.ProtoReflect.Descriptor instead.
+func (*DropJobRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
+}
+
+func (x *DropJobRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DropJobRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DropJobRequest) GetVersion() uint32 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
+}
+
+type DropJobResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the job that is no more.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DropJobResponse) Reset() {
+	*x = DropJobResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DropJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DropJobResponse) ProtoMessage() {}
+
+func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DropJobResponse.ProtoReflect.Descriptor instead.
+func (*DropJobResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
+}
+
+func (x *DropJobResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// One job: work that survives a restart.
+type OperatorJob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id   string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// queued, processing, succeeded, failed or operator_review.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// How often it was begun.
+	Attempt uint32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The last call begun that cannot be undone.
+	Step       *string                `protobuf:"bytes,5,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	LastError  *string                `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3,oneof" json:"last_error,omitempty"`
+	RunAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// What it is about, such as an order, a payment or a period. There is one job of a kind for it.
+	UniqueKey string `protobuf:"bytes,10,opt,name=unique_key,json=uniqueKey,proto3" json:"unique_key,omitempty"`
+	// Rises with every change of the job. An action that names it is refused once the job has changed.
+	Version uint32 `protobuf:"varint,11,opt,name=version,proto3" json:"version,omitempty"`
+	// How many attempts count, and how many it may have.
+	AttemptsUsed uint32 `protobuf:"varint,12,opt,name=attempts_used,json=attemptsUsed,proto3" json:"attempts_used,omitempty"`
+	MaxAttempts  uint32 `protobuf:"varint,13,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
+	// What an operator can do with it, and why not where it is not possible now: retry and drop.
+	AllowedActions []*AllowedAction `protobuf:"bytes,14,rep,name=allowed_actions,json=allowedActions,proto3" json:"allowed_actions,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *OperatorJob) Reset() {
+	*x = OperatorJob{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatorJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatorJob) ProtoMessage() {}
+
+func (x *OperatorJob) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatorJob.ProtoReflect.Descriptor instead.
+func (*OperatorJob) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
+}
+
+func (x *OperatorJob) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OperatorJob) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *OperatorJob) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *OperatorJob) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *OperatorJob) GetStep() string {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return ""
+}
+
+func (x *OperatorJob) GetLastError() string {
+	if x != nil && x.LastError != nil {
+		return *x.LastError
+	}
+	return ""
+}
+
+func (x *OperatorJob) GetRunAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RunAt
+	}
+	return nil
+}
+
+func (x *OperatorJob) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *OperatorJob) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *OperatorJob) GetUniqueKey() string {
+	if x != nil {
+		return x.UniqueKey
+	}
+	return ""
+}
+
+func (x *OperatorJob) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *OperatorJob) GetAttemptsUsed() uint32 {
+	if x != nil {
+		return x.AttemptsUsed
+	}
+	return 0
+}
+
+func (x *OperatorJob) GetMaxAttempts() uint32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *OperatorJob) GetAllowedActions() []*AllowedAction {
+	if x != nil {
+		return x.AllowedActions
 	}
 	return nil
 }
@@ -4120,13 +6009,20 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"N\n" +
 	"\x18RetryCardClosingResponse\x122\n" +
+	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\x98\x01\n" +
+	"\x1aConcludeCardClosingRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12<\n" +
+	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"Q\n" +
+	"\x1bConcludeCardClosingResponse\x122\n" +
 	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"h\n" +
 	"\x1cRetryEsimCancellationRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12\"\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"b\n" +
 	"\x1dRetryEsimCancellationResponse\x12A\n" +
-	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xa4\x03\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xda\x03\n" +
 	"\vCardClosing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -4141,9 +6037,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"created_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vfinished_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAtB\x16\n" +
+	"finishedAt\x12$\n" +
+	"\vrefunded_by\x18\f \x01(\tH\x02R\n" +
+	"refundedBy\x88\x01\x01B\x16\n" +
 	"\x14_remainder_usd_centsB\t\n" +
-	"\a_reason\"\x12\n" +
+	"\a_reasonB\x0e\n" +
+	"\f_refunded_by\"\x12\n" +
 	"\x10ReconcileRequest\"H\n" +
 	"\x11ReconcileResponse\x123\n" +
 	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\x1a\n" +
@@ -4277,20 +6176,28 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"resolvedAtB\r\n" +
 	"\v_resolutionB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator\"\xb2\x02\n" +
+	"\t_operator\"\xc0\x04\n" +
 	"\x15ListOrderQueueRequest\x12\x94\x01\n" +
 	"\x06status\x18\x01 \x01(\tBw\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12-\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"page_token\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\tpageToken\x88\x01\x01\x12.\n" +
+	"\x04sort\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06newestR\x06oldestH\x03R\x04sort\x88\x01\x01\x126\n" +
+	"\x04kind\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$H\x04R\x04kind\x88\x01\x01\x125\n" +
+	"\x05owner\x18\x06 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{40}$H\x05R\x05owner\x88\x01\x01\x12A\n" +
+	"\vtransaction\x18\a \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$H\x06R\vtransaction\x88\x01\x01B\t\n" +
 	"\a_statusB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
-	"\v_page_token\"\x8b\x01\n" +
+	"\v_page_tokenB\a\n" +
+	"\x05_sortB\a\n" +
+	"\x05_kindB\b\n" +
+	"\x06_ownerB\x0e\n" +
+	"\f_transaction\"\x8b\x01\n" +
 	"\x16ListOrderQueueResponse\x120\n" +
 	"\x06orders\x18\x01 \x03(\v2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\x99\x02\n" +
+	"\x10_next_page_token\"\xb3\x02\n" +
 	"\vQueuedOrder\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -4300,7 +6207,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x120\n" +
 	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\";\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x18\n" +
+	"\aversion\x18\t \x01(\rR\aversion\";\n" +
 	"\x13InspectOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xe1\x02\n" +
 	"\x14InspectOrderResponse\x12(\n" +
@@ -4312,7 +6220,24 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"references\x18\x06 \x03(\v2\x1e.roamcard.v1.ProviderReferenceR\n" +
 	"references\x122\n" +
-	"\btimeline\x18\a \x03(\v2\x16.roamcard.v1.OrderMoveR\btimeline\"\xde\x02\n" +
+	"\btimeline\x18\a \x03(\v2\x16.roamcard.v1.OrderMoveR\btimeline\":\n" +
+	"\x12ReviewOrderRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xf2\x01\n" +
+	"\x13ReviewOrderResponse\x12.\n" +
+	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\x12C\n" +
+	"\x0fallowed_actions\x18\x02 \x03(\v2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions\x126\n" +
+	"\bpostings\x18\x03 \x03(\v2\x1a.roamcard.v1.LedgerPostingR\bpostings\x12.\n" +
+	"\x05audit\x18\x04 \x03(\v2\x18.roamcard.v1.AuditRecordR\x05audit\"i\n" +
+	"\rAllowedAction\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n" +
+	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x1b\n" +
+	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
+	"\a_reason\"\x95\x01\n" +
+	"\rLedgerPosting\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x124\n" +
+	"\aentries\x18\x04 \x03(\v2\x1a.roamcard.v1.LedgerBalanceR\aentries\"\xde\x02\n" +
 	"\rPaymentRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
@@ -4373,43 +6298,182 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\bevidence\x18\a \x03(\v2\x15.roamcard.v1.EvidenceR\bevidence\"4\n" +
 	"\bEvidence\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x97\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xcb\x01\n" +
 	"\x12DecideOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x127\n" +
 	"\x06action\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1aR\x06refundR\x05retryR\tfulfilledR\x06action\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"E\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
+	"\aversion\x18\x04 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
+	"\n" +
+	"\b_version\"E\n" +
 	"\x13DecideOrderResponse\x12.\n" +
-	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\"\x9d\x01\n" +
+	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\"\xd1\x01\n" +
 	"\x13ProvePaymentRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12<\n" +
 	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"F\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
+	"\aversion\x18\x04 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
+	"\n" +
+	"\b_version\"F\n" +
 	"\x14ProvePaymentResponse\x12.\n" +
 	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\"\x15\n" +
 	"\x13ListSwitchesRequest\"G\n" +
 	"\x14ListSwitchesResponse\x12/\n" +
-	"\bswitches\x18\x01 \x03(\v2\x13.roamcard.v1.SwitchR\bswitches\"\xa5\x01\n" +
-	"\x10SetSwitchRequest\x12=\n" +
-	"\aproduct\x18\x01 \x01(\tB#\xbaH r\x1eR\n" +
-	"card_issueR\n" +
-	"card_topupR\x04esimR\aproduct\x12#\n" +
+	"\bswitches\x18\x01 \x03(\v2\x13.roamcard.v1.SwitchR\bswitches\"\xd2\x01\n" +
+	"\x10SetSwitchRequest\x12j\n" +
+	"\aproduct\x18\x01 \x01(\tBP\xbaHMrK2I^(card_issue|card_topup|esim|esim_topup|provider\\.[a-z][a-z0-9_-]{0,31})$R\aproduct\x12#\n" +
 	"\x06paused\x18\x02 \x01(\bB\x06\xbaH\x03\xc8\x01\x01H\x00R\x06paused\x88\x01\x01\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reasonB\t\n" +
 	"\a_paused\"@\n" +
 	"\x11SetSwitchResponse\x12+\n" +
-	"\x06switch\x18\x01 \x01(\v2\x13.roamcard.v1.SwitchR\x06switch\"\xcb\x01\n" +
+	"\x06switch\x18\x01 \x01(\v2\x13.roamcard.v1.SwitchR\x06switch\"\xf5\x01\n" +
 	"\x06Switch\x12\x18\n" +
 	"\aproduct\x18\x01 \x01(\tR\aproduct\x12\x16\n" +
 	"\x06paused\x18\x02 \x01(\bR\x06paused\x12\x1b\n" +
 	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n" +
 	"\boperator\x18\x04 \x01(\tH\x01R\boperator\x88\x01\x01\x129\n" +
 	"\n" +
-	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
+	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12(\n" +
+	"\x10paused_by_config\x18\x06 \x01(\bR\x0epausedByConfigB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xc2\"\n" +
+	"\t_operator\"\x0f\n" +
+	"\rWhoAmIRequest\",\n" +
+	"\x0eWhoAmIResponse\x12\x1a\n" +
+	"\boperator\x18\x01 \x01(\tR\boperator\"\x14\n" +
+	"\x12CountOrdersRequest\"F\n" +
+	"\x13CountOrdersResponse\x12/\n" +
+	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\x80\x01\n" +
+	"\n" +
+	"OrderCount\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x90\x03\n" +
+	"\x10ListAuditRequest\x12$\n" +
+	"\x05actor\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18dH\x00R\x05actor\x88\x01\x01\x123\n" +
+	"\x06action\x18\x02 \x01(\tB\x16\xbaH\x13r\x112\x0f^[a-z_.]{1,64}$H\x01R\x06action\x88\x01\x01\x12(\n" +
+	"\asubject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18dH\x02R\asubject\x88\x01\x01\x12$\n" +
+	"\x05since\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x03R\x05since\x88\x01\x01\x12$\n" +
+	"\x05until\x18\x05 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x04R\x05until\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x06 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x05R\bpageSize\x88\x01\x01\x12,\n" +
+	"\n" +
+	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x06R\tpageToken\x88\x01\x01B\b\n" +
+	"\x06_actorB\t\n" +
+	"\a_actionB\n" +
+	"\n" +
+	"\b_subjectB\b\n" +
+	"\x06_sinceB\b\n" +
+	"\x06_untilB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x88\x01\n" +
+	"\x11ListAuditResponse\x122\n" +
+	"\arecords\x18\x01 \x03(\v2\x18.roamcard.v1.AuditRecordR\arecords\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\x86\x02\n" +
+	"\vAuditRecord\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n" +
+	"\x06action\x18\x04 \x01(\tR\x06action\x12\x18\n" +
+	"\asubject\x18\x05 \x01(\tR\asubject\x12\x1b\n" +
+	"\x06reason\x18\x06 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1b\n" +
+	"\x06before\x18\a \x01(\tH\x01R\x06before\x88\x01\x01\x12\x19\n" +
+	"\x05after\x18\b \x01(\tH\x02R\x05after\x88\x01\x01B\t\n" +
+	"\a_reasonB\t\n" +
+	"\a_beforeB\b\n" +
+	"\x06_after\"\x12\n" +
+	"\x10GetGaugesRequest\"\x85\x02\n" +
+	"\x11GetGaugesResponse\x12/\n" +
+	"\x05as_of\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n" +
+	"\x06floats\x18\x02 \x03(\v2\x17.roamcard.v1.FloatGaugeR\x06floats\x125\n" +
+	"\baccounts\x18\x03 \x03(\v2\x19.roamcard.v1.AccountGaugeR\baccounts\x12)\n" +
+	"\x04jobs\x18\x04 \x03(\v2\x15.roamcard.v1.JobGaugeR\x04jobs\x12,\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x16.roamcard.v1.NodeGaugeR\x05nodes\">\n" +
+	"\n" +
+	"FloatGauge\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
+	"\x05units\x18\x02 \x01(\tR\x05units\"\x80\x01\n" +
+	"\fAccountGauge\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x19\n" +
+	"\x05units\x18\x03 \x01(\tH\x00R\x05units\x88\x01\x01\x12\x15\n" +
+	"\x03wei\x18\x04 \x01(\tH\x01R\x03wei\x88\x01\x01B\b\n" +
+	"\x06_unitsB\x06\n" +
+	"\x04_wei\"\x80\x01\n" +
+	"\bJobGauge\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\x122\n" +
+	"\x06oldest\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\"V\n" +
+	"\tNodeGauge\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05block\x18\x02 \x01(\rR\x05block\x12\x1f\n" +
+	"\vage_seconds\x18\x03 \x01(\rR\n" +
+	"ageSeconds\"\xb1\x02\n" +
+	"\x0fListJobsRequest\x12Z\n" +
+	"\x06status\x18\x01 \x01(\tB=\xbaH:r8R\x06queuedR\n" +
+	"processingR\tsucceededR\x06failedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x126\n" +
+	"\x04kind\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$H\x01R\x04kind\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x02R\bpageSize\x88\x01\x01\x12,\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x03R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\a\n" +
+	"\x05_kindB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x81\x01\n" +
+	"\x10ListJobsResponse\x12,\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x18.roamcard.v1.OperatorJobR\x04jobs\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\")\n" +
+	"\rGetJobRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"<\n" +
+	"\x0eGetJobResponse\x12*\n" +
+	"\x03job\x18\x01 \x01(\v2\x18.roamcard.v1.OperatorJobR\x03job\"\x83\x01\n" +
+	"\x0fRetryJobRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
+	"\aversion\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
+	"\n" +
+	"\b_version\">\n" +
+	"\x10RetryJobResponse\x12*\n" +
+	"\x03job\x18\x01 \x01(\v2\x18.roamcard.v1.OperatorJobR\x03job\"\x82\x01\n" +
+	"\x0eDropJobRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
+	"\aversion\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
+	"\n" +
+	"\b_version\"!\n" +
+	"\x0fDropJobResponse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xa9\x04\n" +
+	"\vOperatorJob\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\rR\aattempt\x12\x17\n" +
+	"\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"last_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n" +
+	"\x06run_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x129\n" +
+	"\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
+	"\vfinished_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x12\x1d\n" +
+	"\n" +
+	"unique_key\x18\n" +
+	" \x01(\tR\tuniqueKey\x12\x18\n" +
+	"\aversion\x18\v \x01(\rR\aversion\x12#\n" +
+	"\rattempts_used\x18\f \x01(\rR\fattemptsUsed\x12!\n" +
+	"\fmax_attempts\x18\r \x01(\rR\vmaxAttempts\x12C\n" +
+	"\x0fallowed_actions\x18\x0e \x03(\v2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\a\n" +
+	"\x05_stepB\r\n" +
+	"\v_last_error2\xb30\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
@@ -4417,7 +6481,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xa4\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xe6\x01\n" +
 	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\x99\x01\x8a\xb5\x18f\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xa4\x01\n" +
 	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"C\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xc9\x01\n" +
-	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"h\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xe8\x01\n" +
+	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"h\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\x8f\x02\n" +
+	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xa4\x01\x8a\xb5\x18f\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\xe8\x01\n" +
 	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"x\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xa1\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
 	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x93\x01\n" +
@@ -4426,13 +6491,22 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"?\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\x8b\x02\n" +
 	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xac\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x97\x01\n" +
 	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xad\x01\n" +
-	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"X\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xfc\x01\n" +
-	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xa9\x01\x8a\xb5\x18p\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\x8e\x02\n" +
-	"\fProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\"\xb8\x01\x8a\xb5\x18~\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x11order_not_payable:\x11transfer_unproven:\x16idempotency_key_reused:\x0fdependency_down\x82\xd3\xe4\x93\x020:\x01*b\x05order\"$/api/admin/orders/{order_id}/payment\x12\x93\x01\n" +
+	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"X\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\x8e\x02\n" +
+	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xbb\x01\x8a\xb5\x18\x81\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\xa0\x02\n" +
+	"\fProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\"\xca\x01\x8a\xb5\x18\x8f\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x11order_not_payable:\x11transfer_unproven:\x0fversion_changed:\x16idempotency_key_reused:\x0fdependency_down\x82\xd3\xe4\x93\x020:\x01*b\x05order\"$/api/admin/orders/{order_id}/payment\x12\x93\x01\n" +
 	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xb6\x01\n" +
 	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"j\x8a\xb5\x186\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}\x12\xa7\x01\n" +
 	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"7\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\x8e\x01\n" +
-	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"0\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/pruneB\xa9\x01\n" +
+	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"0\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/prune\x12\x7f\n" +
+	"\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/whoami\x90\x02\x01\x12\xb1\x01\n" +
+	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"_\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\x94\x01\n" +
+	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"B\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\x87\x01\n" +
+	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\";\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\x88\x01\n" +
+	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\x83\x01\n" +
+	"\bListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse\":\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/admin/jobs\x90\x02\x01\x12\x96\x01\n" +
+	"\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse\"S\x8a\xb5\x18+\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x02\x1bb\x03job\x12\x14/api/admin/jobs/{id}\x90\x02\x01\x12\xdf\x01\n" +
+	"\bRetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\"\x95\x01\x8a\xb5\x18g\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02$:\x01*b\x03job\"\x1a/api/admin/jobs/{id}/retry\x12\xd6\x01\n" +
+	"\aDropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\"\x8f\x01\x8a\xb5\x18g\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/admin/jobs/{id}/dropB\xa9\x01\n" +
 	"\x0fcom.roamcard.v1B\rOperatorProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -4447,7 +6521,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -4468,157 +6542,230 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*ListCardClosingsResponse)(nil),      // 16: roamcard.v1.ListCardClosingsResponse
 	(*RetryCardClosingRequest)(nil),       // 17: roamcard.v1.RetryCardClosingRequest
 	(*RetryCardClosingResponse)(nil),      // 18: roamcard.v1.RetryCardClosingResponse
-	(*RetryEsimCancellationRequest)(nil),  // 19: roamcard.v1.RetryEsimCancellationRequest
-	(*RetryEsimCancellationResponse)(nil), // 20: roamcard.v1.RetryEsimCancellationResponse
-	(*CardClosing)(nil),                   // 21: roamcard.v1.CardClosing
-	(*ReconcileRequest)(nil),              // 22: roamcard.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),             // 23: roamcard.v1.ReconcileResponse
-	(*GetReconciliationRequest)(nil),      // 24: roamcard.v1.GetReconciliationRequest
-	(*GetReconciliationResponse)(nil),     // 25: roamcard.v1.GetReconciliationResponse
-	(*Reconciliation)(nil),                // 26: roamcard.v1.Reconciliation
-	(*FindingSum)(nil),                    // 27: roamcard.v1.FindingSum
-	(*ReconciledBooks)(nil),               // 28: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),                 // 29: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                       // 30: roamcard.v1.Finding
-	(*ResolvedDifference)(nil),            // 31: roamcard.v1.ResolvedDifference
-	(*ListFindingsRequest)(nil),           // 32: roamcard.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),          // 33: roamcard.v1.ListFindingsResponse
-	(*ResolveFindingRequest)(nil),         // 34: roamcard.v1.ResolveFindingRequest
-	(*ResolveFindingResponse)(nil),        // 35: roamcard.v1.ResolveFindingResponse
-	(*ListTransfersRequest)(nil),          // 36: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),         // 37: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),        // 38: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),       // 39: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                 // 40: roamcard.v1.StrayTransfer
-	(*ListOrderQueueRequest)(nil),         // 41: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 42: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 43: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 44: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 45: roamcard.v1.InspectOrderResponse
-	(*PaymentRecord)(nil),                 // 46: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 47: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 48: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 49: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 50: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 51: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 52: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 53: roamcard.v1.DecideOrderResponse
-	(*ProvePaymentRequest)(nil),           // 54: roamcard.v1.ProvePaymentRequest
-	(*ProvePaymentResponse)(nil),          // 55: roamcard.v1.ProvePaymentResponse
-	(*ListSwitchesRequest)(nil),           // 56: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 57: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 58: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 59: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 60: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),         // 61: google.protobuf.Timestamp
-	(*EsimCancellation)(nil),              // 62: roamcard.v1.EsimCancellation
-	(*Order)(nil),                         // 63: roamcard.v1.Order
+	(*ConcludeCardClosingRequest)(nil),    // 19: roamcard.v1.ConcludeCardClosingRequest
+	(*ConcludeCardClosingResponse)(nil),   // 20: roamcard.v1.ConcludeCardClosingResponse
+	(*RetryEsimCancellationRequest)(nil),  // 21: roamcard.v1.RetryEsimCancellationRequest
+	(*RetryEsimCancellationResponse)(nil), // 22: roamcard.v1.RetryEsimCancellationResponse
+	(*CardClosing)(nil),                   // 23: roamcard.v1.CardClosing
+	(*ReconcileRequest)(nil),              // 24: roamcard.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),             // 25: roamcard.v1.ReconcileResponse
+	(*GetReconciliationRequest)(nil),      // 26: roamcard.v1.GetReconciliationRequest
+	(*GetReconciliationResponse)(nil),     // 27: roamcard.v1.GetReconciliationResponse
+	(*Reconciliation)(nil),                // 28: roamcard.v1.Reconciliation
+	(*FindingSum)(nil),                    // 29: roamcard.v1.FindingSum
+	(*ReconciledBooks)(nil),               // 30: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                 // 31: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                       // 32: roamcard.v1.Finding
+	(*ResolvedDifference)(nil),            // 33: roamcard.v1.ResolvedDifference
+	(*ListFindingsRequest)(nil),           // 34: roamcard.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),          // 35: roamcard.v1.ListFindingsResponse
+	(*ResolveFindingRequest)(nil),         // 36: roamcard.v1.ResolveFindingRequest
+	(*ResolveFindingResponse)(nil),        // 37: roamcard.v1.ResolveFindingResponse
+	(*ListTransfersRequest)(nil),          // 38: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),         // 39: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),        // 40: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),       // 41: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                 // 42: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),         // 43: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 44: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 45: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 46: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 47: roamcard.v1.InspectOrderResponse
+	(*ReviewOrderRequest)(nil),            // 48: roamcard.v1.ReviewOrderRequest
+	(*ReviewOrderResponse)(nil),           // 49: roamcard.v1.ReviewOrderResponse
+	(*AllowedAction)(nil),                 // 50: roamcard.v1.AllowedAction
+	(*LedgerPosting)(nil),                 // 51: roamcard.v1.LedgerPosting
+	(*PaymentRecord)(nil),                 // 52: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 53: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 54: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 55: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 56: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 57: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 58: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 59: roamcard.v1.DecideOrderResponse
+	(*ProvePaymentRequest)(nil),           // 60: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),          // 61: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),           // 62: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 63: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 64: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 65: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 66: roamcard.v1.Switch
+	(*WhoAmIRequest)(nil),                 // 67: roamcard.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),                // 68: roamcard.v1.WhoAmIResponse
+	(*CountOrdersRequest)(nil),            // 69: roamcard.v1.CountOrdersRequest
+	(*CountOrdersResponse)(nil),           // 70: roamcard.v1.CountOrdersResponse
+	(*OrderCount)(nil),                    // 71: roamcard.v1.OrderCount
+	(*ListAuditRequest)(nil),              // 72: roamcard.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),             // 73: roamcard.v1.ListAuditResponse
+	(*AuditRecord)(nil),                   // 74: roamcard.v1.AuditRecord
+	(*GetGaugesRequest)(nil),              // 75: roamcard.v1.GetGaugesRequest
+	(*GetGaugesResponse)(nil),             // 76: roamcard.v1.GetGaugesResponse
+	(*FloatGauge)(nil),                    // 77: roamcard.v1.FloatGauge
+	(*AccountGauge)(nil),                  // 78: roamcard.v1.AccountGauge
+	(*JobGauge)(nil),                      // 79: roamcard.v1.JobGauge
+	(*NodeGauge)(nil),                     // 80: roamcard.v1.NodeGauge
+	(*ListJobsRequest)(nil),               // 81: roamcard.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),              // 82: roamcard.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                 // 83: roamcard.v1.GetJobRequest
+	(*GetJobResponse)(nil),                // 84: roamcard.v1.GetJobResponse
+	(*RetryJobRequest)(nil),               // 85: roamcard.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),              // 86: roamcard.v1.RetryJobResponse
+	(*DropJobRequest)(nil),                // 87: roamcard.v1.DropJobRequest
+	(*DropJobResponse)(nil),               // 88: roamcard.v1.DropJobResponse
+	(*OperatorJob)(nil),                   // 89: roamcard.v1.OperatorJob
+	(*timestamppb.Timestamp)(nil),         // 90: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),              // 91: roamcard.v1.EsimCancellation
+	(*Order)(nil),                         // 92: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
-	12, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
-	12, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	12, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	12, // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	61, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	61, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
-	21, // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
-	21, // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
-	21, // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	62, // 9: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	61, // 10: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	61, // 11: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
-	26, // 12: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
-	26, // 13: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	61, // 14: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	28, // 15: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	29, // 16: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	30, // 17: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	31, // 18: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
-	27, // 19: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	61, // 20: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	61, // 21: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	61, // 22: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	61, // 23: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
-	30, // 24: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
-	30, // 25: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
-	40, // 26: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	40, // 27: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	61, // 28: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	61, // 29: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	43, // 30: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	61, // 31: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	61, // 32: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	63, // 33: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	46, // 34: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	47, // 35: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	48, // 36: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	49, // 37: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	50, // 38: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	61, // 39: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	61, // 40: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	61, // 41: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	61, // 42: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	61, // 43: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	61, // 44: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	61, // 45: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	61, // 46: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	61, // 47: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	61, // 48: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	51, // 49: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	43, // 50: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	43, // 51: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
-	60, // 52: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	60, // 53: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	61, // 54: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	4,  // 55: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,  // 56: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,  // 57: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10, // 58: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13, // 59: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	15, // 60: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	17, // 61: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	19, // 62: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
-	22, // 63: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	24, // 64: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	32, // 65: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	34, // 66: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	36, // 67: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	38, // 68: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	41, // 69: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	44, // 70: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	52, // 71: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	54, // 72: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	56, // 73: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	58, // 74: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,  // 75: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,  // 76: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	5,  // 77: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,  // 78: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,  // 79: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11, // 80: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14, // 81: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	16, // 82: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	18, // 83: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	20, // 84: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
-	23, // 85: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	25, // 86: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	33, // 87: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	35, // 88: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	37, // 89: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	39, // 90: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	42, // 91: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	45, // 92: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	53, // 93: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	55, // 94: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	57, // 95: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	59, // 96: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,  // 97: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,  // 98: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	77, // [77:99] is the sub-list for method output_type
-	55, // [55:77] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	12,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
+	12,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	12,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	12,  // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	90,  // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	23,  // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
+	23,  // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
+	23,  // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
+	23,  // 9: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
+	91,  // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	90,  // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	28,  // 13: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	28,  // 14: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	90,  // 15: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	30,  // 16: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	31,  // 17: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	32,  // 18: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	33,  // 19: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
+	29,  // 20: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
+	90,  // 21: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	90,  // 22: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	90,  // 23: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	90,  // 24: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	32,  // 25: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	32,  // 26: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	42,  // 27: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	42,  // 28: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	90,  // 29: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	90,  // 30: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	45,  // 31: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	90,  // 32: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	90,  // 33: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	92,  // 34: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	52,  // 35: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	53,  // 36: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	54,  // 37: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	55,  // 38: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	56,  // 39: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	45,  // 40: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	50,  // 41: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	51,  // 42: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
+	74,  // 43: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
+	90,  // 44: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
+	31,  // 45: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
+	90,  // 46: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 47: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	90,  // 48: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	90,  // 49: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 50: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	90,  // 51: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	90,  // 52: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	90,  // 53: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 54: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	90,  // 55: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	57,  // 56: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	45,  // 57: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	45,  // 58: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	66,  // 59: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	66,  // 60: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	90,  // 61: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	71,  // 62: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
+	90,  // 63: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
+	74,  // 64: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
+	90,  // 65: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	90,  // 66: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
+	77,  // 67: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
+	78,  // 68: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
+	79,  // 69: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
+	80,  // 70: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
+	90,  // 71: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
+	89,  // 72: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
+	89,  // 73: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	89,  // 74: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	90,  // 75: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
+	90,  // 76: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
+	90,  // 77: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
+	50,  // 78: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	4,   // 79: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,   // 80: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,   // 81: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10,  // 82: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13,  // 83: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	15,  // 84: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	17,  // 85: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	19,  // 86: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
+	21,  // 87: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	24,  // 88: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	26,  // 89: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	34,  // 90: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	36,  // 91: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	38,  // 92: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	40,  // 93: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	43,  // 94: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	46,  // 95: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	58,  // 96: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	60,  // 97: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	62,  // 98: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	64,  // 99: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,   // 100: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,   // 101: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	67,  // 102: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
+	48,  // 103: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
+	69,  // 104: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
+	72,  // 105: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
+	75,  // 106: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
+	81,  // 107: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
+	83,  // 108: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
+	85,  // 109: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
+	87,  // 110: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
+	5,   // 111: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,   // 112: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,   // 113: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11,  // 114: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14,  // 115: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	16,  // 116: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	18,  // 117: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	20,  // 118: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
+	22,  // 119: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	25,  // 120: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	27,  // 121: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	35,  // 122: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	37,  // 123: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	39,  // 124: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	41,  // 125: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	44,  // 126: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	47,  // 127: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	59,  // 128: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	61,  // 129: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	63,  // 130: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	65,  // 131: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,   // 132: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,   // 133: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	68,  // 134: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
+	49,  // 135: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
+	70,  // 136: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
+	73,  // 137: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
+	76,  // 138: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
+	82,  // 139: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
+	84,  // 140: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
+	86,  // 141: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
+	88,  // 142: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
+	111, // [111:143] is the sub-list for method output_type
+	79,  // [79:111] is the sub-list for method input_type
+	79,  // [79:79] is the sub-list for extension type_name
+	79,  // [79:79] is the sub-list for extension extendee
+	0,   // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -4634,27 +6781,39 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[38].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[48].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[50].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[54].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[64].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[66].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[73].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[74].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[78].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[81].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[82].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[85].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[87].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[89].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

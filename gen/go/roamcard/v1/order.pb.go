@@ -179,10 +179,15 @@ func (x *PayOrderRequest) GetOrderId() string {
 }
 
 type PayOrderResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Order *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	// Follows the order without a session, in the header X-Order-Watch-Token of WatchOrder: it shows what this
+	// answer shows. It has no REST form, as the stream has none.
+	WatchToken string `protobuf:"bytes,2,opt,name=watch_token,json=watchToken,proto3" json:"watch_token,omitempty"`
+	// When the token ends.
+	WatchTokenExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=watch_token_expires_at,json=watchTokenExpiresAt,proto3" json:"watch_token_expires_at,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *PayOrderResponse) Reset() {
@@ -218,6 +223,20 @@ func (*PayOrderResponse) Descriptor() ([]byte, []int) {
 func (x *PayOrderResponse) GetOrder() *Order {
 	if x != nil {
 		return x.Order
+	}
+	return nil
+}
+
+func (x *PayOrderResponse) GetWatchToken() string {
+	if x != nil {
+		return x.WatchToken
+	}
+	return ""
+}
+
+func (x *PayOrderResponse) GetWatchTokenExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WatchTokenExpiresAt
 	}
 	return nil
 }
@@ -276,10 +295,15 @@ func (x *SubmitPaymentRequest) GetPaymentSignature() string {
 }
 
 type SubmitPaymentResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Order *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	// Follows the order without a session, in the header X-Order-Watch-Token of WatchOrder: it shows what this
+	// answer shows. It has no REST form, as the stream has none.
+	WatchToken string `protobuf:"bytes,2,opt,name=watch_token,json=watchToken,proto3" json:"watch_token,omitempty"`
+	// When the token ends.
+	WatchTokenExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=watch_token_expires_at,json=watchTokenExpiresAt,proto3" json:"watch_token_expires_at,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *SubmitPaymentResponse) Reset() {
@@ -315,6 +339,20 @@ func (*SubmitPaymentResponse) Descriptor() ([]byte, []int) {
 func (x *SubmitPaymentResponse) GetOrder() *Order {
 	if x != nil {
 		return x.Order
+	}
+	return nil
+}
+
+func (x *SubmitPaymentResponse) GetWatchToken() string {
+	if x != nil {
+		return x.WatchToken
+	}
+	return ""
+}
+
+func (x *SubmitPaymentResponse) GetWatchTokenExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WatchTokenExpiresAt
 	}
 	return nil
 }
@@ -636,7 +674,7 @@ type Order struct {
 	OrderId string `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	// The asynchronous operation behind the order, a uuid.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// card_issue, card_topup or esim.
+	// card_issue, card_topup, esim or esim_topup.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// payment_required, settling, settled, provisioning, fulfilled, expired, refund_pending,
 	// refunded or operator_review.
@@ -665,8 +703,12 @@ type Order struct {
 	// What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
 	// what binds.
 	PaymentRequirements *PaymentRequirements `protobuf:"bytes,17,opt,name=payment_requirements,json=paymentRequirements,proto3" json:"payment_requirements,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// How the data stands, for esim_topup.
+	EsimTopup *EsimTopup `protobuf:"bytes,18,opt,name=esim_topup,json=esimTopup,proto3" json:"esim_topup,omitempty"`
+	// When the order last changed.
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Order) Reset() {
@@ -807,6 +849,20 @@ func (x *Order) GetCredentials() *EsimCredentials {
 func (x *Order) GetPaymentRequirements() *PaymentRequirements {
 	if x != nil {
 		return x.PaymentRequirements
+	}
+	return nil
+}
+
+func (x *Order) GetEsimTopup() *EsimTopup {
+	if x != nil {
+		return x.EsimTopup
+	}
+	return nil
+}
+
+func (x *Order) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
 	}
 	return nil
 }
@@ -1130,6 +1186,95 @@ func (x *Issuance) GetExpectedAvailableAfterIssueUsdCents() uint32 {
 	return 0
 }
 
+// How the data that was bought for an eSIM stands.
+type EsimTopup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// The order of the eSIM that it is added to.
+	OrderId string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// The plan that was bought.
+	PlanId string `protobuf:"bytes,3,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	// The data that it adds, in mebibytes; absent when it is unlimited.
+	DataMb        *uint32 `protobuf:"varint,4,opt,name=data_mb,json=dataMb,proto3,oneof" json:"data_mb,omitempty"`
+	Unlimited     bool    `protobuf:"varint,5,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
+	ValidityDays  uint32  `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimTopup) Reset() {
+	*x = EsimTopup{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimTopup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimTopup) ProtoMessage() {}
+
+func (x *EsimTopup) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimTopup.ProtoReflect.Descriptor instead.
+func (*EsimTopup) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *EsimTopup) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *EsimTopup) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *EsimTopup) GetPlanId() string {
+	if x != nil {
+		return x.PlanId
+	}
+	return ""
+}
+
+func (x *EsimTopup) GetDataMb() uint32 {
+	if x != nil && x.DataMb != nil {
+		return *x.DataMb
+	}
+	return 0
+}
+
+func (x *EsimTopup) GetUnlimited() bool {
+	if x != nil {
+		return x.Unlimited
+	}
+	return false
+}
+
+func (x *EsimTopup) GetValidityDays() uint32 {
+	if x != nil {
+		return x.ValidityDays
+	}
+	return 0
+}
+
 // How the delivery of an eSIM stands.
 type EsimDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1147,7 +1292,7 @@ type EsimDelivery struct {
 
 func (x *EsimDelivery) Reset() {
 	*x = EsimDelivery{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	mi := &file_roamcard_v1_order_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1304,7 @@ func (x *EsimDelivery) String() string {
 func (*EsimDelivery) ProtoMessage() {}
 
 func (x *EsimDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	mi := &file_roamcard_v1_order_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1317,7 @@ func (x *EsimDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimDelivery.ProtoReflect.Descriptor instead.
 func (*EsimDelivery) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EsimDelivery) GetStatus() string {
@@ -1224,7 +1369,7 @@ type EsimCredentials struct {
 
 func (x *EsimCredentials) Reset() {
 	*x = EsimCredentials{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	mi := &file_roamcard_v1_order_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1381,7 @@ func (x *EsimCredentials) String() string {
 func (*EsimCredentials) ProtoMessage() {}
 
 func (x *EsimCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	mi := &file_roamcard_v1_order_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1394,7 @@ func (x *EsimCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCredentials.ProtoReflect.Descriptor instead.
 func (*EsimCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EsimCredentials) GetIccid() string {
@@ -1314,7 +1459,7 @@ type EsimInstallUrls struct {
 
 func (x *EsimInstallUrls) Reset() {
 	*x = EsimInstallUrls{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[19]
+	mi := &file_roamcard_v1_order_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1471,7 @@ func (x *EsimInstallUrls) String() string {
 func (*EsimInstallUrls) ProtoMessage() {}
 
 func (x *EsimInstallUrls) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[19]
+	mi := &file_roamcard_v1_order_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1484,7 @@ func (x *EsimInstallUrls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimInstallUrls.ProtoReflect.Descriptor instead.
 func (*EsimInstallUrls) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EsimInstallUrls) GetIos() string {
@@ -1378,7 +1523,7 @@ type PaymentRequirements struct {
 
 func (x *PaymentRequirements) Reset() {
 	*x = PaymentRequirements{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[20]
+	mi := &file_roamcard_v1_order_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1535,7 @@ func (x *PaymentRequirements) String() string {
 func (*PaymentRequirements) ProtoMessage() {}
 
 func (x *PaymentRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[20]
+	mi := &file_roamcard_v1_order_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1548,7 @@ func (x *PaymentRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRequirements.ProtoReflect.Descriptor instead.
 func (*PaymentRequirements) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PaymentRequirements) GetX402Version() uint32 {
@@ -1462,6 +1607,248 @@ func (x *PaymentRequirements) GetMaxTimeoutSeconds() uint32 {
 	return 0
 }
 
+type GetPayableOrderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPayableOrderRequest) Reset() {
+	*x = GetPayableOrderRequest{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPayableOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPayableOrderRequest) ProtoMessage() {}
+
+func (x *GetPayableOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPayableOrderRequest.ProtoReflect.Descriptor instead.
+func (*GetPayableOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetPayableOrderRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+type GetPayableOrderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *PayableOrder          `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPayableOrderResponse) Reset() {
+	*x = GetPayableOrderResponse{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPayableOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPayableOrderResponse) ProtoMessage() {}
+
+func (x *GetPayableOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPayableOrderResponse.ProtoReflect.Descriptor instead.
+func (*GetPayableOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GetPayableOrderResponse) GetOrder() *PayableOrder {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+// What the link of an order tells those who have it.
+type PayableOrder struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// card_issue, card_topup, esim or esim_topup.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// payment_required, settling, settled, provisioning, fulfilled, expired, refund_pending,
+	// refunded or operator_review.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// What is paid for, in English. A plan's name in it is its supplier's text.
+	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	// The price in US dollar cents.
+	AmountUsdCents uint32 `protobuf:"varint,5,opt,name=amount_usd_cents,json=amountUsdCents,proto3" json:"amount_usd_cents,omitempty"`
+	// The price in USDC's atomic units, a decimal string.
+	Amount string `protobuf:"bytes,6,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The CAIP-2 network, `eip155:8453`.
+	Network string `protobuf:"bytes,7,opt,name=network,proto3" json:"network,omitempty"`
+	// Native USDC.
+	Asset string `protobuf:"bytes,8,opt,name=asset,proto3" json:"asset,omitempty"`
+	// Who is paid.
+	PayTo string `protobuf:"bytes,9,opt,name=pay_to,json=payTo,proto3" json:"pay_to,omitempty"`
+	// The wallet that has to pay, in EIP-55 form without its middle: `0x1234…cdEF`.
+	Owner string `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`
+	// When an unpaid order stops being payable.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Where it is paid; absent when it cannot be paid.
+	PayableUrl *string `protobuf:"bytes,12,opt,name=payable_url,proto3,oneof" json:"payable_url,omitempty"`
+	// When the order last changed.
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PayableOrder) Reset() {
+	*x = PayableOrder{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayableOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayableOrder) ProtoMessage() {}
+
+func (x *PayableOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayableOrder.ProtoReflect.Descriptor instead.
+func (*PayableOrder) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PayableOrder) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetAmountUsdCents() uint32 {
+	if x != nil {
+		return x.AmountUsdCents
+	}
+	return 0
+}
+
+func (x *PayableOrder) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetAsset() string {
+	if x != nil {
+		return x.Asset
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetPayTo() string {
+	if x != nil {
+		return x.PayTo
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *PayableOrder) GetPayableUrl() string {
+	if x != nil && x.PayableUrl != nil {
+		return *x.PayableUrl
+	}
+	return ""
+}
+
+func (x *PayableOrder) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
 var File_roamcard_v1_order_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_order_proto_rawDesc = "" +
@@ -1476,14 +1863,20 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x13CreateOrderResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"7\n" +
 	"\x0fPayOrderRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"<\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xb3\x01\n" +
 	"\x10PayOrderResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"v\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12$\n" +
+	"\vwatch_token\x18\x02 \x01(\tB\x03\x80\x01\x01R\n" +
+	"watchToken\x12O\n" +
+	"\x16watch_token_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt\"v\n" +
 	"\x14SubmitPaymentRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x128\n" +
-	"\x11payment_signature\x18\x02 \x01(\tB\v\xbaH\br\x06\x10\x01\x18\x80\x80\x01R\x10paymentSignature\"A\n" +
+	"\x11payment_signature\x18\x02 \x01(\tB\v\xbaH\br\x06\x10\x01\x18\x80\x80\x01R\x10paymentSignature\"\xb8\x01\n" +
 	"\x15SubmitPaymentResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xc4\x01\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12$\n" +
+	"\vwatch_token\x18\x02 \x01(\tB\x03\x80\x01\x01R\n" +
+	"watchToken\x12O\n" +
+	"\x16watch_token_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt\"\xc4\x01\n" +
 	"\x11ListOrdersRequest\x12*\n" +
 	"\x06status\x18\x01 \x01(\tB\r\xbaH\n" +
 	"r\bR\x06activeH\x00R\x06status\x88\x01\x01\x12+\n" +
@@ -1509,7 +1902,7 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xfc\x05\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xee\x06\n" +
 	"\x05Order\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -1529,7 +1922,11 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\breplayed\x18\r \x01(\bH\x01R\breplayed\x88\x01\x01\x125\n" +
 	"\bdelivery\x18\x0f \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery\x12>\n" +
 	"\vcredentials\x18\x10 \x01(\v2\x1c.roamcard.v1.EsimCredentialsR\vcredentials\x12S\n" +
-	"\x14payment_requirements\x18\x11 \x01(\v2 .roamcard.v1.PaymentRequirementsR\x13paymentRequirementsB\x0e\n" +
+	"\x14payment_requirements\x18\x11 \x01(\v2 .roamcard.v1.PaymentRequirementsR\x13paymentRequirements\x125\n" +
+	"\n" +
+	"esim_topup\x18\x12 \x01(\v2\x16.roamcard.v1.EsimTopupR\tesimTopup\x129\n" +
+	"\n" +
+	"updated_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAtB\x0e\n" +
 	"\f_payable_urlB\v\n" +
 	"\t_replayed\"\xc4\x01\n" +
 	"\aPayment\x12\x14\n" +
@@ -1559,7 +1956,16 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n" +
 	"(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n" +
 	"\n" +
-	"\b_card_id\"\xaf\x01\n" +
+	"\b_card_id\"\xc4\x01\n" +
+	"\tEsimTopup\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12\x19\n" +
+	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
+	"\aplan_id\x18\x03 \x01(\tR\x06planId\x12\x1c\n" +
+	"\adata_mb\x18\x04 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12\x1c\n" +
+	"\tunlimited\x18\x05 \x01(\bR\tunlimited\x12#\n" +
+	"\rvalidity_days\x18\x06 \x01(\rR\fvalidityDaysB\n" +
+	"\n" +
+	"\b_data_mb\"\xaf\x01\n" +
 	"\fEsimDelivery\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n" +
 	"\aplan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n" +
@@ -1586,16 +1992,39 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x06amount\x18\x05 \x01(\tR\x06amount\x12\x15\n" +
 	"\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x1a\n" +
 	"\bresource\x18\a \x01(\tR\bresource\x12.\n" +
-	"\x13max_timeout_seconds\x18\b \x01(\rR\x11maxTimeoutSeconds2\xe9\x0f\n" +
+	"\x13max_timeout_seconds\x18\b \x01(\rR\x11maxTimeoutSeconds\">\n" +
+	"\x16GetPayableOrderRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"J\n" +
+	"\x17GetPayableOrderResponse\x12/\n" +
+	"\x05order\x18\x01 \x01(\v2\x19.roamcard.v1.PayableOrderR\x05order\"\xc3\x03\n" +
+	"\fPayableOrder\x12\x19\n" +
+	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12 \n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x12(\n" +
+	"\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n" +
+	"\x06amount\x18\x06 \x01(\tR\x06amount\x12\x18\n" +
+	"\anetwork\x18\a \x01(\tR\anetwork\x12\x14\n" +
+	"\x05asset\x18\b \x01(\tR\x05asset\x12\x15\n" +
+	"\x06pay_to\x18\t \x01(\tR\x05payTo\x12\x14\n" +
+	"\x05owner\x18\n" +
+	" \x01(\tR\x05owner\x129\n" +
+	"\n" +
+	"expires_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12%\n" +
+	"\vpayable_url\x18\f \x01(\tH\x00R\vpayable_url\x88\x01\x01\x129\n" +
+	"\n" +
+	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAtB\x0e\n" +
+	"\f_payable_url2\xad\x11\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +
 	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01\x12\x86\x01\n" +
 	"\n" +
-	"WatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse\"5\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\xc2\x02\n" +
-	"\vCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\"\xef\x01\x8a\xb5\x18\xcd\x01\b\x03\x12\x06orders \x01(\x010\x80\x80\x02:\x0fsession_invalid:\x13active_card_missing:\x0ffee_outstanding:\x16idempotency_key_reused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02\x17:\x01*b\x05order\"\v/api/orders\x12\xb9\x05\n" +
-	"\bPayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\"\xef\x04\x8a\xb5\x18\xec\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\x0ffee_outstanding:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02xZ\x18b\x05order\"\x0f/pay/{order_id}Z!b\x05order\x12\x18/api/x402/pay/{order_id}Z!b\x05order\"\x18/api/x402/pay/{order_id}b\x05order\x12\x0f/pay/{order_id}\x12\x9f\x04\n" +
-	"\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a\".roamcard.v1.SubmitPaymentResponse\"\xc6\x03\x8a\xb5\x18\x95\x03\b\x03\x12\x06orders(\x010\x80\xa0\x01:\x0fsession_invalid:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\x0ffee_outstanding:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02&:\x01*b\x05order\"\x1a/api/orders/{order_id}/payB\xa6\x01\n" +
+	"WatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse\"5\x8a\xb5\x18.\b\x06\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\xc2\x02\n" +
+	"\vCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\"\xef\x01\x8a\xb5\x18\xcd\x01\b\x03\x12\x06orders \x01(\x010\x80\x80\x02:\x0fsession_invalid:\x13active_card_missing:\x0ffee_outstanding:\x16idempotency_key_reused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02\x17:\x01*b\x05order\"\v/api/orders\x12\xc6\x05\n" +
+	"\bPayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\"\xfc\x04\x8a\xb5\x18\xf9\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\vwrong_payer:\x11payment_unclaimed:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\x0ffee_outstanding:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02xZ\x18b\x05order\"\x0f/pay/{order_id}Z!b\x05order\x12\x18/api/x402/pay/{order_id}Z!b\x05order\"\x18/api/x402/pay/{order_id}b\x05order\x12\x0f/pay/{order_id}\x12\xac\x04\n" +
+	"\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a\".roamcard.v1.SubmitPaymentResponse\"\xd3\x03\x8a\xb5\x18\xa2\x03\b\x03\x12\x06orders(\x010\x80\xa0\x01:\x0fsession_invalid:\x10payment_rejected:\vwrong_payer:\x11payment_unclaimed:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\x0ffee_outstanding:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02&:\x01*b\x05order\"\x1a/api/orders/{order_id}/pay\x12\xa7\x01\n" +
+	"\x0fGetPayableOrder\x12#.roamcard.v1.GetPayableOrderRequest\x1a$.roamcard.v1.GetPayableOrderResponse\"I\x8a\xb5\x18\x15\b\x01(\x01:\x0forder_not_found\x82\xd3\xe4\x93\x02'b\x05order\x12\x1e/api/orders/{order_id}/payable\x90\x02\x01B\xa6\x01\n" +
 	"\x0fcom.roamcard.v1B\n" +
 	"OrderProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
@@ -1611,70 +2040,83 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_roamcard_v1_order_proto_goTypes = []any{
-	(*CreateOrderRequest)(nil),    // 0: roamcard.v1.CreateOrderRequest
-	(*CreateOrderResponse)(nil),   // 1: roamcard.v1.CreateOrderResponse
-	(*PayOrderRequest)(nil),       // 2: roamcard.v1.PayOrderRequest
-	(*PayOrderResponse)(nil),      // 3: roamcard.v1.PayOrderResponse
-	(*SubmitPaymentRequest)(nil),  // 4: roamcard.v1.SubmitPaymentRequest
-	(*SubmitPaymentResponse)(nil), // 5: roamcard.v1.SubmitPaymentResponse
-	(*ListOrdersRequest)(nil),     // 6: roamcard.v1.ListOrdersRequest
-	(*ListOrdersResponse)(nil),    // 7: roamcard.v1.ListOrdersResponse
-	(*GetOrderRequest)(nil),       // 8: roamcard.v1.GetOrderRequest
-	(*WatchOrderRequest)(nil),     // 9: roamcard.v1.WatchOrderRequest
-	(*WatchOrderResponse)(nil),    // 10: roamcard.v1.WatchOrderResponse
-	(*GetOrderResponse)(nil),      // 11: roamcard.v1.GetOrderResponse
-	(*Order)(nil),                 // 12: roamcard.v1.Order
-	(*Payment)(nil),               // 13: roamcard.v1.Payment
-	(*Refund)(nil),                // 14: roamcard.v1.Refund
-	(*Topup)(nil),                 // 15: roamcard.v1.Topup
-	(*Issuance)(nil),              // 16: roamcard.v1.Issuance
-	(*EsimDelivery)(nil),          // 17: roamcard.v1.EsimDelivery
-	(*EsimCredentials)(nil),       // 18: roamcard.v1.EsimCredentials
-	(*EsimInstallUrls)(nil),       // 19: roamcard.v1.EsimInstallUrls
-	(*PaymentRequirements)(nil),   // 20: roamcard.v1.PaymentRequirements
-	(*structpb.Value)(nil),        // 21: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*CreateOrderRequest)(nil),      // 0: roamcard.v1.CreateOrderRequest
+	(*CreateOrderResponse)(nil),     // 1: roamcard.v1.CreateOrderResponse
+	(*PayOrderRequest)(nil),         // 2: roamcard.v1.PayOrderRequest
+	(*PayOrderResponse)(nil),        // 3: roamcard.v1.PayOrderResponse
+	(*SubmitPaymentRequest)(nil),    // 4: roamcard.v1.SubmitPaymentRequest
+	(*SubmitPaymentResponse)(nil),   // 5: roamcard.v1.SubmitPaymentResponse
+	(*ListOrdersRequest)(nil),       // 6: roamcard.v1.ListOrdersRequest
+	(*ListOrdersResponse)(nil),      // 7: roamcard.v1.ListOrdersResponse
+	(*GetOrderRequest)(nil),         // 8: roamcard.v1.GetOrderRequest
+	(*WatchOrderRequest)(nil),       // 9: roamcard.v1.WatchOrderRequest
+	(*WatchOrderResponse)(nil),      // 10: roamcard.v1.WatchOrderResponse
+	(*GetOrderResponse)(nil),        // 11: roamcard.v1.GetOrderResponse
+	(*Order)(nil),                   // 12: roamcard.v1.Order
+	(*Payment)(nil),                 // 13: roamcard.v1.Payment
+	(*Refund)(nil),                  // 14: roamcard.v1.Refund
+	(*Topup)(nil),                   // 15: roamcard.v1.Topup
+	(*Issuance)(nil),                // 16: roamcard.v1.Issuance
+	(*EsimTopup)(nil),               // 17: roamcard.v1.EsimTopup
+	(*EsimDelivery)(nil),            // 18: roamcard.v1.EsimDelivery
+	(*EsimCredentials)(nil),         // 19: roamcard.v1.EsimCredentials
+	(*EsimInstallUrls)(nil),         // 20: roamcard.v1.EsimInstallUrls
+	(*PaymentRequirements)(nil),     // 21: roamcard.v1.PaymentRequirements
+	(*GetPayableOrderRequest)(nil),  // 22: roamcard.v1.GetPayableOrderRequest
+	(*GetPayableOrderResponse)(nil), // 23: roamcard.v1.GetPayableOrderResponse
+	(*PayableOrder)(nil),            // 24: roamcard.v1.PayableOrder
+	(*structpb.Value)(nil),          // 25: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),   // 26: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	21, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
+	25, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
 	12, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
 	12, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
-	12, // 3: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
-	12, // 4: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
-	12, // 5: roamcard.v1.WatchOrderResponse.order:type_name -> roamcard.v1.Order
-	12, // 6: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
-	13, // 7: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
-	16, // 8: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
-	15, // 9: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
-	14, // 10: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
-	22, // 11: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	22, // 12: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	17, // 13: roamcard.v1.Order.delivery:type_name -> roamcard.v1.EsimDelivery
-	18, // 14: roamcard.v1.Order.credentials:type_name -> roamcard.v1.EsimCredentials
-	20, // 15: roamcard.v1.Order.payment_requirements:type_name -> roamcard.v1.PaymentRequirements
-	22, // 16: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	22, // 17: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
-	22, // 18: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
-	19, // 19: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
-	6,  // 20: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	8,  // 21: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	9,  // 22: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
-	0,  // 23: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
-	2,  // 24: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
-	4,  // 25: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
-	7,  // 26: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	11, // 27: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	10, // 28: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
-	1,  // 29: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
-	3,  // 30: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
-	5,  // 31: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	26, // 3: roamcard.v1.PayOrderResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
+	12, // 4: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
+	26, // 5: roamcard.v1.SubmitPaymentResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
+	12, // 6: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
+	12, // 7: roamcard.v1.WatchOrderResponse.order:type_name -> roamcard.v1.Order
+	12, // 8: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
+	13, // 9: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
+	16, // 10: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
+	15, // 11: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
+	14, // 12: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
+	26, // 13: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	26, // 14: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 15: roamcard.v1.Order.delivery:type_name -> roamcard.v1.EsimDelivery
+	19, // 16: roamcard.v1.Order.credentials:type_name -> roamcard.v1.EsimCredentials
+	21, // 17: roamcard.v1.Order.payment_requirements:type_name -> roamcard.v1.PaymentRequirements
+	17, // 18: roamcard.v1.Order.esim_topup:type_name -> roamcard.v1.EsimTopup
+	26, // 19: roamcard.v1.Order.updated_at:type_name -> google.protobuf.Timestamp
+	26, // 20: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	26, // 21: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
+	26, // 22: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
+	20, // 23: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
+	24, // 24: roamcard.v1.GetPayableOrderResponse.order:type_name -> roamcard.v1.PayableOrder
+	26, // 25: roamcard.v1.PayableOrder.expires_at:type_name -> google.protobuf.Timestamp
+	26, // 26: roamcard.v1.PayableOrder.updated_at:type_name -> google.protobuf.Timestamp
+	6,  // 27: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	8,  // 28: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	9,  // 29: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
+	0,  // 30: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
+	2,  // 31: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
+	4,  // 32: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
+	22, // 33: roamcard.v1.OrderService.GetPayableOrder:input_type -> roamcard.v1.GetPayableOrderRequest
+	7,  // 34: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	11, // 35: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	10, // 36: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
+	1,  // 37: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
+	3,  // 38: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
+	5,  // 39: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
+	23, // 40: roamcard.v1.OrderService.GetPayableOrder:output_type -> roamcard.v1.GetPayableOrderResponse
+	34, // [34:41] is the sub-list for method output_type
+	27, // [27:34] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -1691,13 +2133,15 @@ func file_roamcard_v1_order_proto_init() {
 	file_roamcard_v1_order_proto_msgTypes[14].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[16].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[17].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[18].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

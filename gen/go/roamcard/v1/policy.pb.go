@@ -37,6 +37,8 @@ const (
 	Access_ACCESS_OPERATOR Access = 4
 	// The holder of an eSIM delivery token (`X-Esim-Delivery-Token`), or the owner's session.
 	Access_ACCESS_DELIVERY Access = 5
+	// The holder of an order's watch token (`X-Order-Watch-Token`), or the owner's session.
+	Access_ACCESS_WATCH Access = 6
 )
 
 // Enum value maps for Access.
@@ -48,6 +50,7 @@ var (
 		3: "ACCESS_SESSION",
 		4: "ACCESS_OPERATOR",
 		5: "ACCESS_DELIVERY",
+		6: "ACCESS_WATCH",
 	}
 	Access_value = map[string]int32{
 		"ACCESS_UNSPECIFIED": 0,
@@ -56,6 +59,7 @@ var (
 		"ACCESS_SESSION":     3,
 		"ACCESS_OPERATOR":    4,
 		"ACCESS_DELIVERY":    5,
+		"ACCESS_WATCH":       6,
 	}
 )
 
@@ -354,14 +358,15 @@ const file_roamcard_v1_policy_proto_rawDesc = "" +
 	" \x01(\tR\x04rate\"O\n" +
 	"\x05Price\x12\"\n" +
 	"\rmin_usd_cents\x18\x01 \x01(\rR\vminUsdCents\x12\"\n" +
-	"\rmax_usd_cents\x18\x02 \x01(\rR\vmaxUsdCents*\x83\x01\n" +
+	"\rmax_usd_cents\x18\x02 \x01(\rR\vmaxUsdCents*\x95\x01\n" +
 	"\x06Access\x12\x16\n" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rACCESS_PUBLIC\x10\x01\x12\x10\n" +
 	"\fACCESS_PAYER\x10\x02\x12\x12\n" +
 	"\x0eACCESS_SESSION\x10\x03\x12\x13\n" +
 	"\x0fACCESS_OPERATOR\x10\x04\x12\x13\n" +
-	"\x0fACCESS_DELIVERY\x10\x05*y\n" +
+	"\x0fACCESS_DELIVERY\x10\x05\x12\x10\n" +
+	"\fACCESS_WATCH\x10\x06*y\n" +
 	"\x11IdempotencyHeader\x12\"\n" +
 	"\x1eIDEMPOTENCY_HEADER_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bIDEMPOTENCY_HEADER_OPTIONAL\x10\x01\x12\x1f\n" +

@@ -10,6 +10,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -476,12 +477,16 @@ type NetworkConfig struct {
 	AssetSymbol   string `protobuf:"bytes,4,opt,name=asset_symbol,json=assetSymbol,proto3" json:"asset_symbol,omitempty"`
 	AssetDecimals uint32 `protobuf:"varint,5,opt,name=asset_decimals,json=assetDecimals,proto3" json:"asset_decimals,omitempty"`
 	// The EIP-712 domain of the asset.
-	AssetName     string `protobuf:"bytes,6,opt,name=asset_name,json=assetName,proto3" json:"asset_name,omitempty"`
-	AssetVersion  string `protobuf:"bytes,7,opt,name=asset_version,json=assetVersion,proto3" json:"asset_version,omitempty"`
-	PayTo         string `protobuf:"bytes,8,opt,name=pay_to,json=payTo,proto3" json:"pay_to,omitempty"`
-	Protocol      string `protobuf:"bytes,9,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	X402Version   uint32 `protobuf:"varint,10,opt,name=x402_version,json=x402Version,proto3" json:"x402_version,omitempty"`
-	Scheme        string `protobuf:"bytes,11,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	AssetName    string `protobuf:"bytes,6,opt,name=asset_name,json=assetName,proto3" json:"asset_name,omitempty"`
+	AssetVersion string `protobuf:"bytes,7,opt,name=asset_version,json=assetVersion,proto3" json:"asset_version,omitempty"`
+	PayTo        string `protobuf:"bytes,8,opt,name=pay_to,json=payTo,proto3" json:"pay_to,omitempty"`
+	Protocol     string `protobuf:"bytes,9,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	X402Version  uint32 `protobuf:"varint,10,opt,name=x402_version,json=x402Version,proto3" json:"x402_version,omitempty"`
+	Scheme       string `protobuf:"bytes,11,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	// Where people look transactions up, at `/tx/` and the hash below it; absent where there is no such place.
+	ExplorerUrl *string `protobuf:"bytes,12,opt,name=explorer_url,json=explorerUrl,proto3,oneof" json:"explorer_url,omitempty"`
+	// A public node of the network, for wallets that do not know it yet; absent when none is named.
+	RpcUrl        *string `protobuf:"bytes,13,opt,name=rpc_url,json=rpcUrl,proto3,oneof" json:"rpc_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -589,6 +594,20 @@ func (x *NetworkConfig) GetX402Version() uint32 {
 func (x *NetworkConfig) GetScheme() string {
 	if x != nil {
 		return x.Scheme
+	}
+	return ""
+}
+
+func (x *NetworkConfig) GetExplorerUrl() string {
+	if x != nil && x.ExplorerUrl != nil {
+		return *x.ExplorerUrl
+	}
+	return ""
+}
+
+func (x *NetworkConfig) GetRpcUrl() string {
+	if x != nil && x.RpcUrl != nil {
+		return *x.RpcUrl
 	}
 	return ""
 }
@@ -851,11 +870,255 @@ func (x *LimitConfig) GetRevealChallengeSeconds() uint32 {
 	return 0
 }
 
+type GetStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatusRequest) Reset() {
+	*x = GetStatusRequest{}
+	mi := &file_roamcard_v1_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatusRequest) ProtoMessage() {}
+
+func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
+func (*GetStatusRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{13}
+}
+
+type GetStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// open; degraded while a product is; paused while nothing is sold.
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// When this was found, a few seconds ago at most.
+	AsOf          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	Products      []*ProductStatus       `protobuf:"bytes,3,rep,name=products,proto3" json:"products,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStatusResponse) Reset() {
+	*x = GetStatusResponse{}
+	mi := &file_roamcard_v1_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStatusResponse) ProtoMessage() {}
+
+func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
+func (*GetStatusResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetStatusResponse) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *GetStatusResponse) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetProducts() []*ProductStatus {
+	if x != nil {
+		return x.Products
+	}
+	return nil
+}
+
+// How one product stands.
+type ProductStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// card_issue, card_topup, esim or esim_topup.
+	Product string `protobuf:"bytes,1,opt,name=product,proto3" json:"product,omitempty"`
+	// Its name for people.
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// open; degraded while something that it depends on is missing; paused while nothing of it is sold.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// Why it is not open; absent while it is.
+	Reason *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// Since when it stands so, as far as the process knows that answers.
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// How long its recent deliveries took; absent when there was none in the last hour.
+	Delivery      *DeliveryTime `protobuf:"bytes,6,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProductStatus) Reset() {
+	*x = ProductStatus{}
+	mi := &file_roamcard_v1_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProductStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProductStatus) ProtoMessage() {}
+
+func (x *ProductStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProductStatus.ProtoReflect.Descriptor instead.
+func (*ProductStatus) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ProductStatus) GetProduct() string {
+	if x != nil {
+		return x.Product
+	}
+	return ""
+}
+
+func (x *ProductStatus) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *ProductStatus) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *ProductStatus) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *ProductStatus) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ProductStatus) GetDelivery() *DeliveryTime {
+	if x != nil {
+		return x.Delivery
+	}
+	return nil
+}
+
+// How long the deliveries of the last hour took, from the settled payment to the goods.
+type DeliveryTime struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Half of them took at most so many milliseconds.
+	MedianMs uint32 `protobuf:"varint,1,opt,name=median_ms,json=medianMs,proto3" json:"median_ms,omitempty"`
+	// How many they were.
+	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeliveryTime) Reset() {
+	*x = DeliveryTime{}
+	mi := &file_roamcard_v1_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeliveryTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeliveryTime) ProtoMessage() {}
+
+func (x *DeliveryTime) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeliveryTime.ProtoReflect.Descriptor instead.
+func (*DeliveryTime) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeliveryTime) GetMedianMs() uint32 {
+	if x != nil {
+		return x.MedianMs
+	}
+	return 0
+}
+
+func (x *DeliveryTime) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 var File_roamcard_v1_service_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\n" +
-	"\x19roamcard/v1/service.proto\x12\vroamcard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18roamcard/v1/policy.proto\"\x12\n" +
+	"\x19roamcard/v1/service.proto\x12\vroamcard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18roamcard/v1/policy.proto\"\x12\n" +
 	"\x10GetHealthRequest\"+\n" +
 	"\x11GetHealthResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\"\x14\n" +
@@ -878,7 +1141,7 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\rtreasury_mode\x18\x05 \x01(\tR\ftreasuryMode\x12 \n" +
 	"\venvironment\x18\x06 \x01(\tR\venvironment\x12\x18\n" +
 	"\aversion\x18\a \x01(\tR\aversion\x12+\n" +
-	"\x04esim\x18\b \x01(\v2\x17.roamcard.v1.EsimConfigR\x04esim\"\xd6\x02\n" +
+	"\x04esim\x18\b \x01(\v2\x17.roamcard.v1.EsimConfigR\x04esim\"\xb9\x03\n" +
 	"\rNetworkConfig\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\rR\achainId\x12\x14\n" +
@@ -892,7 +1155,12 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\bprotocol\x18\t \x01(\tR\bprotocol\x12!\n" +
 	"\fx402_version\x18\n" +
 	" \x01(\rR\vx402Version\x12\x16\n" +
-	"\x06scheme\x18\v \x01(\tR\x06scheme\"\xd1\x03\n" +
+	"\x06scheme\x18\v \x01(\tR\x06scheme\x12&\n" +
+	"\fexplorer_url\x18\f \x01(\tH\x00R\vexplorerUrl\x88\x01\x01\x12\x1c\n" +
+	"\arpc_url\x18\r \x01(\tH\x01R\x06rpcUrl\x88\x01\x01B\x0f\n" +
+	"\r_explorer_urlB\n" +
+	"\n" +
+	"\b_rpc_url\"\xd1\x03\n" +
 	"\n" +
 	"CardConfig\x127\n" +
 	"\x18wallet_payment_usd_cents\x18\x01 \x01(\rR\x15walletPaymentUsdCents\x126\n" +
@@ -916,12 +1184,29 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12'\n" +
 	"\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n" +
 	"\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n" +
-	"\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xec\x03\n" +
+	"\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds\"\x12\n" +
+	"\x10GetStatusRequest\"\x94\x01\n" +
+	"\x11GetStatusResponse\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12/\n" +
+	"\x05as_of\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x126\n" +
+	"\bproducts\x18\x03 \x03(\v2\x1a.roamcard.v1.ProductStatusR\bproducts\"\xe8\x01\n" +
+	"\rProductStatus\x12\x18\n" +
+	"\aproduct\x18\x01 \x01(\tR\aproduct\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x1b\n" +
+	"\x06reason\x18\x04 \x01(\tH\x00R\x06reason\x88\x01\x01\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x125\n" +
+	"\bdelivery\x18\x06 \x01(\v2\x19.roamcard.v1.DeliveryTimeR\bdeliveryB\t\n" +
+	"\a_reason\"A\n" +
+	"\fDeliveryTime\x12\x1b\n" +
+	"\tmedian_ms\x18\x01 \x01(\rR\bmedianMs\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count2\xd8\x04\n" +
 	"\x0eRuntimeService\x12w\n" +
 	"\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse\"+\x8a\xb5\x18\x15\b\x01(\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\t\x12\a/health\x90\x02\x01\x12k\n" +
 	"\vGetLiveness\x12\x1f.roamcard.v1.GetLivenessRequest\x1a .roamcard.v1.GetLivenessResponse\"\x19\x8a\xb5\x18\x04\b\x01(\x01\x82\xd3\xe4\x93\x02\b\x12\x06/livez\x90\x02\x01\x12y\n" +
 	"\fGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse\"$\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\b\x12\x06/ready\x90\x02\x01\x12y\n" +
-	"\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse\"-\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\r\x12\v/api/config\x90\x02\x01B\xa8\x01\n" +
+	"\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse\"-\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\r\x12\v/api/config\x90\x02\x01\x12j\n" +
+	"\tGetStatus\x12\x1d.roamcard.v1.GetStatusRequest\x1a\x1e.roamcard.v1.GetStatusResponse\"\x1e\x8a\xb5\x18\x04\b\x01(\x01\x82\xd3\xe4\x93\x02\r\x12\v/api/status\x90\x02\x01B\xa8\x01\n" +
 	"\x0fcom.roamcard.v1B\fServiceProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -936,21 +1221,26 @@ func file_roamcard_v1_service_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_service_proto_rawDescData
 }
 
-var file_roamcard_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_roamcard_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_roamcard_v1_service_proto_goTypes = []any{
-	(*GetHealthRequest)(nil),     // 0: roamcard.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),    // 1: roamcard.v1.GetHealthResponse
-	(*GetLivenessRequest)(nil),   // 2: roamcard.v1.GetLivenessRequest
-	(*GetLivenessResponse)(nil),  // 3: roamcard.v1.GetLivenessResponse
-	(*GetReadinessRequest)(nil),  // 4: roamcard.v1.GetReadinessRequest
-	(*GetReadinessResponse)(nil), // 5: roamcard.v1.GetReadinessResponse
-	(*ReadinessCheck)(nil),       // 6: roamcard.v1.ReadinessCheck
-	(*GetConfigRequest)(nil),     // 7: roamcard.v1.GetConfigRequest
-	(*GetConfigResponse)(nil),    // 8: roamcard.v1.GetConfigResponse
-	(*NetworkConfig)(nil),        // 9: roamcard.v1.NetworkConfig
-	(*CardConfig)(nil),           // 10: roamcard.v1.CardConfig
-	(*EsimConfig)(nil),           // 11: roamcard.v1.EsimConfig
-	(*LimitConfig)(nil),          // 12: roamcard.v1.LimitConfig
+	(*GetHealthRequest)(nil),      // 0: roamcard.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),     // 1: roamcard.v1.GetHealthResponse
+	(*GetLivenessRequest)(nil),    // 2: roamcard.v1.GetLivenessRequest
+	(*GetLivenessResponse)(nil),   // 3: roamcard.v1.GetLivenessResponse
+	(*GetReadinessRequest)(nil),   // 4: roamcard.v1.GetReadinessRequest
+	(*GetReadinessResponse)(nil),  // 5: roamcard.v1.GetReadinessResponse
+	(*ReadinessCheck)(nil),        // 6: roamcard.v1.ReadinessCheck
+	(*GetConfigRequest)(nil),      // 7: roamcard.v1.GetConfigRequest
+	(*GetConfigResponse)(nil),     // 8: roamcard.v1.GetConfigResponse
+	(*NetworkConfig)(nil),         // 9: roamcard.v1.NetworkConfig
+	(*CardConfig)(nil),            // 10: roamcard.v1.CardConfig
+	(*EsimConfig)(nil),            // 11: roamcard.v1.EsimConfig
+	(*LimitConfig)(nil),           // 12: roamcard.v1.LimitConfig
+	(*GetStatusRequest)(nil),      // 13: roamcard.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),     // 14: roamcard.v1.GetStatusResponse
+	(*ProductStatus)(nil),         // 15: roamcard.v1.ProductStatus
+	(*DeliveryTime)(nil),          // 16: roamcard.v1.DeliveryTime
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_roamcard_v1_service_proto_depIdxs = []int32{
 	6,  // 0: roamcard.v1.GetReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
@@ -958,19 +1248,25 @@ var file_roamcard_v1_service_proto_depIdxs = []int32{
 	10, // 2: roamcard.v1.GetConfigResponse.card:type_name -> roamcard.v1.CardConfig
 	12, // 3: roamcard.v1.GetConfigResponse.limits:type_name -> roamcard.v1.LimitConfig
 	11, // 4: roamcard.v1.GetConfigResponse.esim:type_name -> roamcard.v1.EsimConfig
-	0,  // 5: roamcard.v1.RuntimeService.GetHealth:input_type -> roamcard.v1.GetHealthRequest
-	2,  // 6: roamcard.v1.RuntimeService.GetLiveness:input_type -> roamcard.v1.GetLivenessRequest
-	4,  // 7: roamcard.v1.RuntimeService.GetReadiness:input_type -> roamcard.v1.GetReadinessRequest
-	7,  // 8: roamcard.v1.RuntimeService.GetConfig:input_type -> roamcard.v1.GetConfigRequest
-	1,  // 9: roamcard.v1.RuntimeService.GetHealth:output_type -> roamcard.v1.GetHealthResponse
-	3,  // 10: roamcard.v1.RuntimeService.GetLiveness:output_type -> roamcard.v1.GetLivenessResponse
-	5,  // 11: roamcard.v1.RuntimeService.GetReadiness:output_type -> roamcard.v1.GetReadinessResponse
-	8,  // 12: roamcard.v1.RuntimeService.GetConfig:output_type -> roamcard.v1.GetConfigResponse
-	9,  // [9:13] is the sub-list for method output_type
-	5,  // [5:9] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	17, // 5: roamcard.v1.GetStatusResponse.as_of:type_name -> google.protobuf.Timestamp
+	15, // 6: roamcard.v1.GetStatusResponse.products:type_name -> roamcard.v1.ProductStatus
+	17, // 7: roamcard.v1.ProductStatus.since:type_name -> google.protobuf.Timestamp
+	16, // 8: roamcard.v1.ProductStatus.delivery:type_name -> roamcard.v1.DeliveryTime
+	0,  // 9: roamcard.v1.RuntimeService.GetHealth:input_type -> roamcard.v1.GetHealthRequest
+	2,  // 10: roamcard.v1.RuntimeService.GetLiveness:input_type -> roamcard.v1.GetLivenessRequest
+	4,  // 11: roamcard.v1.RuntimeService.GetReadiness:input_type -> roamcard.v1.GetReadinessRequest
+	7,  // 12: roamcard.v1.RuntimeService.GetConfig:input_type -> roamcard.v1.GetConfigRequest
+	13, // 13: roamcard.v1.RuntimeService.GetStatus:input_type -> roamcard.v1.GetStatusRequest
+	1,  // 14: roamcard.v1.RuntimeService.GetHealth:output_type -> roamcard.v1.GetHealthResponse
+	3,  // 15: roamcard.v1.RuntimeService.GetLiveness:output_type -> roamcard.v1.GetLivenessResponse
+	5,  // 16: roamcard.v1.RuntimeService.GetReadiness:output_type -> roamcard.v1.GetReadinessResponse
+	8,  // 17: roamcard.v1.RuntimeService.GetConfig:output_type -> roamcard.v1.GetConfigResponse
+	14, // 18: roamcard.v1.RuntimeService.GetStatus:output_type -> roamcard.v1.GetStatusResponse
+	14, // [14:19] is the sub-list for method output_type
+	9,  // [9:14] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_service_proto_init() }
@@ -979,13 +1275,15 @@ func file_roamcard_v1_service_proto_init() {
 		return
 	}
 	file_roamcard_v1_policy_proto_init()
+	file_roamcard_v1_service_proto_msgTypes[9].OneofWrappers = []any{}
+	file_roamcard_v1_service_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_service_proto_rawDesc), len(file_roamcard_v1_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,7 @@ const (
 
 	ReadLimits fulfilmenttest.Op = "limits"
 	SetLimits  fulfilmenttest.Op = "set_limits"
+	Details    fulfilmenttest.Op = "details"
 )
 
 // Harness is the issuer under test and the handles on what is behind it.
@@ -61,6 +62,9 @@ type Harness struct {
 func Run(t *testing.T, h Harness) {
 	if err := h.Capabilities.Check(); err != nil {
 		t.Fatal(err)
+	}
+	if _, closes := h.Issuer.(card.Closer); closes != h.Capabilities.Close {
+		t.Errorf("the adapter closes cards: %t, and declares %t", closes, h.Capabilities.Close)
 	}
 	operations := []fulfilmenttest.Tested{h.opening(cardLoad), h.movement(card.Load, 2450)}
 	if !h.limited() {
@@ -92,6 +96,10 @@ func Run(t *testing.T, h Harness) {
 		t.Run("LimitsAreKept", h.limitsAreKept)
 		t.Run("FundsAndLimitsAreApart", h.fundsAndLimitsAreApart)
 		t.Run("LimitsFailWithoutAWrongAnswer", h.settingLimitsFails)
+	}
+	if h.Capabilities.Details.Any() {
+		t.Run("DetailsAreThoseDeclared", h.detailsAreThoseDeclared)
+		t.Run("DetailsFailWithoutAWrongAnswer", h.readingDetailsFails)
 	}
 	if h.Capabilities.Close {
 		t.Run("LockedCardIsEmptiedAndClosed", h.lockedCardIsEmptiedAndClosed)

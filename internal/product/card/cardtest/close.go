@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Remainder implements card.Closer.
@@ -147,6 +148,35 @@ func (s *Store) RetryClosing(
 		return row, err
 	}
 	return row, s.queue.(saver).Resume(row.ID, a)
+}
+
+// Refunding implements card.CloseJobs. No refund is ever signed.
+func (s *Store) Refunding(ctx context.Context, id uuid.UUID) (job.Row, x402.Address, bool, error) {
+	row, known, err := s.queue.Find(ctx, card.CloseJob, id.String())
+	if err == nil && !known {
+		err = card.ErrNotFound
+	}
+	if err != nil {
+		return job.Row{}, x402.Address{}, false, err
+	}
+	c, err := s.one(func(c card.Card) bool { return c.ID == id })
+	return row, c.Owner, false, err
+}
+
+// ConcludeRefund implements card.CloseJobs.
+func (s *Store) ConcludeRefund(
+	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
+) (job.Row, error) {
+	return s.RetryClosing(ctx, id, func(row job.Row) (card.CloseArgs, error) {
+		a, err := next(row)
+		if err != nil {
+			return a, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.posted = append(s.posted, a.Return())
+		return a, nil
+	}, act)
 }
 
 // remainder wants what is left on a card.

@@ -108,7 +108,8 @@ func (i *Issuer) Capabilities() card.Capabilities {
 	c := card.Capabilities{
 		Funding: card.Purse, BINs: true, Reveal: card.RevealInline, Holder: card.HolderProgramme,
 		Freeze: true, Transactions: true, Close: true,
-		Limits: card.LimitKinds{Transaction: true, Month: true, Merchants: true},
+		Limits:  card.LimitKinds{Transaction: true, Month: true, Merchants: true},
+		Details: card.DetailKinds{Billing: true, Challenges: []card.ChallengeMethod{card.ChallengeSMS}},
 	}
 	if i.limits {
 		c.Funding = card.Limit

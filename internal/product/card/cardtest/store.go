@@ -35,8 +35,10 @@ type turn struct {
 	card.Turn
 	target, loaded money.Cents
 	taken          bool
-	// change is the owner's change that has the card; uuid.Nil for none.
-	change uuid.UUID
+	// change is the owner's change that has the card until a time; uuid.Nil for none. open is until when a freezing may
+	// still take effect.
+	change      uuid.UUID
+	until, open time.Time
 }
 
 var (
@@ -228,6 +230,37 @@ func (s *Store) EndChange(_ context.Context, id, change uuid.UUID) error {
 	return nil
 }
 
+// BeginFreezing implements card.Store. It keeps the card until EndFreezing, however long that takes.
+func (s *Store) BeginFreezing(_ context.Context, id, change uuid.UUID, most time.Duration) (time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := s.turn(id)
+	if on.change != uuid.Nil {
+		return time.Time{}, card.ErrBusy
+	}
+	on.change, on.until = change, time.Now().Add(most)
+	return on.open, nil
+}
+
+// EndFreezing implements card.Store.
+func (s *Store) EndFreezing(_ context.Context, id, change uuid.UUID, end card.Freezing) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := s.turn(id)
+	if on.change != change {
+		return nil
+	}
+	if on.change, on.open = uuid.Nil, end.Open; end.Unknown {
+		on.open = on.until
+	}
+	for i := range s.cards {
+		if s.cards[i].ID == id && end.Undone && !on.open.After(time.Now()) {
+			s.cards[i].OwnerFrozen = false
+		}
+	}
+	return nil
+}
+
 // Loaded notes what the end of an order has put on a card, which is free again.
 func (s *Store) Loaded(id uuid.UUID, amount money.Cents) {
 	s.mu.Lock()
@@ -281,7 +314,9 @@ func (s *Store) Observe(_ context.Context, seen ...card.Seen) (changed []card.Ca
 		})
 		if i >= 0 {
 			s.cards[i].Status = one.Status
-			s.cards[i].OwnerFrozen = s.cards[i].OwnerFrozen && one.Status != card.Active
+			on := s.turn(s.cards[i].ID)
+			s.cards[i].OwnerFrozen = s.cards[i].OwnerFrozen &&
+				(one.Status != card.Active || on.change != uuid.Nil || on.open.After(time.Now()))
 			changed = append(changed, s.cards[i])
 		}
 	}

@@ -22,6 +22,8 @@ const (
 	Ordered fulfilmenttest.Op = "ordered"
 	Profile fulfilmenttest.Op = "profile"
 	Cancel  fulfilmenttest.Op = "cancel"
+	Topups  fulfilmenttest.Op = "topups"
+	TopUp   fulfilmenttest.Op = "topup"
 )
 
 // Harness is the supplier under test and the handles on what is behind it.
@@ -36,6 +38,8 @@ type Harness struct {
 	Use func(p esim.Purchase, bytes int64)
 	// NamedLate says that the supplier names a purchase when its profile is made, and not when it is ordered.
 	NamedLate bool
+	// ToppedUp is the call that looks a top-up up, as faults name it; Ordered if empty.
+	ToppedUp fulfilmenttest.Op
 }
 
 // Run checks a supplier. It must list plans that are in stock, and have the float to buy a dozen of the
@@ -57,6 +61,13 @@ func Run(t *testing.T, h Harness) {
 		t.Run("UnusedProfileIsGivenBackOnce", h.unusedProfileIsGivenBackOnce)
 		t.Run("InstalledProfileIsNotTakenBack", h.installedProfileIsNotTakenBack)
 		t.Run("LostCancellationIsUnknown", h.lostCancellationIsUnknown)
+	}
+	if h.Capabilities.Topup {
+		t.Run("Topup", func(t *testing.T) { fulfilmenttest.Run(t, h.Handles, h.toppingUp(t)) })
+		t.Run("ToppedUpProfileHasMoreData", h.toppedUpProfileHasMoreData)
+		t.Run("WhatAProfileTakesIsReadWholeOrNotAtAll", h.whatAProfileTakesIsReadWholeOrNotAtAll)
+		t.Run("ProfileTakesWhatIsListedForIt", h.profileTakesWhatIsListedForIt)
+		t.Run("TopupAboveTheLimitIsRefused", h.topupAboveTheLimitIsRefused)
 	}
 }
 

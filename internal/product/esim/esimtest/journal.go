@@ -85,13 +85,13 @@ func (j *Journal) SentBetween(_ context.Context, code string, from, to time.Time
 }
 
 // Named implements esim.Journal.
-func (j *Journal) Named(_ context.Context, accounts []string) (map[string]fulfilment.Ref, error) {
+func (j *Journal) Named(_ context.Context, accounts []string) (map[string]esim.Sent, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	all := map[string]fulfilment.Ref{}
+	all := map[string]esim.Sent{}
 	for _, s := range j.sent {
 		if s.Account != "" && slices.Contains(accounts, s.Account) {
-			all[s.Account] = s.Ref
+			all[s.Account] = s
 		}
 	}
 	return all, nil
@@ -134,6 +134,7 @@ func referenceIsBegunOnce(t *testing.T, j esim.Journal) {
 
 func accountHasOneReference(t *testing.T, j esim.Journal) {
 	first, second := sent("fr-1", 0), sent("fr-1", 0)
+	first.Onto = "c"
 	for _, s := range []esim.Sent{first, second} {
 		if err := j.Begin(t.Context(), s); err != nil {
 			t.Fatal(err)
@@ -151,7 +152,8 @@ func accountHasOneReference(t *testing.T, j esim.Journal) {
 		t.Errorf("another Name = %v, want ErrTaken", err)
 	}
 	named, err := j.Named(t.Context(), []string{"", "a", "b"})
-	if diff := cmp.Diff(map[string]fulfilment.Ref{"a": first.Ref}, named); err != nil || diff != "" {
+	first.Account = "a"
+	if diff := cmp.Diff(map[string]esim.Sent{"a": first}, named); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for ref, want := range map[fulfilment.Ref]string{first.Ref: "a", second.Ref: ""} {

@@ -80,7 +80,7 @@ var _ esim.Controls = (*Supplier)(nil)
 
 // Capabilities are all that there are.
 func (s *Supplier) Capabilities() esim.Capabilities {
-	return esim.Capabilities{Status: true, Usage: true, Cancel: true}
+	return esim.Capabilities{Status: true, Usage: true, Cancel: true, Topup: true}
 }
 
 // Use makes a device install a profile and use so many bytes.

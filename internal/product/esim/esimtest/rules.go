@@ -33,6 +33,7 @@ func RunStore(t *testing.T, open func(t *testing.T) StoreHarness) {
 		"MaterialIsResealedOnce":   activationDataIsResealedOnce,
 		"EachRotationIsTheNext":    eachRotationIsTheNext,
 		"OnlyESIMOrdersAreFound":   onlyESIMOrdersAreFound,
+		"ProfilesPlansGetIDs":      profilesPlansGetIDs,
 	} {
 		t.Run(name, func(t *testing.T) { rule(t, open(t)) })
 	}

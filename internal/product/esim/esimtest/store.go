@@ -26,15 +26,24 @@ type Store struct {
 	tokens   map[order.ID]esim.TokenVersion
 	watchers map[order.ID]map[chan struct{}]bool
 	reserved int64
+	topups   map[order.ID]esim.Topup
+	// Posted are the postings of top-ups.
+	Posted []ledger.Posting
+	// Cancelling are the profiles that are being given back.
+	Cancelling map[uuid.UUID]bool
 }
 
-var _ esim.Store = (*Store)(nil)
+var (
+	_ esim.Store      = (*Store)(nil)
+	_ esim.TopupStore = (*Store)(nil)
+)
 
 // NewStore makes an empty store.
 func NewStore() *Store {
 	return &Store{
 		orders: map[order.ID]order.Order{}, profiles: map[order.ID]esim.Profile{}, tokens: map[order.ID]esim.TokenVersion{},
 		watchers: map[order.ID]map[chan struct{}]bool{}, synced: map[string]time.Time{},
+		topups: map[order.ID]esim.Topup{}, Cancelling: map[uuid.UUID]bool{},
 	}
 }
 

@@ -22,6 +22,7 @@ type Supplier struct {
 	units    map[string]int64
 	float    money.USDC
 	orders   fulfilmenttest.Records[bought]
+	added    fulfilmenttest.Records[added]
 	looks    int
 }
 
@@ -54,6 +55,7 @@ func NewSupplier(instant bool, traits fulfilment.Traits) *Supplier {
 			},
 		},
 		units: map[string]int64{}, orders: fulfilmenttest.Records[bought]{},
+		added: fulfilmenttest.Records[added]{},
 	}
 }
 
@@ -211,7 +213,10 @@ func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purcha
 
 // seen is an order as an adapter shows it: an unfamiliar state is a pending one.
 func (b *bought) seen(mode fulfilmenttest.Mode) esim.Purchase {
-	shown := b.Purchase
+	return seenAs(b.Purchase, mode)
+}
+
+func seenAs(shown esim.Purchase, mode fulfilmenttest.Mode) esim.Purchase {
 	if mode == fulfilmenttest.UnknownState {
 		shown.State, shown.ActivationData, shown.Refusal = esim.PurchasePending, nil, nil
 	}

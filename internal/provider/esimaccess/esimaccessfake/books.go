@@ -26,9 +26,28 @@ type Order struct {
 	DataType int
 	// Hidden orders are not in lists by time: an effect that appears late.
 	Hidden bool
+	// Topups are what was added to the profile.
+	Topups []Topup
 
 	iccid, matchingID string
 	dueAt             time.Time
+}
+
+// Topup is a package that was added to a profile.
+type Topup struct {
+	Transaction, Package string
+	Price, Volume        int64
+	Days                 int
+	At                   time.Time
+}
+
+// volume is how much data a profile has in all.
+func (o *Order) volume() int64 {
+	all := o.Volume
+	for _, t := range o.Topups {
+		all += t.Volume
+	}
+	return all
 }
 
 const (
@@ -46,7 +65,7 @@ func (s *Server) Orders() []Order {
 	all := make([]Order, len(s.orders))
 	for i, o := range s.orders {
 		all[i] = *o
-		all[i].iccid, all[i].matchingID = "", ""
+		all[i].iccid, all[i].matchingID, all[i].Topups = "", "", slices.Clone(o.Topups)
 	}
 	return all
 }
@@ -259,7 +278,7 @@ func profileBody(o *Order) any {
 		"esimTranNo": o.ProfileNo, "orderNo": o.No, "transactionId": o.Transaction, "imsi": nil, "iccid": nil,
 		"smsStatus": 0, "msisdn": "", "ac": nil, "qrCodeUrl": nil, "smdpStatus": o.SMDPStatus, "eid": "", "activeType": 2,
 		"dataType": o.DataType, "activateTime": nil, "expiredTime": o.At.AddDate(0, 0, 180).Format(stamp),
-		"totalVolume":   o.Volume,
+		"totalVolume":   o.volume(),
 		"totalDuration": o.Days, "durationUnit": "DAY", "orderUsage": 0, "esimStatus": o.ESIMStatus, "pin": "", "puk": "",
 		"apn": "internet",
 		"packageList": []any{map[string]any{
@@ -267,6 +286,14 @@ func profileBody(o *Order) any {
 			"createTime": o.At.Format(stamp), "esimTranNo": o.ProfileNo, "transactionId": o.Transaction,
 		}},
 	}
+	packages := body["packageList"].([]any)
+	for _, t := range o.Topups {
+		packages = append(packages, map[string]any{
+			"packageCode": t.Package, "duration": t.Days, "volume": t.Volume, "locationCode": o.Location,
+			"createTime": t.At.Format(stamp), "esimTranNo": o.ProfileNo, "transactionId": t.Transaction,
+		})
+	}
+	body["packageList"] = packages
 	if o.ESIMStatus != allocating {
 		body["iccid"], body["imsi"] = o.iccid, "310840118124583"
 		body["ac"] = "LPA:1$rsp.esimaccess.example$" + o.matchingID
@@ -291,7 +318,7 @@ func (s *Server) usage(body []byte) (any, error) {
 	for _, o := range s.orders {
 		if slices.Contains(asked.Profiles, o.ProfileNo) {
 			shown = append(shown, map[string]any{
-				"esimTranNo": o.ProfileNo, "dataUsage": o.Used, "totalData": o.Volume, "lastUpdateTime": o.UsedAt.Format(stamp),
+				"esimTranNo": o.ProfileNo, "dataUsage": o.Used, "totalData": o.volume(), "lastUpdateTime": o.UsedAt.Format(stamp),
 			})
 		}
 	}

@@ -103,12 +103,14 @@ func (s *Server) list(body []byte) (any, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if asked.Type == "TOPUP" {
+		return map[string]any{"packageList": s.addable(asked.ICCID)}, nil
+	}
 	found := []Package{}
 	for _, p := range s.packages {
 		if (asked.PackageCode != "" && p.Code != asked.PackageCode) || (asked.Slug != "" && p.Slug != asked.Slug) ||
 			(asked.Location != "" && !strings.Contains(","+p.Location+",", ","+asked.Location+",")) ||
-			(asked.DataType == "1" && p.DataType != 1) || (asked.DataType == "2" && p.DataType == 1) ||
-			asked.Type == "TOPUP" {
+			(asked.DataType == "1" && p.DataType != 1) || (asked.DataType == "2" && p.DataType == 1) {
 			continue
 		}
 		found = append(found, p)

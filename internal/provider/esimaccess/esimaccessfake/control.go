@@ -13,6 +13,8 @@ type bookBody struct {
 	Code      string `json:"code"`
 	Status    string `json:"status"`
 	Cost      int64  `json:"costMicros"`
+	// Onto is the order whose profile a package was added to.
+	Onto string `json:"onto,omitempty"`
 }
 
 // showBooks answers GET /control/books, for tests and developers.
@@ -26,7 +28,12 @@ func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
 		case cancelled:
 			status = "cancelled"
 		}
-		shown = append(shown, bookBody{o.ProfileNo, o.Transaction, o.Package, status, o.Price * microsPerUnit})
+		shown = append(shown, bookBody{o.ProfileNo, o.Transaction, o.Package, status, o.Price * microsPerUnit, ""})
+		for _, t := range o.Topups {
+			shown = append(shown, bookBody{
+				t.Transaction, t.Transaction, t.Package, "released", t.Price * microsPerUnit, o.ProfileNo,
+			})
+		}
 	}
 	write(w, http.StatusOK, map[string]any{"esims": shown})
 }

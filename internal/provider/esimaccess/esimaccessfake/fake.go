@@ -80,6 +80,7 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("/api/v1/open/esim/query", s.serve(looking, s.query))
 	s.mux.HandleFunc("/api/v1/open/esim/usage/query", s.serve(always("usage"), s.usage))
 	s.mux.HandleFunc("/api/v1/open/esim/cancel", s.serve(always("cancel"), s.cancel))
+	s.mux.HandleFunc("/api/v1/open/esim/topup", s.serve(always("topup"), s.topup))
 	s.mux.HandleFunc("GET /control/books", s.showBooks)
 	s.mux.HandleFunc("POST /control/faults", s.addFault)
 	return s
@@ -88,7 +89,8 @@ func New(cfg Config) *Server {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Requests counts what arrived, by operation: plans, check, balance, order, ordered, profile, usage, cancel.
+// Requests counts what arrived, by operation: plans, check, balance, order, ordered, profile, usage, cancel,
+// topups, topup.
 func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,12 +147,16 @@ type operation func(body []byte) string
 
 func always(op string) operation { return func([]byte) string { return op } }
 
-// listing is check for a request that names a package, and plans for one that does not.
+// listing is topups for a request about a profile, check for one that names a package, and plans for any other.
 func listing(body []byte) string {
 	var asked struct {
 		PackageCode string `json:"packageCode"`
+		Type        string `json:"type"`
 	}
-	if json.Unmarshal(body, &asked) == nil && asked.PackageCode != "" {
+	switch err := json.Unmarshal(body, &asked); {
+	case err == nil && asked.Type == "TOPUP":
+		return "topups"
+	case err == nil && asked.PackageCode != "":
 		return "check"
 	}
 	return "plans"

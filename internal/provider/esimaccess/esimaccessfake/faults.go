@@ -44,14 +44,16 @@ const (
 var edits = map[Mode][]string{
 	UnknownState: {"ordered", "profile"}, WrongAmount: {"check"}, Inexact: {"plans", "check"},
 	WrongCurrency: {"plans", "check"},
-	WrongUnit:     {"plans", "check"}, WrongOwner: {"order", "ordered", "profile", "check"}, Duplicate: {"ordered"},
+	WrongUnit:     {"plans", "check"}, WrongOwner: {"order", "ordered", "profile", "check", "topup"},
+	Duplicate:     {"ordered"},
 	Contradiction: {"ordered"}, Reversed: {"plans", "ordered"}, Partial: {"ordered"},
 }
 
 // Fault makes the next request of an operation fail, and says whether it can: an answer without an amount cannot have
 // a wrong one. Faults of one operation queue up.
 func (s *Server) Fault(op string, mode Mode) bool {
-	if ops, edit := edits[mode]; (edit && !slices.Contains(ops, op)) || (mode == Refused && op != "order") {
+	if ops, edit := edits[mode]; (edit && !slices.Contains(ops, op)) ||
+		(mode == Refused && op != "order" && op != "topup") {
 		return false
 	}
 	s.faults.Add(op, mode)

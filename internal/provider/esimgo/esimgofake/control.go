@@ -13,6 +13,7 @@ type bookBody struct {
 	Code   string     `json:"code"`
 	Status string     `json:"status"`
 	Cost   money.USDC `json:"costMicros"`
+	Onto   string     `json:"onto,omitempty"`
 }
 
 // control is the control API, for tests and developers. It needs no key: it is for this machine.
@@ -20,6 +21,8 @@ func (s *Server) control() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /control/books", s.showBooks)
 	mux.HandleFunc("POST /control/faults", s.addFault)
+	mux.HandleFunc("POST /control/webhooks", s.setCallbacks)
+	mux.HandleFunc("POST /control/orders/{reference}/usage", s.use)
 	return mux
 }
 
@@ -30,7 +33,7 @@ func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
 		if o.Completed {
 			status = "released"
 		}
-		shown = append(shown, bookBody{o.Reference, o.Bundle, status, o.Total})
+		shown = append(shown, bookBody{o.Reference, o.Bundle, status, o.Total, o.Onto})
 	}
 	write(w, ok(map[string]any{"esims": shown}))
 }

@@ -61,6 +61,8 @@ type Order struct {
 	Created           time.Time
 	Completed         bool
 	ICCID             string
+	// Onto is the order whose eSIM the bundle was added to; empty for an eSIM of its own.
+	Onto string
 }
 
 type sim struct{ iccid, matchingID, installed string }
@@ -99,6 +101,8 @@ type Server struct {
 	calls   map[string]int
 	made    int
 	latest  time.Time
+	// callbacks is where they are sent; empty sends none.
+	callbacks string
 }
 
 // New makes a Server that sells Bundles.
@@ -191,6 +195,9 @@ func (s *Server) Check() error {
 	left, owner := s.cfg.Balance, map[string]string{}
 	for _, o := range s.orders {
 		left -= o.Total
+		if o.Onto != "" {
+			continue
+		}
 		if other, sold := owner[o.ICCID]; sold {
 			return fmt.Errorf("orders %s and %s have one eSIM", other, o.Reference)
 		}
@@ -236,7 +243,7 @@ func (s *Server) List(b Bundle) {
 func (s *Server) Buy(name string) (reference string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sell(s.find(name)).Reference
+	return s.sell(s.find(name), nil).Reference
 }
 
 // Install puts the eSIM of an order on a device.
@@ -268,8 +275,15 @@ func (s *Server) find(name string) *Bundle {
 	return s.bundles[i]
 }
 
-// sell makes an order; the books are locked.
-func (s *Server) sell(b *Bundle) *bought {
+// Add is a bundle that somebody adds by hand to the eSIM of an order.
+func (s *Server) Add(name, onto string) (reference string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sell(s.find(name), s.ordered(onto)).Reference
+}
+
+// sell makes an order, for a new eSIM or for that of another one; the books are locked.
+func (s *Server) sell(b *Bundle, onto *bought) *bought {
 	s.made++
 	o := &bought{
 		Order: Order{
@@ -278,6 +292,9 @@ func (s *Server) sell(b *Bundle) *bought {
 		},
 	}
 	o.sim = sim{iccid: o.ICCID, matchingID: fmt.Sprintf("GO-%06d-%s", s.made, "A1B2C3D4")}
+	if onto != nil {
+		o.ICCID, o.Onto, o.sim = onto.ICCID, onto.Reference, onto.sim
+	}
 	s.balance -= b.Price
 	s.orders = append(s.orders, o)
 	return o
@@ -288,7 +305,7 @@ func Ops() []string { return slices.Sorted(maps.Keys(ops)) }
 
 var ops = map[string]bool{
 	opPlans: true, opPlan: true, opCheck: true, opOrder: true, opOrdered: true, opAssignments: true, opOrganisation: true,
-	opESIM: true, opBundles: true,
+	opESIM: true, opBundles: true, opTopups: true, opTopup: true,
 }
 
 const (
@@ -301,4 +318,6 @@ const (
 	opOrganisation = "organisation"
 	opESIM         = "profile"
 	opBundles      = "usage"
+	opTopups       = "topups"
+	opTopup        = "topup"
 )

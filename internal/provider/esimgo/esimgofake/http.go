@@ -39,7 +39,6 @@ func (s *Server) routes() *http.ServeMux {
 		op     string
 		answer func(*http.Request) reply
 	}{
-		"GET /catalogue":             {opPlans, s.catalogue},
 		"GET /catalogue/{name}":      {opPlan, s.bundle},
 		"GET /orders":                {opOrdered, s.list},
 		"GET /orders/{reference}":    {opOrdered, s.order},
@@ -52,6 +51,13 @@ func (s *Server) routes() *http.ServeMux {
 			s.serve(w, route.op, func() reply { return route.answer(r) })
 		})
 	}
+	mux.HandleFunc("GET /catalogue", func(w http.ResponseWriter, r *http.Request) {
+		op := opPlans
+		if r.URL.Query().Has("countries") {
+			op = opTopups
+		}
+		s.serve(w, op, func() reply { return s.catalogue(r) })
+	})
 	mux.HandleFunc("POST /orders", s.post)
 	return mux
 }
@@ -94,6 +100,8 @@ type orderRequest struct {
 		Type     string `json:"type"`
 		Item     string `json:"item"`
 		Quantity int    `json:"quantity"`
+		// ICCIDs are the eSIMs that the bundle is added to.
+		ICCIDs []string `json:"iccids"`
 	} `json:"order"`
 }
 
@@ -105,8 +113,11 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	op := opOrder
-	if asked.Type == "validate" {
+	switch {
+	case asked.Type == "validate":
 		op = opCheck
+	case len(asked.Order) == 1 && len(asked.Order[0].ICCIDs) > 0:
+		op = opTopup
 	}
 	s.serve(w, op, func() reply { return s.take(asked) })
 }
@@ -125,10 +136,17 @@ func (s *Server) take(asked orderRequest) reply {
 	if b == nil {
 		return no(http.StatusBadRequest, "bundle not found")
 	}
+	var onto *bought
+	fits := len(line.ICCIDs) == 0
+	if len(line.ICCIDs) == 1 {
+		onto = s.holding(line.ICCIDs[0])
+		fits = onto != nil && onto.use.Profile != "Deleted"
+	}
 	total := b.Price * money.USDC(line.Quantity)
 	if asked.Type == "validate" {
 		answer := orderBody{
-			Total: dollars(total), Currency: s.currency(), Valid: new(!b.soldOut && total <= s.balance), Order: []lineBody{{
+			Total: dollars(total), Currency: s.currency(), Valid: new(fits && !b.soldOut && total <= s.balance),
+			Order: []lineBody{{
 				Type: "bundle", Item: b.Name, Quantity: line.Quantity, SubTotal: dollars(total), Price: dollars(b.Price),
 			}},
 		}
@@ -137,6 +155,8 @@ func (s *Server) take(asked orderRequest) reply {
 	switch now := s.cfg.Now(); {
 	case b.soldOut:
 		return no(http.StatusBadRequest, "bundle not available")
+	case !fits:
+		return no(http.StatusBadRequest, "bundle not compatible with the eSIM")
 	case total > s.balance:
 		return no(http.StatusBadRequest, "insufficient balance")
 	case line.Quantity != 1 || asked.Assign == nil || !*asked.Assign:
@@ -149,19 +169,28 @@ func (s *Server) take(asked orderRequest) reply {
 	default:
 		s.latest = now
 	}
-	return ok(s.shown(s.sell(b)))
+	return ok(s.shown(s.sell(b, onto)))
 }
 
 // currency is the organisation's.
 func (s *Server) currency() string { return "USD" }
 
 func (s *Server) catalogue(r *http.Request) reply {
-	page, of := paged(r, s.bundles, s.cfg.PageSize)
+	bundles := slices.DeleteFunc(slices.Clone(s.bundles),
+		func(b *Bundle) bool { return !b.in(r.URL.Query().Get("countries")) })
+	page, of := paged(r, bundles, s.cfg.PageSize)
 	shown := make([]bundleBody, 0, len(page))
 	for _, b := range page {
 		shown = append(shown, b.shown())
 	}
-	return ok(map[string]any{"bundles": shown, "pageCount": of, "rows": len(s.bundles)})
+	return ok(map[string]any{"bundles": shown, "pageCount": of, "rows": len(bundles)})
+}
+
+// in reports whether a bundle shows one of some countries, separated by commas. A region shows none.
+func (b *Bundle) in(countries string) bool {
+	return countries == "" || b.Region == "" && slices.ContainsFunc(strings.Split(countries, ","), func(c string) bool {
+		return slices.Contains(b.Countries, c)
+	})
 }
 
 func (s *Server) bundle(r *http.Request) reply {
@@ -227,25 +256,51 @@ func (s *Server) applied(r *http.Request) reply {
 	if o == nil {
 		return no(http.StatusBadRequest, "eSIM not found")
 	}
-	b := s.find(o.Bundle)
+	var shown []any
+	for _, name := range s.bundlesOf(o) {
+		b, assignments := s.find(name), []any{}
+		for _, one := range s.orders {
+			if one.Bundle == name && (one == o || one.Onto == o.Reference) && one.Completed {
+				assignments = append(assignments, one.assignment(b, o.use))
+			}
+		}
+		shown = append(shown, map[string]any{"name": name, "description": b.Description, "assignments": assignments})
+	}
+	return ok(map[string]any{"bundles": shown})
+}
+
+// bundlesOf names the bundles of an eSIM.
+func (s *Server) bundlesOf(o *bought) (names []string) {
+	for _, one := range s.orders {
+		if (one == o || one.Onto == o.Reference) && one.Completed && !slices.Contains(names, one.Bundle) {
+			names = append(names, one.Bundle)
+		}
+	}
+	return names
+}
+
+// assignment is a bundle on an eSIM. What is used is of the one that the eSIM came with; the others wait.
+func (o *bought) assignment(b *Bundle, use Use) map[string]any {
+	used := use.Used
+	if o.Onto != "" {
+		used, use.Bundle = 0, ""
+	}
 	total := int64(b.DataMB) * 1_000_000
 	assignment := map[string]any{
 		"id": o.Reference, "callTypeGroup": "data", "initialQuantity": max(total, 0), "bundleState": "Queued",
-		"remainingQuantity": max(total-o.use.Used, 0), "assignmentDateTime": stamp(o.Created),
+		"remainingQuantity": max(total-used, 0), "assignmentDateTime": stamp(o.Created),
 		"assignmentReference": o.Reference, "unlimited": b.Unlimited,
 	}
-	if o.use.Bundle != "" {
-		assignment["bundleState"] = o.use.Bundle
+	if use.Bundle != "" {
+		assignment["bundleState"] = use.Bundle
 		assignment["startTime"], assignment["endTime"] = stamp(o.Created), stamp(o.Created.AddDate(0, 0, b.Days))
 	}
-	return ok(map[string]any{"bundles": []any{map[string]any{
-		"name": o.Bundle, "description": b.Description, "assignments": []any{assignment},
-	}}})
+	return assignment
 }
 
 // holding is the order that an eSIM was made for.
 func (s *Server) holding(iccid string) *bought {
-	i := slices.IndexFunc(s.orders, func(o *bought) bool { return o.Completed && o.sim.iccid == iccid })
+	i := slices.IndexFunc(s.orders, func(o *bought) bool { return o.Completed && o.Onto == "" && o.sim.iccid == iccid })
 	if i < 0 {
 		return nil
 	}

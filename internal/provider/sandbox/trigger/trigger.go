@@ -76,6 +76,16 @@ func (p Product) Invite(ctx context.Context, owner x402.Address) error {
 	return nil
 }
 
+// Describe passes on to a product that says what an order of it is for.
+func (p Product) Describe(ctx context.Context, o order.Order) (string, error) {
+	if sold, ok := p.Sold.(interface {
+		Describe(ctx context.Context, o order.Order) (string, error)
+	}); ok {
+		return sold.Describe(ctx, o)
+	}
+	return "", nil
+}
+
 // Found passes on to a product that tells what its provider has of a purchase.
 func (p Product) Found(ctx context.Context, o order.Order) (bool, error) {
 	if sold, ok := p.Sold.(interface {

@@ -49,10 +49,19 @@ func (s *Server) holderBody() any {
 			"city": "Dover", "country": "US", "line1": "1 Programme Street", "line2": nil, "postal_code": "19901",
 			"state": "DE",
 		}},
-		"created": 1_700_000_000, "email": "cards@programme.example", "individual": nil, "livemode": false,
-		"metadata": map[string]any{}, "name": "Programme Inc", "phone_number": nil, "preferred_locales": []any{},
-		"requirements": requirements, "spending_controls": nil, "status": s.books.Holder, "type": "company",
+		"created": 1_700_000_000, "email": text(s.books.Email), "individual": nil, "livemode": false,
+		"metadata": map[string]any{}, "name": "Programme Inc", "phone_number": text(s.books.Phone),
+		"preferred_locales": []any{},
+		"requirements":      requirements, "spending_controls": nil, "status": s.books.Holder, "type": "company",
 	}
+}
+
+// text is null where it is empty.
+func text(of string) any {
+	if of == "" {
+		return nil
+	}
+	return of
 }
 
 // body is the merchant on the wire.

@@ -77,10 +77,12 @@ type books struct {
 	Balance int64
 	// Holder is the state of the cardholder, Disabled why no cards are opened for it.
 	Holder, Disabled string
-	Cards            []*Card
-	Authorizations   []*Authorization
-	Transactions     []*Transaction
-	Keys             map[string]kept
+	// Email and Phone are the cardholder's; empty for none.
+	Email, Phone   string
+	Cards          []*Card
+	Authorizations []*Authorization
+	Transactions   []*Transaction
+	Keys           map[string]kept
 	// Executed counts what took effect, by idempotency key.
 	Executed map[string]int
 }
@@ -124,6 +126,11 @@ func (s *Server) SetBalance(cents int64) { s.change(func() { s.books.Balance = c
 // SetHolder sets the state of the cardholder, and why no cards are opened for it.
 func (s *Server) SetHolder(status, disabled string) {
 	s.change(func() { s.books.Holder, s.books.Disabled = status, disabled })
+}
+
+// SetContact sets the cardholder's email address and phone number; empty for none.
+func (s *Server) SetContact(email, phone string) {
+	s.change(func() { s.books.Email, s.books.Phone = email, phone })
 }
 
 // Edit changes a card, as on the vendor's dashboard.

@@ -27,17 +27,19 @@ func (s *Server) script(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) postNonce(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-	key, card := r.PostFormValue("key"), r.PostFormValue("card")
+	write(w, answered(s.newNonce(r.PostFormValue("key"), r.PostFormValue("card"))))
+}
+
+func (s *Server) newNonce(key, card string) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests["nonce"]++
 	if key != s.publishable || s.find(card) == nil {
-		write(w, answered(nil, &problem{http.StatusUnauthorized, "invalid_request_error", "", "", "Invalid API Key"}))
-		return
+		return nil, &problem{http.StatusUnauthorized, "invalid_request_error", "", "", "Invalid API Key"}
 	}
 	nonce := "ephkn_" + rand.Text()
 	s.looks[nonce] = &look{card: card, shown: map[string]bool{}}
-	write(w, answer{http.StatusOK, encode(map[string]string{"nonce": nonce})})
+	return map[string]string{"nonce": nonce}, nil
 }
 
 // postKey makes an ephemeral key for a nonce, once.

@@ -8,30 +8,44 @@ from typing import Any, Literal
 from protobuf import Message
 
 from .._gen.models import (
+    AuditRecord,
     CardClosing,
     EsimCancellation,
     FeeJob,
     Finding,
     GetActivityResponse,
     GetChallengeRetentionResponse,
+    GetGaugesResponse,
     InspectOrderResponse,
+    OperatorJob,
+    OrderCount,
+    OrderKind,
+    OrderStatus,
     PruneActivityResponse,
     PruneChallengesResponse,
     QueuedOrder,
     Reconciliation,
+    ReviewOrderResponse,
     StrayTransfer,
     Switch,
 )
 from .._gen.roamcard.v1.activity_pb import GetActivityRequest, PruneActivityRequest
 from .._gen.roamcard.v1.operator_pb import (
     CloseCardRequest,
+    ConcludeCardClosingRequest,
+    CountOrdersRequest,
     DecideOrderRequest,
+    DropJobRequest,
     GetChallengeRetentionRequest,
+    GetGaugesRequest,
+    GetJobRequest,
     GetReconciliationRequest,
     InspectOrderRequest,
+    ListAuditRequest,
     ListCardClosingsRequest,
     ListFeeJobsRequest,
     ListFindingsRequest,
+    ListJobsRequest,
     ListOrderQueueRequest,
     ListSwitchesRequest,
     ListTransfersRequest,
@@ -43,7 +57,10 @@ from .._gen.roamcard.v1.operator_pb import (
     RetryCardClosingRequest,
     RetryEsimCancellationRequest,
     RetryFeeJobRequest,
+    RetryJobRequest,
+    ReviewOrderRequest,
     SetSwitchRequest,
+    WhoAmIRequest,
 )
 from ..calls import owned
 from ..core import new_key
@@ -91,6 +108,17 @@ class AsyncAdmin(Group):
         """Lets a closing that waits for an operator go on from its stage. The same key does it once."""
         request = RetryCardClosingRequest(id=id, reason=reason)
         answer = await self._call("retry_card_closing", request, idempotency_key or new_key())
+        return read(CardClosing, answer.closing)
+
+    async def conclude_card_closing(
+        self, id: str, transaction: str, reason: str, *, idempotency_key: str | None = None
+    ) -> CardClosing:
+        """Lets a closing go on whose remainder was refunded by hand, by the transaction that did it.
+
+        The chain has to show it. A repeat changes nothing.
+        """
+        request = ConcludeCardClosingRequest(id=id, transaction=transaction, reason=reason)
+        answer = await self._call("conclude_card_closing", request, idempotency_key or new_key())
         return read(CardClosing, answer.closing)
 
     async def retry_esim_cancellation(
@@ -149,13 +177,53 @@ class AsyncAdmin(Group):
         answer = await self._call("resolve_finding", request, idempotency_key or new_key())
         return read(Finding, answer.finding)
 
-    def orders(self, *, status: str | None = None) -> AsyncListing[QueuedOrder]:
-        """Lists orders, newest first: those that wait for an operator, or those in another status."""
-        return self._list(QueuedOrder, "list_order_queue", "orders", ListOrderQueueRequest(status=status))
+    async def whoami(self) -> str:
+        """Reads the name of the operator whose token it is."""
+        answer = await self._call("who_am_i", WhoAmIRequest())
+        return str(answer.operator)
+
+    def orders(
+        self,
+        *,
+        status: OrderStatus | None = None,
+        kind: OrderKind | None = None,
+        owner: str | None = None,
+        transaction: str | None = None,
+        sort: Literal["newest", "oldest"] | None = None,
+    ) -> AsyncListing[QueuedOrder]:
+        """Lists orders, newest first unless sort says otherwise: those that wait for an operator, or those selected."""
+        request = ListOrderQueueRequest(status=status, kind=kind, owner=owner, transaction=transaction, sort=sort)
+        return self._list(QueuedOrder, "list_order_queue", "orders", request)
+
+    async def order_counts(self) -> Sequence[OrderCount]:
+        """Counts the orders that are not final, by kind and status."""
+        answer = await self._call("count_orders", CountOrdersRequest())
+        return [read(OrderCount, count) for count in answer.counts]
+
+    def audit(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        subject: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> AsyncListing[AuditRecord]:
+        """Lists what operators did, newest first. Times are of RFC 3339."""
+        request = ListAuditRequest(actor=actor, action=action, subject=subject, since=since, until=until)
+        return self._list(AuditRecord, "list_audit", "records", request)
+
+    async def gauges(self) -> GetGaugesResponse:
+        """Reads the present values of what sales depend on: floats, accounts, jobs and nodes."""
+        return read(GetGaugesResponse, await self._call("get_gauges", GetGaugesRequest()))
 
     async def inspect_order(self, order_id: str) -> InspectOrderResponse:
         """Reads the whole life of one order."""
         return read(InspectOrderResponse, await self._call("inspect_order", InspectOrderRequest(order_id=order_id)))
+
+    async def review_order(self, order_id: str) -> ReviewOrderResponse:
+        """Reads what an operator needs to decide about an order: its version, what can be done, postings and audit."""
+        return read(ReviewOrderResponse, await self._call("review_order", ReviewOrderRequest(order_id=order_id)))
 
     async def decide_order(
         self,
@@ -163,27 +231,60 @@ class AsyncAdmin(Group):
         action: Literal["refund", "retry", "fulfilled"],
         reason: str,
         *,
+        version: int | None = None,
         idempotency_key: str | None = None,
     ) -> QueuedOrder:
-        """Decides an order that waits in operator_review. The same key decides it once."""
-        request = DecideOrderRequest(order_id=order_id, action=action, reason=reason)
+        """Decides an order that waits in operator_review. The same key decides it once.
+
+        With the version that was read, an order that has changed since is not decided.
+        """
+        request = DecideOrderRequest(order_id=order_id, action=action, reason=reason, version=version)
         answer = await self._call("decide_order", request, idempotency_key or new_key())
         return read(QueuedOrder, answer.order)
 
+    def jobs(
+        self,
+        *,
+        status: Literal["queued", "processing", "succeeded", "failed", "operator_review"] | None = None,
+        kind: str | None = None,
+    ) -> AsyncListing[OperatorJob]:
+        """Lists jobs, newest first: those that have stopped, or those that are selected."""
+        return self._list(OperatorJob, "list_jobs", "jobs", ListJobsRequest(status=status, kind=kind))
+
+    async def job(self, id: str) -> OperatorJob:
+        """Reads one job."""
+        answer = await self._call("get_job", GetJobRequest(id=id))
+        return read(OperatorJob, answer.job)
+
+    async def retry_job(
+        self, id: str, reason: str, *, version: int | None = None, idempotency_key: str | None = None
+    ) -> OperatorJob:
+        """Puts a job that has stopped back into the queue. The same key does it once."""
+        request = RetryJobRequest(id=id, reason=reason, version=version)
+        answer = await self._call("retry_job", request, idempotency_key or new_key())
+        return read(OperatorJob, answer.job)
+
+    async def drop_job(
+        self, id: str, reason: str, *, version: int | None = None, idempotency_key: str | None = None
+    ) -> None:
+        """Deletes a job that has stopped. The same key does it once."""
+        request = DropJobRequest(id=id, reason=reason, version=version)
+        await self._call("drop_job", request, idempotency_key or new_key())
+
     async def switches(self) -> Sequence[Switch]:
-        """Lists the kill switch of every product."""
+        """Lists the kill switch of every product and every provider."""
         answer = await self._call("list_switches", ListSwitchesRequest())
         return [read(Switch, switch) for switch in answer.switches]
 
     async def set_switch(
         self,
-        product: Literal["card_issue", "card_topup", "esim"],
+        product: str,
         paused: bool,
         reason: str,
         *,
         idempotency_key: str | None = None,
     ) -> Switch:
-        """Closes or opens the sale of a product."""
+        """Closes or opens the sale of a product, or over a provider: `provider.` and its name."""
         request = SetSwitchRequest(product=product, paused=paused, reason=reason)
         answer = await self._call("set_switch", request, idempotency_key or new_key())
         return read(Switch, answer.switch)

@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 from .._gen.models import (
     Card,
+    CardDetails,
     CardLimits,
     CardTransaction,
     EsimCancellation,
@@ -18,11 +19,13 @@ from .._gen.models import (
     GetConfigResponse,
     GetEsimDiscoveryResponse,
     GetSessionResponse,
+    GetStatusResponse,
     GetTopupDiscoveryResponse,
     Order,
 )
 from .._gen.roamcard.v1.card_pb import GetCardDiscoveryRequest, GetTopupDiscoveryRequest
 from .._gen.roamcard.v1.esim_pb import GetEsimDiscoveryRequest
+from .._gen.roamcard.v1.service_pb import GetStatusRequest
 from ..calls import called
 from ..core import Core
 from ..model import read
@@ -69,6 +72,11 @@ class AsyncDiscovery(Group):
         """Reads the public settings: network, asset, payee, fees and limits."""
         return await self._engine.run(self._core.config())
 
+    async def status(self) -> GetStatusResponse:
+        """Reads how each product stands, since when, and how long recent deliveries took."""
+        answer = await self._engine.run(called("runtime", "get_status", GetStatusRequest()))
+        return read(GetStatusResponse, answer.message)
+
     async def card(self) -> GetCardDiscoveryResponse:
         """Reads how a card is bought, owned and issued."""
         answer = await self._engine.run(called("cards", "get_card_discovery", GetCardDiscoveryRequest()))
@@ -99,6 +107,10 @@ class AsyncQuotes(Group):
     async def esim(self, plan_id: str | None = None) -> Quoted:
         """Asks what an eSIM costs, and checks the terms."""
         return await self._engine.run(self._core.quote_esim(plan_id))
+
+    async def esim_top_up(self, order: Order | PaidOrder | str, plan_id: str | None = None) -> Quoted:
+        """Asks what more data for an eSIM costs, and checks the terms."""
+        return await self._engine.run(self._core.quote_esim_top_up(order, plan_id))
 
 
 class AsyncPlans(Group):
@@ -185,6 +197,10 @@ class AsyncCards(Group):
             )
         )
 
+    async def details(self, card_id: str) -> CardDetails:
+        """Reads the billing address of a card and how its 3-D Secure challenges are answered."""
+        return await self._engine.run(self._core.details(card_id))
+
     def transactions(self, card_id: str) -> AsyncListing[CardTransaction]:
         """Reads what a card was used for, newest first, page by page as they are taken.
 
@@ -235,6 +251,21 @@ class AsyncEsim(Group):
         `profile` tells how far it is. Asked again it answers with how far it is, and nothing is refunded twice.
         """
         return await self._engine.run(self._core.cancel_esim(order))
+
+    def top_ups(
+        self, order: Order | PaidOrder | str, *, delivery_token: Secret[str] | None = None
+    ) -> AsyncListing[EsimPlan]:
+        """Lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first."""
+        return AsyncListing(self._engine, self._core.esim_top_ups(order, delivery_token))
+
+    async def top_up(
+        self, order: Order | PaidOrder | str, plan_id: str | None = None, *, idempotency_key: str | None = None
+    ) -> PaidOrder:
+        """Buys more data for an eSIM that the wallet owns: a plan of top_ups, or the cheapest, within the caps.
+
+        `profile` shows the data once the order is fulfilled. Otherwise like cards.purchase.
+        """
+        return await self._engine.once(*self._core.top_up_esim(order, plan_id, idempotency_key))
 
     async def install(
         self,

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from ..model import Model
 
-OrderKind: TypeAlias = Literal["card_issue", "card_topup", "esim"]
+OrderKind: TypeAlias = Literal["card_issue", "card_topup", "esim", "esim_topup"]
 OrderStatus: TypeAlias = Literal["payment_required", "settling", "settled", "provisioning", "fulfilled", "expired", "refund_pending", "refunded", "operator_review"]
 IssuanceStatus: TypeAlias = Literal["unpaid", "queued", "pending", "active", "refused", "review"]
 TopupStatus: TypeAlias = Literal["unpaid", "queued", "pending", "credited", "refused", "review"]
@@ -28,6 +28,7 @@ FeeJobStatus: TypeAlias = Literal["queued", "processing", "succeeded", "failed",
 ReviewStatus: TypeAlias = Literal["open", "resolved"]
 TransferResolution: TypeAlias = Literal["refunded_by_hand", "donation", "known"]
 RefundRecordStatus: TypeAlias = Literal["signed", "paid", "dead"]
+ServiceStatus: TypeAlias = Literal["open", "degraded", "paused"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +118,21 @@ class PaymentRequirements(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EsimTopup(Model):
+    """How the data that was bought for an eSIM stands."""
+    status: DeliveryStatus
+    """unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded."""
+    order_id: str
+    """The order of the eSIM that it is added to."""
+    plan_id: str
+    """The plan that was bought."""
+    data_mb: int | None = None
+    """The data that it adds, in mebibytes; absent when it is unlimited."""
+    unlimited: bool
+    validity_days: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Order(Model):
     """Something asked for, its price, and how far it has come."""
     order_id: str
@@ -124,7 +140,7 @@ class Order(Model):
     operation_id: str
     """The asynchronous operation behind the order, a uuid."""
     kind: OrderKind
-    """card_issue, card_topup or esim."""
+    """card_issue, card_topup, esim or esim_topup."""
     status: OrderStatus
     """payment_required, settling, settled, provisioning, fulfilled, expired, refund_pending,
     refunded or operator_review.
@@ -152,6 +168,10 @@ class Order(Model):
     """What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
     what binds.
     """
+    esim_topup: EsimTopup | None = None
+    """How the data stands, for esim_topup."""
+    updated_at: datetime | None = None
+    """When the order last changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +244,44 @@ class CardLimits(Model):
     allowed_categories: tuple[str, ...]
     """Merchant category codes, four digits. Where some are allowed, no others are."""
     blocked_categories: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardBillingAddress(Model):
+    """Whose card it is and where. It is the operator's programme, not the card's owner."""
+    name: str
+    line1: str
+    line2: str | None = None
+    city: str
+    region: str | None = None
+    """A state, province or county, as the issuer writes it."""
+    postal_code: str
+    country: str
+    """ISO 3166-1 alpha-2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardThreeDSecure(Model):
+    """How the challenge of a purchase with 3-D Secure is answered."""
+    method: str
+    """`sms` or `email`: a code is sent to `destination`. `out_of_band`: it is approved elsewhere, as `instructions` say.
+    `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on one
+    declines. Others may follow.
+    """
+    destination: str | None = None
+    """Where a code is sent to, masked."""
+    instructions: str | None = None
+    """What the operator of this service says to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardDetails(Model):
+    """What merchants ask for when a card is used, next to its number."""
+    card_id: str
+    billing_address: CardBillingAddress | None = None
+    """The address that merchants verify; absent where the issuer gives none."""
+    three_d_secure: CardThreeDSecure | None = None
+    """How a 3-D Secure challenge is answered; absent where the issuer does not tell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,6 +375,10 @@ class NetworkConfig(Model):
     protocol: str
     x402_version: int
     scheme: str
+    explorer_url: str | None = None
+    """Where people look transactions up, at `/tx/` and the hash below it; absent where there is no such place."""
+    rpc_url: str | None = None
+    """A public node of the network, for wallets that do not know it yet; absent when none is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,6 +430,42 @@ class GetConfigResponse(Model):
     """production or sandbox."""
     version: str
     esim: EsimConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryTime(Model):
+    """How long the deliveries of the last hour took, from the settled payment to the goods."""
+    median_ms: int
+    """Half of them took at most so many milliseconds."""
+    count: int
+    """How many they were."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductStatus(Model):
+    """How one product stands."""
+    product: OrderKind
+    """card_issue, card_topup, esim or esim_topup."""
+    title: str
+    """Its name for people."""
+    status: ServiceStatus
+    """open; degraded while something that it depends on is missing; paused while nothing of it is sold."""
+    reason: str | None = None
+    """Why it is not open; absent while it is."""
+    since: datetime
+    """Since when it stands so, as far as the process knows that answers."""
+    delivery: DeliveryTime | None = None
+    """How long its recent deliveries took; absent when there was none in the last hour."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GetStatusResponse(Model):
+    """Part of an answer."""
+    status: ServiceStatus
+    """open; degraded while a product is; paused while nothing is sold."""
+    as_of: datetime
+    """When this was found, a few seconds ago at most."""
+    products: tuple[ProductStatus, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -447,6 +545,16 @@ class CardControlTerms(Model):
     """The limits that the issuer has, of `per_transaction`, `per_month` and `merchant_categories`."""
     one_limit_amount: bool
     """The issuer takes an amount per transaction or one per month, not both at once."""
+    details: str | None = None
+    """How to read the billing address of a card and how its 3-D Secure challenges are answered; absent where the issuer
+    tells neither.
+    """
+    billing_address: bool
+    """The details have a billing address, which merchants verify."""
+    three_d_secure_methods: tuple[str, ...]
+    """How 3-D Secure challenges may be answered, see `CardThreeDSecure.method`: each card has one of these methods. None
+    where the issuer does not tell.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -592,6 +700,9 @@ class EsimProfileTerms(Model):
     """not_installed, installed, active, used_up, expired, cancelled and unknown."""
     cancel: str | None = None
     """Gives an eSIM that was never installed back, for the refund that the supplier grants."""
+    topups: str | None = None
+    """Lists the plans that can be added to the eSIM, and buys one of them."""
+    topup: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -657,6 +768,8 @@ class CardClosing(Model):
     """Why it waits for an operator."""
     created_at: datetime | None = None
     finished_at: datetime | None = None
+    refunded_by: str | None = None
+    """The transaction that refunded the remainder by hand, where an operator did."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -676,7 +789,7 @@ class Finding(Model):
     owner: str | None = None
     """The wallet that it concerns, in EIP-55 form, if there is one."""
     product: OrderKind | None = None
-    """card_issue, card_topup or esim, when it concerns an order."""
+    """card_issue, card_topup, esim or esim_topup, when it concerns an order."""
     first_seen_at: datetime | None = None
     """When it was first and last seen. The last is renewed once an hour at most."""
     last_seen_at: datetime | None = None
@@ -764,7 +877,7 @@ class QueuedOrder(Model):
     """An order as it lies before an operator."""
     order_id: str
     kind: OrderKind
-    """card_issue, card_topup or esim."""
+    """card_issue, card_topup, esim or esim_topup."""
     status: OrderStatus
     owner: str
     """The wallet that pays, in EIP-55 form."""
@@ -774,6 +887,8 @@ class QueuedOrder(Model):
     since: datetime | None = None
     """When it did."""
     created_at: datetime | None = None
+    version: int
+    """Rises with every change of the order. A decision that names it is refused once the order has changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -888,15 +1003,17 @@ class InspectOrderResponse(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Switch(Model):
-    """The kill switch of one product."""
-    product: OrderKind
-    """card_issue, card_topup or esim."""
+    """The kill switch of one product or one provider."""
+    product: str
+    """card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a provider."""
     paused: bool
     """Whether operators have closed the sale; the configuration can do so too."""
     reason: str | None = None
     """Why it stands as it does, who set it and when; absent when nobody ever did."""
     operator: str | None = None
     changed_at: datetime | None = None
+    paused_by_config: bool
+    """Whether the configuration closes the sale, too; no operator opens it then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -919,6 +1036,154 @@ class StrayTransfer(Model):
     reason: str | None = None
     operator: str | None = None
     resolved_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderCount(Model):
+    """How many orders of a kind are in a status."""
+    kind: OrderKind
+    """card_issue, card_topup, esim or esim_topup."""
+    status: str
+    """payment_required, settling, settled, provisioning, refund_pending or operator_review."""
+    count: int
+    since: datetime
+    """When the one came to it that has been in it for longest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRecord(Model):
+    """One thing that an operator did."""
+    id: str
+    """A uuid."""
+    at: datetime
+    actor: str
+    """The operator's name."""
+    action: str
+    """Its name, such as order.decide."""
+    subject: str
+    """What it was done to; empty when that is nothing of its own."""
+    reason: str | None = None
+    before: str | None = None
+    """The state before and after it, as JSON; absent for what changed nothing."""
+    after: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllowedAction(Model):
+    """Something that an operator can do, or not now."""
+    action: str
+    allowed: bool
+    reason: str | None = None
+    """Why not; absent when it is allowed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerPosting(Model):
+    """One thing that happened to money, as balanced entries."""
+    id: str
+    kind: str
+    """settled, loaded, load_fee, sold, supplied, refunded, ..."""
+    at: datetime
+    entries: tuple[LedgerBalance, ...]
+    """What it changed: they sum to zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewOrderResponse(Model):
+    """Part of an answer."""
+    order: QueuedOrder
+    allowed_actions: tuple[AllowedAction, ...]
+    """What an operator can do with it, and why not where it is not possible now: refund, retry, fulfilled and
+    prove_payment.
+    """
+    postings: tuple[LedgerPosting, ...]
+    """What the ledger has of it, oldest first."""
+    audit: tuple[AuditRecord, ...]
+    """What operators did with it, newest first, at most 100."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorJob(Model):
+    """One job: work that survives a restart."""
+    id: str
+    """A uuid."""
+    kind: str
+    status: str
+    """queued, processing, succeeded, failed or operator_review."""
+    attempt: int
+    """How often it was begun."""
+    step: str | None = None
+    """The last call begun that cannot be undone."""
+    last_error: str | None = None
+    run_at: datetime | None = None
+    created_at: datetime | None = None
+    finished_at: datetime | None = None
+    unique_key: str
+    """What it is about, such as an order, a payment or a period. There is one job of a kind for it."""
+    version: int
+    """Rises with every change of the job. An action that names it is refused once the job has changed."""
+    attempts_used: int
+    """How many attempts count, and how many it may have."""
+    max_attempts: int
+    allowed_actions: tuple[AllowedAction, ...]
+    """What an operator can do with it, and why not where it is not possible now: retry and drop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatGauge(Model):
+    """What one provider can still take."""
+    provider: str
+    units: str
+    """Millionths of a dollar."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountGauge(Model):
+    """One of the service's accounts on chain."""
+    name: str
+    """payee, treasury or relayer."""
+    address: str
+    """In EIP-55 form."""
+    units: str | None = None
+    """What it holds of the token, in atomic units; absent for relayers."""
+    wei: str | None = None
+    """What it holds for gas; absent for others than relayers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobGauge(Model):
+    """How many jobs of a kind are in a status."""
+    kind: str
+    status: str
+    """queued, processing, failed or operator_review."""
+    count: int
+    oldest: datetime | None = None
+    """When the oldest of them was due, or was made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeGauge(Model):
+    """The latest block of one node of the chain."""
+    node: str
+    """The node's position among the configured ones, from 1."""
+    block: int
+    age_seconds: int
+    """How old the block is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GetGaugesResponse(Model):
+    """Part of an answer."""
+    as_of: datetime
+    """When they were read, a few seconds ago at most."""
+    floats: tuple[FloatGauge, ...]
+    """What each provider of cards can still take from what was paid to it in advance."""
+    accounts: tuple[AccountGauge, ...]
+    """The service's own accounts on chain."""
+    jobs: tuple[JobGauge, ...]
+    """The jobs that have not succeeded."""
+    nodes: tuple[NodeGauge, ...]
+    """The nodes of the chain that answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -965,12 +1230,13 @@ class GetActivityResponse(Model):
     to: datetime | None = None
     events: int
     visitors: int
+    """How many visitors sent them. Of 2,048 and more it is an estimate, within 5 % nearly always; so it is below."""
     by_name: tuple[ActivityCount, ...]
     """By event name, most frequent first."""
     by_day: tuple[ActivityCount, ...]
     """By day, as YYYY-MM-DD in UTC; days without events are left out."""
     by_property: tuple[ActivityProperty, ...]
-    """By property."""
+    """By property. Of each day, the 300 most frequent values of a property are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)

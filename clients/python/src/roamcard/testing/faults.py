@@ -96,8 +96,8 @@ class _Fault:
 
 
 _PRICED = re.compile(
-    r"/api/card/(purchase|topup)$|/api/esim/purchase$|/pay/[^/]+$"
-    r"|Service/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$"
+    r"/api/card/(purchase|topup)$|/api/esim/(purchase|orders/[^/]+/topup)$|/pay/[^/]+$"
+    r"|Service/(PurchaseCard|TopUpCard|PurchaseEsim|TopUpEsim|PayOrder)$"
 )
 
 

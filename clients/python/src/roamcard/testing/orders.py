@@ -32,6 +32,14 @@ class FakeCard:
     limits: Members = field(default_factory=dict)
     """Those that its owner has set."""
 
+    def show_details(self) -> Members:
+        """What merchants ask for with it, as the service's sandbox has it."""
+        billing: Members = {
+            "name": "Sandbox Programme", "line1": "1 Example Street", "line2": "Suite 100", "city": "Dover",
+            "region": "DE", "postalCode": "19901", "country": "US",
+        }  # fmt: skip
+        return {"cardId": self.id, "billingAddress": billing, "threeDSecure": {"method": "automatic"}}
+
     def show_limits(self) -> Members:
         """The limits as the owner sees them."""
         none: Members = {"allowedCategories": [], "blockedCategories": []}
@@ -60,6 +68,10 @@ class FakeOrder:
     """Opens the order without a session."""
     cancelled: bool = False
     """Whether its eSIM was given back."""
+    of: FakeOrder | None = None
+    """The eSIM that more data is for."""
+    added_mb: int = 0
+    """The data that was added to this eSIM, in mebibytes."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +85,13 @@ class Bought:
     cents: int
     plan_id: str | None = None
     open: FakeOrder | None = None
+    of: FakeOrder | None = None
+    """The eSIM that more data is for."""
 
     def same(self, order: FakeOrder) -> bool:
         """Whether two requests under one key are one."""
-        return (self.kind, self.cents, self.plan_id) == (order.kind, order.cents, order.plan_id)
+        alike = (self.kind, self.cents, self.plan_id) == (order.kind, order.cents, order.plan_id)
+        return alike and self.of is order.of
 
 
 class Orders:
@@ -112,13 +127,16 @@ class Orders:
         """Makes an order."""
         id = "ord_" + self.id("order").replace("-", "")
         order = FakeOrder(id, self.id("operation"), bought.kind, bought.plan_id, bought.cents, owner, self.now())
+        order.of = bought.of
         self.all.append(order)
         return order
 
     def pay(self, order: FakeOrder, payment: Transfer) -> None:
         """Gives what a payment bought: an eSIM at once, the rest by the next look."""
         terms = self.said["config"]["card"]
-        order.payment, order.status = payment, "fulfilled" if order.kind == "esim" else "settled"
+        order.payment, order.status = payment, "settled" if order.kind.startswith("card") else "fulfilled"
+        if order.of is not None:
+            order.of.added_mb += self._plan(order)["dataMb"]
         if order.kind == "card_issue":
             credit = terms["walletPaymentUsdCents"] - terms["cardIssueFeeUsdCents"]
             order.card = self.cards[order.owner.lower()] = FakeCard(self.id("card"), credit, self.now())
@@ -137,6 +155,7 @@ class Orders:
         shown: Members = {
             "orderId": order.id, "operationId": order.operation_id, "kind": order.kind, "status": order.status,
             "amountUsdCents": order.cents, "createdAt": stamp(order.created),
+            "updatedAt": stamp(order.payment.at if order.payment is not None else order.created),
         }  # fmt: skip
         if (paid := order.payment) is not None:
             shown["payment"] = {
@@ -163,6 +182,11 @@ class Orders:
 
         if order.kind == "esim":
             return {"delivery": {"status": status("fulfilled"), "planId": order.plan_id}}
+        if order.of is not None:
+            plan = self._plan(order)
+            data = {"dataMb": plan["dataMb"], "unlimited": False, "validityDays": plan["validityDays"]}
+            more = {"status": status("fulfilled"), "orderId": order.of.id, "planId": order.plan_id, **data}
+            return {"esimTopup": more}
         if order.kind == "card_topup":
             fee = self._fee(order)
             topup = {"grossUsdCents": order.cents, "loadFeeUsdCents": fee, "cardCreditUsdCents": order.cents - fee}
@@ -177,6 +201,10 @@ class Orders:
             if order.card and order.status == "fulfilled"
             else issuance
         }
+
+    def _plan(self, order: FakeOrder) -> Members:
+        plan: Members = next(p for p in self.said["plans"] if p["planId"] == order.plan_id)
+        return plan
 
     def _fee(self, order: FakeOrder) -> int:
         return order.cents * int(self.said["config"]["card"]["loadFeeBps"]) // 10_000

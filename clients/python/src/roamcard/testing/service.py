@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 _CHALLENGE = 300
 _SESSION = 3600
 _SCOPES = ["cards", "orders"]
-_PAID = ("CardService/PurchaseCard", "CardService/TopUpCard", "EsimService/PurchaseEsim", "OrderService/PayOrder")
+_PAID = (
+    "CardService/PurchaseCard", "CardService/TopUpCard", "EsimService/PurchaseEsim", "EsimService/TopUpEsim",
+    "OrderService/PayOrder",
+)  # fmt: skip
 
 
 class FakeService:

@@ -17,11 +17,13 @@ from .token import Token
 _MAX_TIMEOUT = 120
 _READS = (
     "OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials", "EsimService/GetEsimProfile",
+    "EsimService/ListEsimTopups",
 )  # fmt: skip
 _LIMITS = ("perTransactionUsdCents", "perMonthUsdCents", "allowedCategories", "blockedCategories")
 _OF_A_CARD = (
     "CardService/GetCardBalance", "CardService/FreezeCard", "CardService/UnfreezeCard",
     "CardService/ListCardTransactions", "CardService/GetCardLimits", "CardService/SetCardLimits",
+    "CardService/GetCardDetails",
 )  # fmt: skip
 
 
@@ -39,9 +41,11 @@ class Asked:
     members: Members
     """Those of body, path and query."""
 
-    def problem(self, code: str, detail: str) -> Told:
-        """A failure of the service."""
+    def problem(self, code: str, detail: str, order_id: str | None = None) -> Told:
+        """A failure of the service, about an order if it has an id."""
         body = problem_of(code, detail, self.request_id)
+        if order_id is not None:
+            body["orderId"] = order_id
         return Told(body["status"], body)
 
 
@@ -153,6 +157,8 @@ class Shop:
                 return ok({"card": card.show()})
             case "CardService/ListCardTransactions":
                 return ok({"cardId": card.id, "currency": "USD", "transactions": []})
+            case "CardService/GetCardDetails":
+                return ok({"details": card.show_details()})
             case "CardService/GetCardLimits":
                 return ok({"limits": card.show_limits()})
             case "CardService/SetCardLimits":
@@ -175,12 +181,16 @@ class Shop:
             return asked.problem("order_not_fulfilled", "The order has no eSIM.")
         if asked.method == "EsimService/GetEsimProfile":
             return ok({"profile": self._profile(order)})
+        if asked.method == "EsimService/CancelEsim" and order.added_mb:
+            return asked.problem("esim_topped_up", "More data was bought for the eSIM.", order.id)
         if asked.method == "EsimService/CancelEsim":
             shown = self._cancellation(order)
             order.cancelled = True
             return ok({"cancellation": shown})
         if order.cancelled:
             return asked.problem("esim_cancelled", "The eSIM was cancelled.")
+        if asked.method == "EsimService/ListEsimTopups":
+            return ok({"plans": self._taken()})
         return ok({"credentials": self._said["esim"]})
 
     def _profile(self, order: FakeOrder) -> Members:
@@ -189,7 +199,8 @@ class Shop:
         if order.cancelled:
             shown = self._cancellation(order)
             return {"orderId": order.id, "status": "cancelled", "readAt": stamp(now), "cancellation": shown}
-        usage = {"usedBytes": "0", "totalBytes": "524288000", "measuredAt": stamp(now)}
+        total = str((500 + order.added_mb) << 20)
+        usage = {"usedBytes": "0", "totalBytes": total, "measuredAt": stamp(now)}
         expires = stamp(now + 180 * 24 * 3600)
         return {
             "orderId": order.id, "status": "not_installed", "readAt": stamp(now), "expiresAt": expires, "usage": usage,
@@ -249,11 +260,32 @@ class Shop:
                 if not isinstance(cents, int) or not terms["minOrderUsdCents"] <= cents <= terms["maxOrderUsdCents"]:
                     return asked.problem("schema_invalid", "The amount is not one that can be paid.")
                 return Bought("card_topup", "Top-up of a card", key, cents)
+            case "TopUpEsim":
+                return self._more(asked, key)
         plans, plan_id = self._said["plans"], asked.members.get("planId")
         plan = min(plans, key=_price) if plan_id is None else next((p for p in plans if p["planId"] == plan_id), None)
         if plan is None:
             return asked.problem("schema_invalid", "There is no such plan.")
         return Bought("esim", f"Travel eSIM: {plan['name']}", key, plan["priceUsdCents"], plan["planId"])
+
+    def _more(self, asked: Asked, key: str) -> Bought | Told:
+        """Prices data for an eSIM."""
+        of, plan_id = self._orders.find(asked.members.get("orderId")), asked.members.get("planId")
+        if of is None or of.kind != "esim":
+            return asked.problem("order_not_found", "The paying wallet has no eSIM order with this id.")
+        if of.status != "fulfilled":
+            return asked.problem("order_not_fulfilled", "The order has no eSIM.", of.id)
+        if of.cancelled:
+            return asked.problem("esim_cancelled", "The eSIM was cancelled.", of.id)
+        plan = next((p for p in self._taken() if plan_id in (None, p["planId"])), None)
+        if plan is None:
+            return asked.problem("terms_changed", "The eSIM does not take this plan.")
+        said = f"More data for a travel eSIM: {plan['name']}"
+        return Bought("esim_topup", said, key, plan["priceUsdCents"], plan["planId"], of=of)
+
+    def _taken(self) -> list[Members]:
+        """The plans that an eSIM takes: those of the catalogue with a size, the cheapest first."""
+        return sorted((p for p in self._said["plans"] if p.get("dataMb")), key=_price)
 
     def _offer(self, bought: Bought) -> Members:
         network = self._said["config"]["network"]
@@ -297,7 +329,7 @@ class Shop:
 
     def _refused(self, asked: Asked, bought: Bought, a: Mapping[str, str]) -> Told | None:
         if bought.open is not None and not same_address(bought.open.owner, a["from"]):
-            return self._ask(asked, bought, "payment_rejected", "the order is another wallet's")
+            return self._ask(asked, bought, "wrong_payer", "the order is another wallet's")
         if (wrong := self._needs_card(asked, bought, a["from"])) is not None:
             return wrong
         if not same_address(a["to"], self._said["config"]["network"]["payTo"]):
@@ -309,6 +341,8 @@ class Shop:
         return None
 
     def _needs_card(self, asked: Asked, bought: Bought, wallet: str) -> Told | None:
+        if bought.of is not None and not same_address(bought.of.owner, wallet):
+            return asked.problem("order_not_found", "The paying wallet has no eSIM order with this id.")
         card = self._orders.card(wallet)
         if bought.kind == "card_issue" and card is not None:
             return asked.problem("card_already_exists", "The wallet already has a card.")

@@ -68,6 +68,9 @@ const (
 	// CardServiceSetCardLimitsProcedure is the fully-qualified name of the CardService's SetCardLimits
 	// RPC.
 	CardServiceSetCardLimitsProcedure = "/roamcard.v1.CardService/SetCardLimits"
+	// CardServiceGetCardDetailsProcedure is the fully-qualified name of the CardService's
+	// GetCardDetails RPC.
+	CardServiceGetCardDetailsProcedure = "/roamcard.v1.CardService/GetCardDetails"
 	// CardServiceCreateRevealChallengeProcedure is the fully-qualified name of the CardService's
 	// CreateRevealChallenge RPC.
 	CardServiceCreateRevealChallengeProcedure = "/roamcard.v1.CardService/CreateRevealChallenge"
@@ -115,6 +118,10 @@ type CardServiceClient interface {
 	// Replaces the limits that the owner has set to a card at its issuer: what is absent is not limited any more. They never
 	// change what is on the card. The discovery's `limitKinds` says which of them the issuer has.
 	SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error)
+	// Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and how
+	// a 3-D Secure challenge is answered. It is the programme's, which holds the card. The discovery says before a purchase
+	// what there is.
+	GetCardDetails(context.Context, *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
 	// Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
@@ -219,6 +226,13 @@ func NewCardServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		getCardDetails: connect.NewClient[v1.GetCardDetailsRequest, v1.GetCardDetailsResponse](
+			httpClient,
+			baseURL+CardServiceGetCardDetailsProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("GetCardDetails")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		createRevealChallenge: connect.NewClient[v1.CreateRevealChallengeRequest, v1.CreateRevealChallengeResponse](
 			httpClient,
 			baseURL+CardServiceCreateRevealChallengeProcedure,
@@ -249,6 +263,7 @@ type cardServiceClient struct {
 	listCardTransactions  *connect.Client[v1.ListCardTransactionsRequest, v1.ListCardTransactionsResponse]
 	getCardLimits         *connect.Client[v1.GetCardLimitsRequest, v1.GetCardLimitsResponse]
 	setCardLimits         *connect.Client[v1.SetCardLimitsRequest, v1.SetCardLimitsResponse]
+	getCardDetails        *connect.Client[v1.GetCardDetailsRequest, v1.GetCardDetailsResponse]
 	createRevealChallenge *connect.Client[v1.CreateRevealChallengeRequest, v1.CreateRevealChallengeResponse]
 	revealCard            *connect.Client[v1.RevealCardRequest, v1.RevealCardResponse]
 }
@@ -370,6 +385,15 @@ func (c *cardServiceClient) SetCardLimits(ctx context.Context, req *v1.SetCardLi
 	return nil, err
 }
 
+// GetCardDetails calls roamcard.v1.CardService.GetCardDetails.
+func (c *cardServiceClient) GetCardDetails(ctx context.Context, req *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error) {
+	response, err := c.getCardDetails.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // CreateRevealChallenge calls roamcard.v1.CardService.CreateRevealChallenge.
 func (c *cardServiceClient) CreateRevealChallenge(ctx context.Context, req *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {
 	response, err := c.createRevealChallenge.CallUnary(ctx, connect.NewRequest(req))
@@ -428,6 +452,10 @@ type CardServiceHandler interface {
 	// Replaces the limits that the owner has set to a card at its issuer: what is absent is not limited any more. They never
 	// change what is on the card. The discovery's `limitKinds` says which of them the issuer has.
 	SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error)
+	// Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and how
+	// a 3-D Secure challenge is answered. It is the programme's, which holds the card. The discovery says before a purchase
+	// what there is.
+	GetCardDetails(context.Context, *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
 	// Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
@@ -528,6 +556,13 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	cardServiceGetCardDetailsHandler := connect.NewUnaryHandlerSimple(
+		CardServiceGetCardDetailsProcedure,
+		svc.GetCardDetails,
+		connect.WithSchema(cardServiceMethods.ByName("GetCardDetails")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	cardServiceCreateRevealChallengeHandler := connect.NewUnaryHandlerSimple(
 		CardServiceCreateRevealChallengeProcedure,
 		svc.CreateRevealChallenge,
@@ -568,6 +603,8 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 			cardServiceGetCardLimitsHandler.ServeHTTP(w, r)
 		case CardServiceSetCardLimitsProcedure:
 			cardServiceSetCardLimitsHandler.ServeHTTP(w, r)
+		case CardServiceGetCardDetailsProcedure:
+			cardServiceGetCardDetailsHandler.ServeHTTP(w, r)
 		case CardServiceCreateRevealChallengeProcedure:
 			cardServiceCreateRevealChallengeHandler.ServeHTTP(w, r)
 		case CardServiceRevealCardProcedure:
@@ -631,6 +668,10 @@ func (UnimplementedCardServiceHandler) GetCardLimits(context.Context, *v1.GetCar
 
 func (UnimplementedCardServiceHandler) SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.SetCardLimits is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) GetCardDetails(context.Context, *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetCardDetails is not implemented"))
 }
 
 func (UnimplementedCardServiceHandler) CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {

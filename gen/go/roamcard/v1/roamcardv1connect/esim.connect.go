@@ -59,6 +59,11 @@ const (
 	EsimServiceGetEsimProfileProcedure = "/roamcard.v1.EsimService/GetEsimProfile"
 	// EsimServiceCancelEsimProcedure is the fully-qualified name of the EsimService's CancelEsim RPC.
 	EsimServiceCancelEsimProcedure = "/roamcard.v1.EsimService/CancelEsim"
+	// EsimServiceListEsimTopupsProcedure is the fully-qualified name of the EsimService's
+	// ListEsimTopups RPC.
+	EsimServiceListEsimTopupsProcedure = "/roamcard.v1.EsimService/ListEsimTopups"
+	// EsimServiceTopUpEsimProcedure is the fully-qualified name of the EsimService's TopUpEsim RPC.
+	EsimServiceTopUpEsimProcedure = "/roamcard.v1.EsimService/TopUpEsim"
 	// EsimServiceRotateEsimTokenProcedure is the fully-qualified name of the EsimService's
 	// RotateEsimToken RPC.
 	EsimServiceRotateEsimTokenProcedure = "/roamcard.v1.EsimService/RotateEsimToken"
@@ -99,6 +104,15 @@ type EsimServiceClient interface {
 	// eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is refunded twice;
 	// one that the supplier has refused begins again.
 	CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error)
+	// Lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first: its supplier says which. It
+	// is asked at most once a minute. Prices change: list again before each purchase.
+	ListEsimTopups(context.Context, *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error)
+	// Buys more data for the eSIM of a fulfilled order, which the paying wallet must own. Without a payment it answers 402
+	// with the terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The paid answer waits up to 15
+	// seconds for the data; the eSIM's profile shows it. After an unclear answer repeat the same request with the same
+	// idempotencyKey: it is never paid twice. Data that the supplier does not add is refunded. An eSIM that was topped up
+	// can no longer be cancelled.
+	TopUpEsim(context.Context, *v1.TopUpEsimRequest) (*v1.TopUpEsimResponse, error)
 	// Revokes the delivery token of an order and gives its owner a new one.
 	RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error)
 }
@@ -174,6 +188,19 @@ func NewEsimServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(esimServiceMethods.ByName("CancelEsim")),
 			connect.WithClientOptions(opts...),
 		),
+		listEsimTopups: connect.NewClient[v1.ListEsimTopupsRequest, v1.ListEsimTopupsResponse](
+			httpClient,
+			baseURL+EsimServiceListEsimTopupsProcedure,
+			connect.WithSchema(esimServiceMethods.ByName("ListEsimTopups")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		topUpEsim: connect.NewClient[v1.TopUpEsimRequest, v1.TopUpEsimResponse](
+			httpClient,
+			baseURL+EsimServiceTopUpEsimProcedure,
+			connect.WithSchema(esimServiceMethods.ByName("TopUpEsim")),
+			connect.WithClientOptions(opts...),
+		),
 		rotateEsimToken: connect.NewClient[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse](
 			httpClient,
 			baseURL+EsimServiceRotateEsimTokenProcedure,
@@ -194,6 +221,8 @@ type esimServiceClient struct {
 	getEsimCredentials *connect.Client[v1.GetEsimCredentialsRequest, v1.GetEsimCredentialsResponse]
 	getEsimProfile     *connect.Client[v1.GetEsimProfileRequest, v1.GetEsimProfileResponse]
 	cancelEsim         *connect.Client[v1.CancelEsimRequest, v1.CancelEsimResponse]
+	listEsimTopups     *connect.Client[v1.ListEsimTopupsRequest, v1.ListEsimTopupsResponse]
+	topUpEsim          *connect.Client[v1.TopUpEsimRequest, v1.TopUpEsimResponse]
 	rotateEsimToken    *connect.Client[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse]
 }
 
@@ -278,6 +307,24 @@ func (c *esimServiceClient) CancelEsim(ctx context.Context, req *v1.CancelEsimRe
 	return nil, err
 }
 
+// ListEsimTopups calls roamcard.v1.EsimService.ListEsimTopups.
+func (c *esimServiceClient) ListEsimTopups(ctx context.Context, req *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error) {
+	response, err := c.listEsimTopups.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// TopUpEsim calls roamcard.v1.EsimService.TopUpEsim.
+func (c *esimServiceClient) TopUpEsim(ctx context.Context, req *v1.TopUpEsimRequest) (*v1.TopUpEsimResponse, error) {
+	response, err := c.topUpEsim.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RotateEsimToken calls roamcard.v1.EsimService.RotateEsimToken.
 func (c *esimServiceClient) RotateEsimToken(ctx context.Context, req *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {
 	response, err := c.rotateEsimToken.CallUnary(ctx, connect.NewRequest(req))
@@ -322,6 +369,15 @@ type EsimServiceHandler interface {
 	// eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is refunded twice;
 	// one that the supplier has refused begins again.
 	CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error)
+	// Lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first: its supplier says which. It
+	// is asked at most once a minute. Prices change: list again before each purchase.
+	ListEsimTopups(context.Context, *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error)
+	// Buys more data for the eSIM of a fulfilled order, which the paying wallet must own. Without a payment it answers 402
+	// with the terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The paid answer waits up to 15
+	// seconds for the data; the eSIM's profile shows it. After an unclear answer repeat the same request with the same
+	// idempotencyKey: it is never paid twice. Data that the supplier does not add is refunded. An eSIM that was topped up
+	// can no longer be cancelled.
+	TopUpEsim(context.Context, *v1.TopUpEsimRequest) (*v1.TopUpEsimResponse, error)
 	// Revokes the delivery token of an order and gives its owner a new one.
 	RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error)
 }
@@ -393,6 +449,19 @@ func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(esimServiceMethods.ByName("CancelEsim")),
 		connect.WithHandlerOptions(opts...),
 	)
+	esimServiceListEsimTopupsHandler := connect.NewUnaryHandlerSimple(
+		EsimServiceListEsimTopupsProcedure,
+		svc.ListEsimTopups,
+		connect.WithSchema(esimServiceMethods.ByName("ListEsimTopups")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	esimServiceTopUpEsimHandler := connect.NewUnaryHandlerSimple(
+		EsimServiceTopUpEsimProcedure,
+		svc.TopUpEsim,
+		connect.WithSchema(esimServiceMethods.ByName("TopUpEsim")),
+		connect.WithHandlerOptions(opts...),
+	)
 	esimServiceRotateEsimTokenHandler := connect.NewUnaryHandlerSimple(
 		EsimServiceRotateEsimTokenProcedure,
 		svc.RotateEsimToken,
@@ -419,6 +488,10 @@ func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption
 			esimServiceGetEsimProfileHandler.ServeHTTP(w, r)
 		case EsimServiceCancelEsimProcedure:
 			esimServiceCancelEsimHandler.ServeHTTP(w, r)
+		case EsimServiceListEsimTopupsProcedure:
+			esimServiceListEsimTopupsHandler.ServeHTTP(w, r)
+		case EsimServiceTopUpEsimProcedure:
+			esimServiceTopUpEsimHandler.ServeHTTP(w, r)
 		case EsimServiceRotateEsimTokenProcedure:
 			esimServiceRotateEsimTokenHandler.ServeHTTP(w, r)
 		default:
@@ -464,6 +537,14 @@ func (UnimplementedEsimServiceHandler) GetEsimProfile(context.Context, *v1.GetEs
 
 func (UnimplementedEsimServiceHandler) CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.CancelEsim is not implemented"))
+}
+
+func (UnimplementedEsimServiceHandler) ListEsimTopups(context.Context, *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.ListEsimTopups is not implemented"))
+}
+
+func (UnimplementedEsimServiceHandler) TopUpEsim(context.Context, *v1.TopUpEsimRequest) (*v1.TopUpEsimResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.TopUpEsim is not implemented"))
 }
 
 func (UnimplementedEsimServiceHandler) RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {

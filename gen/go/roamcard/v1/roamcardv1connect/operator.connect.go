@@ -54,6 +54,9 @@ const (
 	// OperatorServiceRetryCardClosingProcedure is the fully-qualified name of the OperatorService's
 	// RetryCardClosing RPC.
 	OperatorServiceRetryCardClosingProcedure = "/roamcard.v1.OperatorService/RetryCardClosing"
+	// OperatorServiceConcludeCardClosingProcedure is the fully-qualified name of the OperatorService's
+	// ConcludeCardClosing RPC.
+	OperatorServiceConcludeCardClosingProcedure = "/roamcard.v1.OperatorService/ConcludeCardClosing"
 	// OperatorServiceRetryEsimCancellationProcedure is the fully-qualified name of the
 	// OperatorService's RetryEsimCancellation RPC.
 	OperatorServiceRetryEsimCancellationProcedure = "/roamcard.v1.OperatorService/RetryEsimCancellation"
@@ -99,6 +102,30 @@ const (
 	// OperatorServicePruneChallengesProcedure is the fully-qualified name of the OperatorService's
 	// PruneChallenges RPC.
 	OperatorServicePruneChallengesProcedure = "/roamcard.v1.OperatorService/PruneChallenges"
+	// OperatorServiceWhoAmIProcedure is the fully-qualified name of the OperatorService's WhoAmI RPC.
+	OperatorServiceWhoAmIProcedure = "/roamcard.v1.OperatorService/WhoAmI"
+	// OperatorServiceReviewOrderProcedure is the fully-qualified name of the OperatorService's
+	// ReviewOrder RPC.
+	OperatorServiceReviewOrderProcedure = "/roamcard.v1.OperatorService/ReviewOrder"
+	// OperatorServiceCountOrdersProcedure is the fully-qualified name of the OperatorService's
+	// CountOrders RPC.
+	OperatorServiceCountOrdersProcedure = "/roamcard.v1.OperatorService/CountOrders"
+	// OperatorServiceListAuditProcedure is the fully-qualified name of the OperatorService's ListAudit
+	// RPC.
+	OperatorServiceListAuditProcedure = "/roamcard.v1.OperatorService/ListAudit"
+	// OperatorServiceGetGaugesProcedure is the fully-qualified name of the OperatorService's GetGauges
+	// RPC.
+	OperatorServiceGetGaugesProcedure = "/roamcard.v1.OperatorService/GetGauges"
+	// OperatorServiceListJobsProcedure is the fully-qualified name of the OperatorService's ListJobs
+	// RPC.
+	OperatorServiceListJobsProcedure = "/roamcard.v1.OperatorService/ListJobs"
+	// OperatorServiceGetJobProcedure is the fully-qualified name of the OperatorService's GetJob RPC.
+	OperatorServiceGetJobProcedure = "/roamcard.v1.OperatorService/GetJob"
+	// OperatorServiceRetryJobProcedure is the fully-qualified name of the OperatorService's RetryJob
+	// RPC.
+	OperatorServiceRetryJobProcedure = "/roamcard.v1.OperatorService/RetryJob"
+	// OperatorServiceDropJobProcedure is the fully-qualified name of the OperatorService's DropJob RPC.
+	OperatorServiceDropJobProcedure = "/roamcard.v1.OperatorService/DropJob"
 )
 
 // OperatorServiceClient is a client for the roamcard.v1.OperatorService service.
@@ -124,6 +151,10 @@ type OperatorServiceClient interface {
 	// Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
 	// closing in another status stays as it is.
 	RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error)
+	// Lets a closing whose remainder was refunded by hand go on, by the transaction that did it: the chain has to show that
+	// it transferred the remainder to the card's owner. It is for a closing that waits for an operator with its refund; while
+	// a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
+	ConcludeCardClosing(context.Context, *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error)
 	// Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
 	// chain may have done is looked up, not done again. A cancellation in another status stays as it is.
 	RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error)
@@ -144,26 +175,51 @@ type OperatorServiceClient interface {
 	// Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
 	// same Idempotency-Key resolves it once.
 	ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error)
-	// Lists orders, newest first: those that wait for an operator, or those in another status.
+	// Lists orders, newest first unless `sort` says otherwise: those that wait for an operator, or those that the
+	// filters select.
 	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
 	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
-	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once.
+	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
+	// that has changed since is not decided.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
 	// Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
 	// two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
 	// paid. The same Idempotency-Key does it once.
 	ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error)
-	// Lists the kill switch of every product.
+	// Lists the kill switches of every product and of every provider.
 	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
-	// Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
-	// on. A product that the configuration has paused stays paused.
+	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. Orders
+	// that are claimed go on. A product that the configuration has paused stays paused. While a provider is closed, the
+	// routing prefers the next one that can sell; cards that it has issued cannot be topped up.
 	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
 	// How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
 	GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error)
 	// Deletes challenges that expired longer ago than they are kept, in batches. Call it again while
 	// some remain.
 	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
+	// Says whose token the request has.
+	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
+	// Shows what an operator needs to decide about an order, next to its life: its version, what can be done with it and
+	// why not, its postings, and what operators did with it.
+	ReviewOrder(context.Context, *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error)
+	// Counts the orders that are not final, by kind and status.
+	CountOrders(context.Context, *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error)
+	// Lists what operators did, newest first.
+	ListAudit(context.Context, *v1.ListAuditRequest) (*v1.ListAuditResponse, error)
+	// Shows the present values of what sales depend on: floats, accounts, jobs and nodes. What could not be read is left
+	// out.
+	GetGauges(context.Context, *v1.GetGaugesRequest) (*v1.GetGaugesResponse, error)
+	// Lists jobs, newest first: those that have stopped and wait for an operator, or those that the filters select.
+	ListJobs(context.Context, *v1.ListJobsRequest) (*v1.ListJobsResponse, error)
+	// Shows one job.
+	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
+	// Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put back
+	// by the operation that decides it. The same Idempotency-Key does it once.
+	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
+	// Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
+	// does it once.
+	DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service. By
@@ -219,6 +275,12 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			httpClient,
 			baseURL+OperatorServiceRetryCardClosingProcedure,
 			connect.WithSchema(operatorServiceMethods.ByName("RetryCardClosing")),
+			connect.WithClientOptions(opts...),
+		),
+		concludeCardClosing: connect.NewClient[v1.ConcludeCardClosingRequest, v1.ConcludeCardClosingResponse](
+			httpClient,
+			baseURL+OperatorServiceConcludeCardClosingProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ConcludeCardClosing")),
 			connect.WithClientOptions(opts...),
 		),
 		retryEsimCancellation: connect.NewClient[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse](
@@ -318,6 +380,67 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("PruneChallenges")),
 			connect.WithClientOptions(opts...),
 		),
+		whoAmI: connect.NewClient[v1.WhoAmIRequest, v1.WhoAmIResponse](
+			httpClient,
+			baseURL+OperatorServiceWhoAmIProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("WhoAmI")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		reviewOrder: connect.NewClient[v1.ReviewOrderRequest, v1.ReviewOrderResponse](
+			httpClient,
+			baseURL+OperatorServiceReviewOrderProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ReviewOrder")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		countOrders: connect.NewClient[v1.CountOrdersRequest, v1.CountOrdersResponse](
+			httpClient,
+			baseURL+OperatorServiceCountOrdersProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("CountOrders")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listAudit: connect.NewClient[v1.ListAuditRequest, v1.ListAuditResponse](
+			httpClient,
+			baseURL+OperatorServiceListAuditProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListAudit")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getGauges: connect.NewClient[v1.GetGaugesRequest, v1.GetGaugesResponse](
+			httpClient,
+			baseURL+OperatorServiceGetGaugesProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("GetGauges")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listJobs: connect.NewClient[v1.ListJobsRequest, v1.ListJobsResponse](
+			httpClient,
+			baseURL+OperatorServiceListJobsProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListJobs")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getJob: connect.NewClient[v1.GetJobRequest, v1.GetJobResponse](
+			httpClient,
+			baseURL+OperatorServiceGetJobProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("GetJob")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		retryJob: connect.NewClient[v1.RetryJobRequest, v1.RetryJobResponse](
+			httpClient,
+			baseURL+OperatorServiceRetryJobProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("RetryJob")),
+			connect.WithClientOptions(opts...),
+		),
+		dropJob: connect.NewClient[v1.DropJobRequest, v1.DropJobResponse](
+			httpClient,
+			baseURL+OperatorServiceDropJobProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("DropJob")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -330,6 +453,7 @@ type operatorServiceClient struct {
 	closeCard             *connect.Client[v1.CloseCardRequest, v1.CloseCardResponse]
 	listCardClosings      *connect.Client[v1.ListCardClosingsRequest, v1.ListCardClosingsResponse]
 	retryCardClosing      *connect.Client[v1.RetryCardClosingRequest, v1.RetryCardClosingResponse]
+	concludeCardClosing   *connect.Client[v1.ConcludeCardClosingRequest, v1.ConcludeCardClosingResponse]
 	retryEsimCancellation *connect.Client[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse]
 	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
@@ -345,6 +469,15 @@ type operatorServiceClient struct {
 	setSwitch             *connect.Client[v1.SetSwitchRequest, v1.SetSwitchResponse]
 	getChallengeRetention *connect.Client[v1.GetChallengeRetentionRequest, v1.GetChallengeRetentionResponse]
 	pruneChallenges       *connect.Client[v1.PruneChallengesRequest, v1.PruneChallengesResponse]
+	whoAmI                *connect.Client[v1.WhoAmIRequest, v1.WhoAmIResponse]
+	reviewOrder           *connect.Client[v1.ReviewOrderRequest, v1.ReviewOrderResponse]
+	countOrders           *connect.Client[v1.CountOrdersRequest, v1.CountOrdersResponse]
+	listAudit             *connect.Client[v1.ListAuditRequest, v1.ListAuditResponse]
+	getGauges             *connect.Client[v1.GetGaugesRequest, v1.GetGaugesResponse]
+	listJobs              *connect.Client[v1.ListJobsRequest, v1.ListJobsResponse]
+	getJob                *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
+	retryJob              *connect.Client[v1.RetryJobRequest, v1.RetryJobResponse]
+	dropJob               *connect.Client[v1.DropJobRequest, v1.DropJobResponse]
 }
 
 // ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
@@ -404,6 +537,15 @@ func (c *operatorServiceClient) ListCardClosings(ctx context.Context, req *v1.Li
 // RetryCardClosing calls roamcard.v1.OperatorService.RetryCardClosing.
 func (c *operatorServiceClient) RetryCardClosing(ctx context.Context, req *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
 	response, err := c.retryCardClosing.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ConcludeCardClosing calls roamcard.v1.OperatorService.ConcludeCardClosing.
+func (c *operatorServiceClient) ConcludeCardClosing(ctx context.Context, req *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error) {
+	response, err := c.concludeCardClosing.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -545,6 +687,87 @@ func (c *operatorServiceClient) PruneChallenges(ctx context.Context, req *v1.Pru
 	return nil, err
 }
 
+// WhoAmI calls roamcard.v1.OperatorService.WhoAmI.
+func (c *operatorServiceClient) WhoAmI(ctx context.Context, req *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error) {
+	response, err := c.whoAmI.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ReviewOrder calls roamcard.v1.OperatorService.ReviewOrder.
+func (c *operatorServiceClient) ReviewOrder(ctx context.Context, req *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error) {
+	response, err := c.reviewOrder.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CountOrders calls roamcard.v1.OperatorService.CountOrders.
+func (c *operatorServiceClient) CountOrders(ctx context.Context, req *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error) {
+	response, err := c.countOrders.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListAudit calls roamcard.v1.OperatorService.ListAudit.
+func (c *operatorServiceClient) ListAudit(ctx context.Context, req *v1.ListAuditRequest) (*v1.ListAuditResponse, error) {
+	response, err := c.listAudit.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetGauges calls roamcard.v1.OperatorService.GetGauges.
+func (c *operatorServiceClient) GetGauges(ctx context.Context, req *v1.GetGaugesRequest) (*v1.GetGaugesResponse, error) {
+	response, err := c.getGauges.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListJobs calls roamcard.v1.OperatorService.ListJobs.
+func (c *operatorServiceClient) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
+	response, err := c.listJobs.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetJob calls roamcard.v1.OperatorService.GetJob.
+func (c *operatorServiceClient) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJobResponse, error) {
+	response, err := c.getJob.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RetryJob calls roamcard.v1.OperatorService.RetryJob.
+func (c *operatorServiceClient) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.RetryJobResponse, error) {
+	response, err := c.retryJob.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DropJob calls roamcard.v1.OperatorService.DropJob.
+func (c *operatorServiceClient) DropJob(ctx context.Context, req *v1.DropJobRequest) (*v1.DropJobResponse, error) {
+	response, err := c.dropJob.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the roamcard.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	// Lists the jobs that withdraw the platform fee from issued cards, newest first.
@@ -568,6 +791,10 @@ type OperatorServiceHandler interface {
 	// Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
 	// closing in another status stays as it is.
 	RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error)
+	// Lets a closing whose remainder was refunded by hand go on, by the transaction that did it: the chain has to show that
+	// it transferred the remainder to the card's owner. It is for a closing that waits for an operator with its refund; while
+	// a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
+	ConcludeCardClosing(context.Context, *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error)
 	// Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
 	// chain may have done is looked up, not done again. A cancellation in another status stays as it is.
 	RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error)
@@ -588,26 +815,51 @@ type OperatorServiceHandler interface {
 	// Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
 	// same Idempotency-Key resolves it once.
 	ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error)
-	// Lists orders, newest first: those that wait for an operator, or those in another status.
+	// Lists orders, newest first unless `sort` says otherwise: those that wait for an operator, or those that the
+	// filters select.
 	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
 	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
-	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once.
+	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
+	// that has changed since is not decided.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
 	// Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
 	// two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
 	// paid. The same Idempotency-Key does it once.
 	ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error)
-	// Lists the kill switch of every product.
+	// Lists the kill switches of every product and of every provider.
 	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
-	// Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
-	// on. A product that the configuration has paused stays paused.
+	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. Orders
+	// that are claimed go on. A product that the configuration has paused stays paused. While a provider is closed, the
+	// routing prefers the next one that can sell; cards that it has issued cannot be topped up.
 	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
 	// How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
 	GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error)
 	// Deletes challenges that expired longer ago than they are kept, in batches. Call it again while
 	// some remain.
 	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
+	// Says whose token the request has.
+	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
+	// Shows what an operator needs to decide about an order, next to its life: its version, what can be done with it and
+	// why not, its postings, and what operators did with it.
+	ReviewOrder(context.Context, *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error)
+	// Counts the orders that are not final, by kind and status.
+	CountOrders(context.Context, *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error)
+	// Lists what operators did, newest first.
+	ListAudit(context.Context, *v1.ListAuditRequest) (*v1.ListAuditResponse, error)
+	// Shows the present values of what sales depend on: floats, accounts, jobs and nodes. What could not be read is left
+	// out.
+	GetGauges(context.Context, *v1.GetGaugesRequest) (*v1.GetGaugesResponse, error)
+	// Lists jobs, newest first: those that have stopped and wait for an operator, or those that the filters select.
+	ListJobs(context.Context, *v1.ListJobsRequest) (*v1.ListJobsResponse, error)
+	// Shows one job.
+	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
+	// Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put back
+	// by the operation that decides it. The same Idempotency-Key does it once.
+	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
+	// Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
+	// does it once.
+	DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -659,6 +911,12 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		OperatorServiceRetryCardClosingProcedure,
 		svc.RetryCardClosing,
 		connect.WithSchema(operatorServiceMethods.ByName("RetryCardClosing")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceConcludeCardClosingHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceConcludeCardClosingProcedure,
+		svc.ConcludeCardClosing,
+		connect.WithSchema(operatorServiceMethods.ByName("ConcludeCardClosing")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorServiceRetryEsimCancellationHandler := connect.NewUnaryHandlerSimple(
@@ -758,6 +1016,67 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("PruneChallenges")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceWhoAmIHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceWhoAmIProcedure,
+		svc.WhoAmI,
+		connect.WithSchema(operatorServiceMethods.ByName("WhoAmI")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceReviewOrderHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceReviewOrderProcedure,
+		svc.ReviewOrder,
+		connect.WithSchema(operatorServiceMethods.ByName("ReviewOrder")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceCountOrdersHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceCountOrdersProcedure,
+		svc.CountOrders,
+		connect.WithSchema(operatorServiceMethods.ByName("CountOrders")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListAuditHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListAuditProcedure,
+		svc.ListAudit,
+		connect.WithSchema(operatorServiceMethods.ByName("ListAudit")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceGetGaugesHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceGetGaugesProcedure,
+		svc.GetGauges,
+		connect.WithSchema(operatorServiceMethods.ByName("GetGauges")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListJobsHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListJobsProcedure,
+		svc.ListJobs,
+		connect.WithSchema(operatorServiceMethods.ByName("ListJobs")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceGetJobHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceGetJobProcedure,
+		svc.GetJob,
+		connect.WithSchema(operatorServiceMethods.ByName("GetJob")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceRetryJobHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceRetryJobProcedure,
+		svc.RetryJob,
+		connect.WithSchema(operatorServiceMethods.ByName("RetryJob")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceDropJobHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceDropJobProcedure,
+		svc.DropJob,
+		connect.WithSchema(operatorServiceMethods.ByName("DropJob")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceListFeeJobsProcedure:
@@ -774,6 +1093,8 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceListCardClosingsHandler.ServeHTTP(w, r)
 		case OperatorServiceRetryCardClosingProcedure:
 			operatorServiceRetryCardClosingHandler.ServeHTTP(w, r)
+		case OperatorServiceConcludeCardClosingProcedure:
+			operatorServiceConcludeCardClosingHandler.ServeHTTP(w, r)
 		case OperatorServiceRetryEsimCancellationProcedure:
 			operatorServiceRetryEsimCancellationHandler.ServeHTTP(w, r)
 		case OperatorServiceReconcileProcedure:
@@ -804,6 +1125,24 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceGetChallengeRetentionHandler.ServeHTTP(w, r)
 		case OperatorServicePruneChallengesProcedure:
 			operatorServicePruneChallengesHandler.ServeHTTP(w, r)
+		case OperatorServiceWhoAmIProcedure:
+			operatorServiceWhoAmIHandler.ServeHTTP(w, r)
+		case OperatorServiceReviewOrderProcedure:
+			operatorServiceReviewOrderHandler.ServeHTTP(w, r)
+		case OperatorServiceCountOrdersProcedure:
+			operatorServiceCountOrdersHandler.ServeHTTP(w, r)
+		case OperatorServiceListAuditProcedure:
+			operatorServiceListAuditHandler.ServeHTTP(w, r)
+		case OperatorServiceGetGaugesProcedure:
+			operatorServiceGetGaugesHandler.ServeHTTP(w, r)
+		case OperatorServiceListJobsProcedure:
+			operatorServiceListJobsHandler.ServeHTTP(w, r)
+		case OperatorServiceGetJobProcedure:
+			operatorServiceGetJobHandler.ServeHTTP(w, r)
+		case OperatorServiceRetryJobProcedure:
+			operatorServiceRetryJobHandler.ServeHTTP(w, r)
+		case OperatorServiceDropJobProcedure:
+			operatorServiceDropJobHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -839,6 +1178,10 @@ func (UnimplementedOperatorServiceHandler) ListCardClosings(context.Context, *v1
 
 func (UnimplementedOperatorServiceHandler) RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryCardClosing is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ConcludeCardClosing(context.Context, *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ConcludeCardClosing is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error) {
@@ -899,4 +1242,40 @@ func (UnimplementedOperatorServiceHandler) GetChallengeRetention(context.Context
 
 func (UnimplementedOperatorServiceHandler) PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.PruneChallenges is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.WhoAmI is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ReviewOrder(context.Context, *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ReviewOrder is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) CountOrders(context.Context, *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.CountOrders is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListAudit(context.Context, *v1.ListAuditRequest) (*v1.ListAuditResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListAudit is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) GetGauges(context.Context, *v1.GetGaugesRequest) (*v1.GetGaugesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetGauges is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListJobs(context.Context, *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListJobs is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetJob is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryJob is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.DropJob is not implemented"))
 }

@@ -47,6 +47,9 @@ const (
 	// OrderServiceSubmitPaymentProcedure is the fully-qualified name of the OrderService's
 	// SubmitPayment RPC.
 	OrderServiceSubmitPaymentProcedure = "/roamcard.v1.OrderService/SubmitPayment"
+	// OrderServiceGetPayableOrderProcedure is the fully-qualified name of the OrderService's
+	// GetPayableOrder RPC.
+	OrderServiceGetPayableOrderProcedure = "/roamcard.v1.OrderService/GetPayableOrder"
 )
 
 // OrderServiceClient is a client for the roamcard.v1.OrderService service.
@@ -55,9 +58,10 @@ type OrderServiceClient interface {
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
 	// Reads one order of the signed-in wallet. Another wallet's order does not exist.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
-	// Follows one order of the signed-in wallet: sends it now, and again whenever it changes. The stream
-	// ends when the order is final, and after 30 seconds at the latest; call again with `after` to go on
-	// without missing a change. It has no REST form: there, poll the order.
+	// Follows one order of the signed-in wallet, or the one of the token in `X-Order-Watch-Token`: sends it
+	// now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
+	// the latest; call again with `after` to go on without missing a change. It has no REST form: there,
+	// poll the order.
 	WatchOrder(context.Context, *v1.WatchOrderRequest) (*connect.ServerStreamForClient[v1.WatchOrderResponse], error)
 	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
@@ -72,6 +76,9 @@ type OrderServiceClient interface {
 	// PAYMENT-SIGNATURE. Otherwise as at `payable_url`: the payer is the owner, and a repeat gets the
 	// same answer.
 	SubmitPayment(context.Context, *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error)
+	// Shows whoever has the link of an order what is paid for, how much, to whom, until when, and whether
+	// it still can be paid. It needs no session, and tells nothing of what was delivered.
+	GetPayableOrder(context.Context, *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error)
 }
 
 // NewOrderServiceClient constructs a client for the roamcard.v1.OrderService service. By default,
@@ -124,17 +131,25 @@ func NewOrderServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(orderServiceMethods.ByName("SubmitPayment")),
 			connect.WithClientOptions(opts...),
 		),
+		getPayableOrder: connect.NewClient[v1.GetPayableOrderRequest, v1.GetPayableOrderResponse](
+			httpClient,
+			baseURL+OrderServiceGetPayableOrderProcedure,
+			connect.WithSchema(orderServiceMethods.ByName("GetPayableOrder")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // orderServiceClient implements OrderServiceClient.
 type orderServiceClient struct {
-	listOrders    *connect.Client[v1.ListOrdersRequest, v1.ListOrdersResponse]
-	getOrder      *connect.Client[v1.GetOrderRequest, v1.GetOrderResponse]
-	watchOrder    *connect.Client[v1.WatchOrderRequest, v1.WatchOrderResponse]
-	createOrder   *connect.Client[v1.CreateOrderRequest, v1.CreateOrderResponse]
-	payOrder      *connect.Client[v1.PayOrderRequest, v1.PayOrderResponse]
-	submitPayment *connect.Client[v1.SubmitPaymentRequest, v1.SubmitPaymentResponse]
+	listOrders      *connect.Client[v1.ListOrdersRequest, v1.ListOrdersResponse]
+	getOrder        *connect.Client[v1.GetOrderRequest, v1.GetOrderResponse]
+	watchOrder      *connect.Client[v1.WatchOrderRequest, v1.WatchOrderResponse]
+	createOrder     *connect.Client[v1.CreateOrderRequest, v1.CreateOrderResponse]
+	payOrder        *connect.Client[v1.PayOrderRequest, v1.PayOrderResponse]
+	submitPayment   *connect.Client[v1.SubmitPaymentRequest, v1.SubmitPaymentResponse]
+	getPayableOrder *connect.Client[v1.GetPayableOrderRequest, v1.GetPayableOrderResponse]
 }
 
 // ListOrders calls roamcard.v1.OrderService.ListOrders.
@@ -187,15 +202,25 @@ func (c *orderServiceClient) SubmitPayment(ctx context.Context, req *v1.SubmitPa
 	return nil, err
 }
 
+// GetPayableOrder calls roamcard.v1.OrderService.GetPayableOrder.
+func (c *orderServiceClient) GetPayableOrder(ctx context.Context, req *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error) {
+	response, err := c.getPayableOrder.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OrderServiceHandler is an implementation of the roamcard.v1.OrderService service.
 type OrderServiceHandler interface {
 	// Lists the orders of the signed-in wallet, newest first.
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
 	// Reads one order of the signed-in wallet. Another wallet's order does not exist.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
-	// Follows one order of the signed-in wallet: sends it now, and again whenever it changes. The stream
-	// ends when the order is final, and after 30 seconds at the latest; call again with `after` to go on
-	// without missing a change. It has no REST form: there, poll the order.
+	// Follows one order of the signed-in wallet, or the one of the token in `X-Order-Watch-Token`: sends it
+	// now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
+	// the latest; call again with `after` to go on without missing a change. It has no REST form: there,
+	// poll the order.
 	WatchOrder(context.Context, *v1.WatchOrderRequest, *connect.ServerStream[v1.WatchOrderResponse]) error
 	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
@@ -210,6 +235,9 @@ type OrderServiceHandler interface {
 	// PAYMENT-SIGNATURE. Otherwise as at `payable_url`: the payer is the owner, and a repeat gets the
 	// same answer.
 	SubmitPayment(context.Context, *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error)
+	// Shows whoever has the link of an order what is paid for, how much, to whom, until when, and whether
+	// it still can be paid. It needs no session, and tells nothing of what was delivered.
+	GetPayableOrder(context.Context, *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error)
 }
 
 // NewOrderServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -258,6 +286,13 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(orderServiceMethods.ByName("SubmitPayment")),
 		connect.WithHandlerOptions(opts...),
 	)
+	orderServiceGetPayableOrderHandler := connect.NewUnaryHandlerSimple(
+		OrderServiceGetPayableOrderProcedure,
+		svc.GetPayableOrder,
+		connect.WithSchema(orderServiceMethods.ByName("GetPayableOrder")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OrderService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OrderServiceListOrdersProcedure:
@@ -272,6 +307,8 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 			orderServicePayOrderHandler.ServeHTTP(w, r)
 		case OrderServiceSubmitPaymentProcedure:
 			orderServiceSubmitPaymentHandler.ServeHTTP(w, r)
+		case OrderServiceGetPayableOrderProcedure:
+			orderServiceGetPayableOrderHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -303,4 +340,8 @@ func (UnimplementedOrderServiceHandler) PayOrder(context.Context, *v1.PayOrderRe
 
 func (UnimplementedOrderServiceHandler) SubmitPayment(context.Context, *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.SubmitPayment is not implemented"))
+}
+
+func (UnimplementedOrderServiceHandler) GetPayableOrder(context.Context, *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.GetPayableOrder is not implemented"))
 }

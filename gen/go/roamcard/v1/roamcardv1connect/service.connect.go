@@ -45,6 +45,9 @@ const (
 	// RuntimeServiceGetConfigProcedure is the fully-qualified name of the RuntimeService's GetConfig
 	// RPC.
 	RuntimeServiceGetConfigProcedure = "/roamcard.v1.RuntimeService/GetConfig"
+	// RuntimeServiceGetStatusProcedure is the fully-qualified name of the RuntimeService's GetStatus
+	// RPC.
+	RuntimeServiceGetStatusProcedure = "/roamcard.v1.RuntimeService/GetStatus"
 )
 
 // RuntimeServiceClient is a client for the roamcard.v1.RuntimeService service.
@@ -57,6 +60,9 @@ type RuntimeServiceClient interface {
 	GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error)
 	// The public settings: network, asset, payee, fees and limits, and which sales are paused.
 	GetConfig(context.Context, *v1.GetConfigRequest) (*v1.GetConfigResponse, error)
+	// How each product stands: open, degraded or paused, since when and why, and how long recent deliveries took. It
+	// always answers 200. The page at `/status` shows the same to people.
+	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
 }
 
 // NewRuntimeServiceClient constructs a client for the roamcard.v1.RuntimeService service. By
@@ -98,6 +104,13 @@ func NewRuntimeServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getStatus: connect.NewClient[v1.GetStatusRequest, v1.GetStatusResponse](
+			httpClient,
+			baseURL+RuntimeServiceGetStatusProcedure,
+			connect.WithSchema(runtimeServiceMethods.ByName("GetStatus")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -107,6 +120,7 @@ type runtimeServiceClient struct {
 	getLiveness  *connect.Client[v1.GetLivenessRequest, v1.GetLivenessResponse]
 	getReadiness *connect.Client[v1.GetReadinessRequest, v1.GetReadinessResponse]
 	getConfig    *connect.Client[v1.GetConfigRequest, v1.GetConfigResponse]
+	getStatus    *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
 }
 
 // GetHealth calls roamcard.v1.RuntimeService.GetHealth.
@@ -145,6 +159,15 @@ func (c *runtimeServiceClient) GetConfig(ctx context.Context, req *v1.GetConfigR
 	return nil, err
 }
 
+// GetStatus calls roamcard.v1.RuntimeService.GetStatus.
+func (c *runtimeServiceClient) GetStatus(ctx context.Context, req *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
+	response, err := c.getStatus.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RuntimeServiceHandler is an implementation of the roamcard.v1.RuntimeService service.
 type RuntimeServiceHandler interface {
 	// Answers 200 while the process and its database work.
@@ -155,6 +178,9 @@ type RuntimeServiceHandler interface {
 	GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error)
 	// The public settings: network, asset, payee, fees and limits, and which sales are paused.
 	GetConfig(context.Context, *v1.GetConfigRequest) (*v1.GetConfigResponse, error)
+	// How each product stands: open, degraded or paused, since when and why, and how long recent deliveries took. It
+	// always answers 200. The page at `/status` shows the same to people.
+	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
 }
 
 // NewRuntimeServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -192,6 +218,13 @@ func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.Handler
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	runtimeServiceGetStatusHandler := connect.NewUnaryHandlerSimple(
+		RuntimeServiceGetStatusProcedure,
+		svc.GetStatus,
+		connect.WithSchema(runtimeServiceMethods.ByName("GetStatus")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.RuntimeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RuntimeServiceGetHealthProcedure:
@@ -202,6 +235,8 @@ func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.Handler
 			runtimeServiceGetReadinessHandler.ServeHTTP(w, r)
 		case RuntimeServiceGetConfigProcedure:
 			runtimeServiceGetConfigHandler.ServeHTTP(w, r)
+		case RuntimeServiceGetStatusProcedure:
+			runtimeServiceGetStatusHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -225,4 +260,8 @@ func (UnimplementedRuntimeServiceHandler) GetReadiness(context.Context, *v1.GetR
 
 func (UnimplementedRuntimeServiceHandler) GetConfig(context.Context, *v1.GetConfigRequest) (*v1.GetConfigResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetConfig is not implemented"))
+}
+
+func (UnimplementedRuntimeServiceHandler) GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetStatus is not implemented"))
 }

@@ -14,7 +14,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/card.proto.
  */
 export const file_roamcard_v1_card: GenFile = /*@__PURE__*/
-  fileDesc("ChZyb2FtY2FyZC92MS9jYXJkLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRDYXJkRGlzY292ZXJ5UmVxdWVzdCK9AgoYR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAMgASgLMhoucm9hbWNhcmQudjEuQ2FyZE93bmVyc2hpcBIwCghpc3N1YW5jZRgEIAEoCzIeLnJvYW1jYXJkLnYxLkNhcmRJc3N1YW5jZVRlcm1zEjUKC2NyZWRlbnRpYWxzGAUgASgLMiAucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYBiABKAgSLwoIY29udHJvbHMYByABKAsyHS5yb2FtY2FyZC52MS5DYXJkQ29udHJvbFRlcm1zIp8CChBDYXJkUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSIAoYd2FsbGV0X3BheW1lbnRfdXNkX2NlbnRzGAcgASgNEg4KBmFtb3VudBgIIAEoCRIOCgZtZXRob2QYCSABKAkSEAoIcmVzb3VyY2UYCiABKAkSFQoNYWNjb3VudF90eXBlcxgLIAMoCRIjChttYXhfc3VibWlzc2lvbnNfcGVyX2F0dGVtcHQYDCABKA0SEwoLY2xpZW50X25vdGUYDSABKAkiWAoNQ2FyZE93bmVyc2hpcBINCgVvd25lchgBIAEoCRIXCg9jYXJkc19wZXJfb3duZXIYAiABKA0SHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgiyAEKEUNhcmRJc3N1YW5jZVRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIYChBwYXltZW50X3JlcXVpcmVkGAIgASgIEg4KBnB1YmxpYxgDIAEoCBIRCglhbGxvd2xpc3QYBCABKAgSIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAUgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYBiABKA0SDAoEcG9sbBgHIAMoCSKmAQoTQ2FyZENyZWRlbnRpYWxUZXJtcxISCgpvd25lcl9vbmx5GAEgASgIEhAKCG5vX3N0b3JlGAIgASgIEiAKGGZyZXNoX3NpZ25hdHVyZV9yZXF1aXJlZBgDIAEoCBIRCgljaGFsbGVuZ2UYBCABKAkSDgoGcmV2ZWFsGAUgASgJEg8KB3NlYWxpbmcYBiABKAkSEwoLcmV2ZWFsX2tpbmQYByABKAki+QEKEENhcmRDb250cm9sVGVybXMSEwoGZnJlZXplGAEgASgJSACIAQESFQoIdW5mcmVlemUYAiABKAlIAYgBARIZCgx0cmFuc2FjdGlvbnMYAyABKAlIAogBARITCgZsaW1pdHMYBCABKAlIA4gBARIXCgpzZXRfbGltaXRzGAUgASgJSASIAQESEwoLbGltaXRfa2luZHMYBiADKAkSGAoQb25lX2xpbWl0X2Ftb3VudBgHIAEoCEIJCgdfZnJlZXplQgsKCV91bmZyZWV6ZUIPCg1fdHJhbnNhY3Rpb25zQgkKB19saW1pdHNCDQoLX3NldF9saW1pdHMiLgoTUHVyY2hhc2VDYXJkUmVxdWVzdBIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkiOQoUUHVyY2hhc2VDYXJkUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIYChZDcmVhdGVDYXJkT3JkZXJSZXF1ZXN0IjwKF0NyZWF0ZUNhcmRPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiGgoYR2V0VG9wdXBEaXNjb3ZlcnlSZXF1ZXN0IvsBChlHZXRUb3B1cERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLgoJb3duZXJzaGlwGAMgASgLMhsucm9hbWNhcmQudjEuVG9wdXBPd25lcnNoaXASKAoGbGltaXRzGAQgASgLMhgucm9hbWNhcmQudjEuVG9wdXBMaW1pdHMSKgoHZnVuZGluZxgFIAEoCzIZLnJvYW1jYXJkLnYxLlRvcHVwRnVuZGluZxIOCgZwYXVzZWQYBiABKAgifwoOVG9wdXBPd25lcnNoaXASDQoFb3duZXIYASABKAkSHAoUYWN0aXZlX2NhcmRfcmVxdWlyZWQYAiABKAgSHwoXY2FyZF9zZWxlY3RlZF9ieV9zZXJ2ZXIYAyABKAgSHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYBCABKAgimQEKC1RvcHVwTGltaXRzEhsKE21pbl9vcmRlcl91c2RfY2VudHMYASABKA0SHwoXZGVmYXVsdF9vcmRlcl91c2RfY2VudHMYAiABKA0SGwoTbWF4X29yZGVyX3VzZF9jZW50cxgDIAEoDRIUCgxsb2FkX2ZlZV9icHMYBCABKA0SGQoRbG9hZF9mZWVfcm91bmRpbmcYBSABKAkiSAoMVG9wdXBGdW5kaW5nEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIUCgxjb25maXJtZWRfYnkYAiADKAkSDAoEcG9sbBgDIAMoCSJfChBUb3BVcENhcmRSZXF1ZXN0Eh0KEGFtb3VudF91c2RfY2VudHMYASABKA1IAIgBARIXCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlCEwoRX2Ftb3VudF91c2RfY2VudHMiNgoRVG9wVXBDYXJkUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciISChBMaXN0Q2FyZHNSZXF1ZXN0IjUKEUxpc3RDYXJkc1Jlc3BvbnNlEiAKBWNhcmRzGAEgAygLMhEucm9hbWNhcmQudjEuQ2FyZCJwCgRDYXJkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRISCgVsYXN0NBgDIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQggKBl9sYXN0NCITChFFbnN1cmVDYXJkUmVxdWVzdCI1ChJFbnN1cmVDYXJkUmVzcG9uc2USHwoEY2FyZBgBIAEoCzIRLnJvYW1jYXJkLnYxLkNhcmQiIwoVR2V0Q2FyZEJhbGFuY2VSZXF1ZXN0EgoKAmlkGAEgASgJIoMBChZHZXRDYXJkQmFsYW5jZVJlc3BvbnNlEg8KB2NhcmRfaWQYASABKAkSEAoIY3VycmVuY3kYAiABKAkSGwoTYXZhaWxhYmxlX3VzZF9jZW50cxgDIAEoBRIpCgVhc19vZhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiHwoRRnJlZXplQ2FyZFJlcXVlc3QSCgoCaWQYASABKAkiNQoSRnJlZXplQ2FyZFJlc3BvbnNlEh8KBGNhcmQYASABKAsyES5yb2FtY2FyZC52MS5DYXJkIiEKE1VuZnJlZXplQ2FyZFJlcXVlc3QSCgoCaWQYASABKAkiNwoUVW5mcmVlemVDYXJkUmVzcG9uc2USHwoEY2FyZBgBIAEoCzIRLnJvYW1jYXJkLnYxLkNhcmQidwobTGlzdENhcmRUcmFuc2FjdGlvbnNSZXF1ZXN0EgoKAmlkGAEgASgJEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgAiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAYgBAUIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuIqcBChxMaXN0Q2FyZFRyYW5zYWN0aW9uc1Jlc3BvbnNlEg8KB2NhcmRfaWQYASABKAkSEAoIY3VycmVuY3kYAiABKAkSMgoMdHJhbnNhY3Rpb25zGAMgAygLMhwucm9hbWNhcmQudjEuQ2FyZFRyYW5zYWN0aW9uEhwKD25leHRfcGFnZV90b2tlbhgEIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4i2gEKD0NhcmRUcmFuc2FjdGlvbhIKCgJpZBgBIAEoCRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoBRIrCghtZXJjaGFudBgGIAEoCzIZLnJvYW1jYXJkLnYxLkNhcmRNZXJjaGFudBIbCg5kZWNsaW5lX3JlYXNvbhgHIAEoCUgAiAEBQhEKD19kZWNsaW5lX3JlYXNvbiJiCgxDYXJkTWVyY2hhbnQSDAoEbmFtZRgBIAEoCRIVCghjYXRlZ29yeRgCIAEoCUgAiAEBEhQKB2NvdW50cnkYAyABKAlIAYgBAUILCglfY2F0ZWdvcnlCCgoIX2NvdW50cnkiIgoUR2V0Q2FyZExpbWl0c1JlcXVlc3QSCgoCaWQYASABKAkiQAoVR2V0Q2FyZExpbWl0c1Jlc3BvbnNlEicKBmxpbWl0cxgBIAEoCzIXLnJvYW1jYXJkLnYxLkNhcmRMaW1pdHMi2gEKFFNldENhcmRMaW1pdHNSZXF1ZXN0EgoKAmlkGAEgASgJEiYKGXBlcl90cmFuc2FjdGlvbl91c2RfY2VudHMYAiABKA1IAIgBARIgChNwZXJfbW9udGhfdXNkX2NlbnRzGAMgASgNSAGIAQESGgoSYWxsb3dlZF9jYXRlZ29yaWVzGAQgAygJEhoKEmJsb2NrZWRfY2F0ZWdvcmllcxgFIAMoCUIcChpfcGVyX3RyYW5zYWN0aW9uX3VzZF9jZW50c0IWChRfcGVyX21vbnRoX3VzZF9jZW50cyJAChVTZXRDYXJkTGltaXRzUmVzcG9uc2USJwoGbGltaXRzGAEgASgLMhcucm9hbWNhcmQudjEuQ2FyZExpbWl0cyLnAQoKQ2FyZExpbWl0cxIPCgdjYXJkX2lkGAEgASgJEhAKCGN1cnJlbmN5GAIgASgJEiYKGXBlcl90cmFuc2FjdGlvbl91c2RfY2VudHMYAyABKA1IAIgBARIgChNwZXJfbW9udGhfdXNkX2NlbnRzGAQgASgNSAGIAQESGgoSYWxsb3dlZF9jYXRlZ29yaWVzGAUgAygJEhoKEmJsb2NrZWRfY2F0ZWdvcmllcxgGIAMoCUIcChpfcGVyX3RyYW5zYWN0aW9uX3VzZF9jZW50c0IWChRfcGVyX21vbnRoX3VzZF9jZW50cyJ7ChxDcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXF1ZXN0EgoKAmlkGAEgASgJEiEKGXByZWZlcnJlZF9tZXNzYWdlX3NjaGVtZXMYAiADKAkSGgoNcmVjaXBpZW50X2tleRgDIAEoCUgAiAEBQhAKDl9yZWNpcGllbnRfa2V5IrgBCh1DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXNwb25zZRIRCglpbnRlbnRfaWQYASABKAkSFgoObWVzc2FnZV9zY2hlbWUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIrCgp0eXBlZF9kYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKjAQoRUmV2ZWFsQ2FyZFJlcXVlc3QSCgoCaWQYASABKAkSEQoJaW50ZW50X2lkGAIgASgJEhEKCXNpZ25hdHVyZRgDIAEoCRIbCg5tZXNzYWdlX3NjaGVtZRgEIAEoCUgAiAEBEhoKDXJlY2lwaWVudF9rZXkYBSABKAlIAYgBAUIRCg9fbWVzc2FnZV9zY2hlbWVCEAoOX3JlY2lwaWVudF9rZXkirgEKElJldmVhbENhcmRSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEjEKC2NyZWRlbnRpYWxzGAIgASgLMhwucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxzEi4KBnNlYWxlZBgDIAEoCzIeLnJvYW1jYXJkLnYxLlNlYWxlZENyZWRlbnRpYWxzEiQKBWVtYmVkGAQgASgLMhUucm9hbWNhcmQudjEuQ2FyZFBhZ2UiTAoIQ2FyZFBhZ2USEAoDdXJsGAEgASgJQgOAAQESLgoKZXhwaXJlc19hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAidwoPQ2FyZENyZWRlbnRpYWxzEhMKBm51bWJlchgBIAEoCUIDgAEBEhkKDGV4cGlyeV9tb250aBgCIAEoDUIDgAEBEhgKC2V4cGlyeV95ZWFyGAMgASgNQgOAAQESGgoNc2VjdXJpdHlfY29kZRgEIAEoCUIDgAEBIkMKEVNlYWxlZENyZWRlbnRpYWxzEg0KBXN1aXRlGAEgASgJEgsKA2VuYxgCIAEoCRISCgpjaXBoZXJ0ZXh0GAMgASgJMuoKCgtDYXJkU2VydmljZRJkChBHZXRDYXJkRGlzY292ZXJ5EiQucm9hbWNhcmQudjEuR2V0Q2FyZERpc2NvdmVyeVJlcXVlc3QaJS5yb2FtY2FyZC52MS5HZXRDYXJkRGlzY292ZXJ5UmVzcG9uc2UiA5ACARJTCgxQdXJjaGFzZUNhcmQSIC5yb2FtY2FyZC52MS5QdXJjaGFzZUNhcmRSZXF1ZXN0GiEucm9hbWNhcmQudjEuUHVyY2hhc2VDYXJkUmVzcG9uc2USXAoPQ3JlYXRlQ2FyZE9yZGVyEiMucm9hbWNhcmQudjEuQ3JlYXRlQ2FyZE9yZGVyUmVxdWVzdBokLnJvYW1jYXJkLnYxLkNyZWF0ZUNhcmRPcmRlclJlc3BvbnNlEmcKEUdldFRvcHVwRGlzY292ZXJ5EiUucm9hbWNhcmQudjEuR2V0VG9wdXBEaXNjb3ZlcnlSZXF1ZXN0GiYucm9hbWNhcmQudjEuR2V0VG9wdXBEaXNjb3ZlcnlSZXNwb25zZSIDkAIBEkoKCVRvcFVwQ2FyZBIdLnJvYW1jYXJkLnYxLlRvcFVwQ2FyZFJlcXVlc3QaHi5yb2FtY2FyZC52MS5Ub3BVcENhcmRSZXNwb25zZRJPCglMaXN0Q2FyZHMSHS5yb2FtY2FyZC52MS5MaXN0Q2FyZHNSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuTGlzdENhcmRzUmVzcG9uc2UiA5ACARJNCgpFbnN1cmVDYXJkEh4ucm9hbWNhcmQudjEuRW5zdXJlQ2FyZFJlcXVlc3QaHy5yb2FtY2FyZC52MS5FbnN1cmVDYXJkUmVzcG9uc2USXgoOR2V0Q2FyZEJhbGFuY2USIi5yb2FtY2FyZC52MS5HZXRDYXJkQmFsYW5jZVJlcXVlc3QaIy5yb2FtY2FyZC52MS5HZXRDYXJkQmFsYW5jZVJlc3BvbnNlIgOQAgESTQoKRnJlZXplQ2FyZBIeLnJvYW1jYXJkLnYxLkZyZWV6ZUNhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuRnJlZXplQ2FyZFJlc3BvbnNlElMKDFVuZnJlZXplQ2FyZBIgLnJvYW1jYXJkLnYxLlVuZnJlZXplQ2FyZFJlcXVlc3QaIS5yb2FtY2FyZC52MS5VbmZyZWV6ZUNhcmRSZXNwb25zZRJwChRMaXN0Q2FyZFRyYW5zYWN0aW9ucxIoLnJvYW1jYXJkLnYxLkxpc3RDYXJkVHJhbnNhY3Rpb25zUmVxdWVzdBopLnJvYW1jYXJkLnYxLkxpc3RDYXJkVHJhbnNhY3Rpb25zUmVzcG9uc2UiA5ACARJbCg1HZXRDYXJkTGltaXRzEiEucm9hbWNhcmQudjEuR2V0Q2FyZExpbWl0c1JlcXVlc3QaIi5yb2FtY2FyZC52MS5HZXRDYXJkTGltaXRzUmVzcG9uc2UiA5ACARJbCg1TZXRDYXJkTGltaXRzEiEucm9hbWNhcmQudjEuU2V0Q2FyZExpbWl0c1JlcXVlc3QaIi5yb2FtY2FyZC52MS5TZXRDYXJkTGltaXRzUmVzcG9uc2UiA5ACAhJuChVDcmVhdGVSZXZlYWxDaGFsbGVuZ2USKS5yb2FtY2FyZC52MS5DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXF1ZXN0Gioucm9hbWNhcmQudjEuQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVzcG9uc2USTQoKUmV2ZWFsQ2FyZBIeLnJvYW1jYXJkLnYxLlJldmVhbENhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuUmV2ZWFsQ2FyZFJlc3BvbnNlQmkKD2NvbS5yb2FtY2FyZC52MUIJQ2FyZFByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("ChZyb2FtY2FyZC92MS9jYXJkLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRDYXJkRGlzY292ZXJ5UmVxdWVzdCK9AgoYR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAMgASgLMhoucm9hbWNhcmQudjEuQ2FyZE93bmVyc2hpcBIwCghpc3N1YW5jZRgEIAEoCzIeLnJvYW1jYXJkLnYxLkNhcmRJc3N1YW5jZVRlcm1zEjUKC2NyZWRlbnRpYWxzGAUgASgLMiAucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxUZXJtcxIOCgZwYXVzZWQYBiABKAgSLwoIY29udHJvbHMYByABKAsyHS5yb2FtY2FyZC52MS5DYXJkQ29udHJvbFRlcm1zIp8CChBDYXJkUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSIAoYd2FsbGV0X3BheW1lbnRfdXNkX2NlbnRzGAcgASgNEg4KBmFtb3VudBgIIAEoCRIOCgZtZXRob2QYCSABKAkSEAoIcmVzb3VyY2UYCiABKAkSFQoNYWNjb3VudF90eXBlcxgLIAMoCRIjChttYXhfc3VibWlzc2lvbnNfcGVyX2F0dGVtcHQYDCABKA0SEwoLY2xpZW50X25vdGUYDSABKAkiWAoNQ2FyZE93bmVyc2hpcBINCgVvd25lchgBIAEoCRIXCg9jYXJkc19wZXJfb3duZXIYAiABKA0SHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgiyAEKEUNhcmRJc3N1YW5jZVRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIYChBwYXltZW50X3JlcXVpcmVkGAIgASgIEg4KBnB1YmxpYxgDIAEoCBIRCglhbGxvd2xpc3QYBCABKAgSIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAUgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYBiABKA0SDAoEcG9sbBgHIAMoCSKmAQoTQ2FyZENyZWRlbnRpYWxUZXJtcxISCgpvd25lcl9vbmx5GAEgASgIEhAKCG5vX3N0b3JlGAIgASgIEiAKGGZyZXNoX3NpZ25hdHVyZV9yZXF1aXJlZBgDIAEoCBIRCgljaGFsbGVuZ2UYBCABKAkSDgoGcmV2ZWFsGAUgASgJEg8KB3NlYWxpbmcYBiABKAkSEwoLcmV2ZWFsX2tpbmQYByABKAki1AIKEENhcmRDb250cm9sVGVybXMSEwoGZnJlZXplGAEgASgJSACIAQESFQoIdW5mcmVlemUYAiABKAlIAYgBARIZCgx0cmFuc2FjdGlvbnMYAyABKAlIAogBARITCgZsaW1pdHMYBCABKAlIA4gBARIXCgpzZXRfbGltaXRzGAUgASgJSASIAQESEwoLbGltaXRfa2luZHMYBiADKAkSGAoQb25lX2xpbWl0X2Ftb3VudBgHIAEoCBIUCgdkZXRhaWxzGAggASgJSAWIAQESFwoPYmlsbGluZ19hZGRyZXNzGAkgASgIEh4KFnRocmVlX2Rfc2VjdXJlX21ldGhvZHMYCiADKAlCCQoHX2ZyZWV6ZUILCglfdW5mcmVlemVCDwoNX3RyYW5zYWN0aW9uc0IJCgdfbGltaXRzQg0KC19zZXRfbGltaXRzQgoKCF9kZXRhaWxzIi4KE1B1cmNoYXNlQ2FyZFJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJIjkKFFB1cmNoYXNlQ2FyZFJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiGAoWQ3JlYXRlQ2FyZE9yZGVyUmVxdWVzdCI8ChdDcmVhdGVDYXJkT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIhoKGEdldFRvcHVwRGlzY292ZXJ5UmVxdWVzdCL7AQoZR2V0VG9wdXBEaXNjb3ZlcnlSZXNwb25zZRIYChBjb250cmFjdF92ZXJzaW9uGAEgASgNEi4KB3BheW1lbnQYAiABKAsyHS5yb2FtY2FyZC52MS5DYXJkUGF5bWVudFRlcm1zEi4KCW93bmVyc2hpcBgDIAEoCzIbLnJvYW1jYXJkLnYxLlRvcHVwT3duZXJzaGlwEigKBmxpbWl0cxgEIAEoCzIYLnJvYW1jYXJkLnYxLlRvcHVwTGltaXRzEioKB2Z1bmRpbmcYBSABKAsyGS5yb2FtY2FyZC52MS5Ub3B1cEZ1bmRpbmcSDgoGcGF1c2VkGAYgASgIIn8KDlRvcHVwT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhwKFGFjdGl2ZV9jYXJkX3JlcXVpcmVkGAIgASgIEh8KF2NhcmRfc2VsZWN0ZWRfYnlfc2VydmVyGAMgASgIEh8KF3NpZ25faW5fcmVxdWlyZWRfdG9fYnV5GAQgASgIIpkBCgtUb3B1cExpbWl0cxIbChNtaW5fb3JkZXJfdXNkX2NlbnRzGAEgASgNEh8KF2RlZmF1bHRfb3JkZXJfdXNkX2NlbnRzGAIgASgNEhsKE21heF9vcmRlcl91c2RfY2VudHMYAyABKA0SFAoMbG9hZF9mZWVfYnBzGAQgASgNEhkKEWxvYWRfZmVlX3JvdW5kaW5nGAUgASgJIkgKDFRvcHVwRnVuZGluZxIUCgxhc3luY2hyb25vdXMYASABKAgSFAoMY29uZmlybWVkX2J5GAIgAygJEgwKBHBvbGwYAyADKAkiXwoQVG9wVXBDYXJkUmVxdWVzdBIdChBhbW91bnRfdXNkX2NlbnRzGAEgASgNSACIAQESFwoPaWRlbXBvdGVuY3lfa2V5GAIgASgJQhMKEV9hbW91bnRfdXNkX2NlbnRzIjYKEVRvcFVwQ2FyZFJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiEgoQTGlzdENhcmRzUmVxdWVzdCI1ChFMaXN0Q2FyZHNSZXNwb25zZRIgCgVjYXJkcxgBIAMoCzIRLnJvYW1jYXJkLnYxLkNhcmQicAoEQ2FyZBIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSEgoFbGFzdDQYAyABKAlIAIgBARIuCgpjcmVhdGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIICgZfbGFzdDQiEwoRRW5zdXJlQ2FyZFJlcXVlc3QiNQoSRW5zdXJlQ2FyZFJlc3BvbnNlEh8KBGNhcmQYASABKAsyES5yb2FtY2FyZC52MS5DYXJkIiMKFUdldENhcmRCYWxhbmNlUmVxdWVzdBIKCgJpZBgBIAEoCSKDAQoWR2V0Q2FyZEJhbGFuY2VSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEhAKCGN1cnJlbmN5GAIgASgJEhsKE2F2YWlsYWJsZV91c2RfY2VudHMYAyABKAUSKQoFYXNfb2YYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIh8KEUZyZWV6ZUNhcmRSZXF1ZXN0EgoKAmlkGAEgASgJIjUKEkZyZWV6ZUNhcmRSZXNwb25zZRIfCgRjYXJkGAEgASgLMhEucm9hbWNhcmQudjEuQ2FyZCIhChNVbmZyZWV6ZUNhcmRSZXF1ZXN0EgoKAmlkGAEgASgJIjcKFFVuZnJlZXplQ2FyZFJlc3BvbnNlEh8KBGNhcmQYASABKAsyES5yb2FtY2FyZC52MS5DYXJkIncKG0xpc3RDYXJkVHJhbnNhY3Rpb25zUmVxdWVzdBIKCgJpZBgBIAEoCRIWCglwYWdlX3NpemUYAiABKA1IAIgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAGIAQFCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiKnAQocTGlzdENhcmRUcmFuc2FjdGlvbnNSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEhAKCGN1cnJlbmN5GAIgASgJEjIKDHRyYW5zYWN0aW9ucxgDIAMoCzIcLnJvYW1jYXJkLnYxLkNhcmRUcmFuc2FjdGlvbhIcCg9uZXh0X3BhZ2VfdG9rZW4YBCABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuItoBCg9DYXJkVHJhbnNhY3Rpb24SCgoCaWQYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGtpbmQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKAUSKwoIbWVyY2hhbnQYBiABKAsyGS5yb2FtY2FyZC52MS5DYXJkTWVyY2hhbnQSGwoOZGVjbGluZV9yZWFzb24YByABKAlIAIgBAUIRCg9fZGVjbGluZV9yZWFzb24iYgoMQ2FyZE1lcmNoYW50EgwKBG5hbWUYASABKAkSFQoIY2F0ZWdvcnkYAiABKAlIAIgBARIUCgdjb3VudHJ5GAMgASgJSAGIAQFCCwoJX2NhdGVnb3J5QgoKCF9jb3VudHJ5IiIKFEdldENhcmRMaW1pdHNSZXF1ZXN0EgoKAmlkGAEgASgJIkAKFUdldENhcmRMaW1pdHNSZXNwb25zZRInCgZsaW1pdHMYASABKAsyFy5yb2FtY2FyZC52MS5DYXJkTGltaXRzItoBChRTZXRDYXJkTGltaXRzUmVxdWVzdBIKCgJpZBgBIAEoCRImChlwZXJfdHJhbnNhY3Rpb25fdXNkX2NlbnRzGAIgASgNSACIAQESIAoTcGVyX21vbnRoX3VzZF9jZW50cxgDIAEoDUgBiAEBEhoKEmFsbG93ZWRfY2F0ZWdvcmllcxgEIAMoCRIaChJibG9ja2VkX2NhdGVnb3JpZXMYBSADKAlCHAoaX3Blcl90cmFuc2FjdGlvbl91c2RfY2VudHNCFgoUX3Blcl9tb250aF91c2RfY2VudHMiQAoVU2V0Q2FyZExpbWl0c1Jlc3BvbnNlEicKBmxpbWl0cxgBIAEoCzIXLnJvYW1jYXJkLnYxLkNhcmRMaW1pdHMi5wEKCkNhcmRMaW1pdHMSDwoHY2FyZF9pZBgBIAEoCRIQCghjdXJyZW5jeRgCIAEoCRImChlwZXJfdHJhbnNhY3Rpb25fdXNkX2NlbnRzGAMgASgNSACIAQESIAoTcGVyX21vbnRoX3VzZF9jZW50cxgEIAEoDUgBiAEBEhoKEmFsbG93ZWRfY2F0ZWdvcmllcxgFIAMoCRIaChJibG9ja2VkX2NhdGVnb3JpZXMYBiADKAlCHAoaX3Blcl90cmFuc2FjdGlvbl91c2RfY2VudHNCFgoUX3Blcl9tb250aF91c2RfY2VudHMiIwoVR2V0Q2FyZERldGFpbHNSZXF1ZXN0EgoKAmlkGAEgASgJIkMKFkdldENhcmREZXRhaWxzUmVzcG9uc2USKQoHZGV0YWlscxgBIAEoCzIYLnJvYW1jYXJkLnYxLkNhcmREZXRhaWxzIo8BCgtDYXJkRGV0YWlscxIPCgdjYXJkX2lkGAEgASgJEjgKD2JpbGxpbmdfYWRkcmVzcxgCIAEoCzIfLnJvYW1jYXJkLnYxLkNhcmRCaWxsaW5nQWRkcmVzcxI1Cg50aHJlZV9kX3NlY3VyZRgDIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRUaHJlZURTZWN1cmUiowEKEkNhcmRCaWxsaW5nQWRkcmVzcxIMCgRuYW1lGAEgASgJEg0KBWxpbmUxGAIgASgJEhIKBWxpbmUyGAMgASgJSACIAQESDAoEY2l0eRgEIAEoCRITCgZyZWdpb24YBSABKAlIAYgBARITCgtwb3N0YWxfY29kZRgGIAEoCRIPCgdjb3VudHJ5GAcgASgJQggKBl9saW5lMkIJCgdfcmVnaW9uIngKEENhcmRUaHJlZURTZWN1cmUSDgoGbWV0aG9kGAEgASgJEhgKC2Rlc3RpbmF0aW9uGAIgASgJSACIAQESGQoMaW5zdHJ1Y3Rpb25zGAMgASgJSAGIAQFCDgoMX2Rlc3RpbmF0aW9uQg8KDV9pbnN0cnVjdGlvbnMiewocQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVxdWVzdBIKCgJpZBgBIAEoCRIhChlwcmVmZXJyZWRfbWVzc2FnZV9zY2hlbWVzGAIgAygJEhoKDXJlY2lwaWVudF9rZXkYAyABKAlIAIgBAUIQCg5fcmVjaXBpZW50X2tleSK4AQodQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVzcG9uc2USEQoJaW50ZW50X2lkGAEgASgJEhYKDm1lc3NhZ2Vfc2NoZW1lGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSKwoKdHlwZWRfZGF0YRgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKZXhwaXJlc19hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiowEKEVJldmVhbENhcmRSZXF1ZXN0EgoKAmlkGAEgASgJEhEKCWludGVudF9pZBgCIAEoCRIRCglzaWduYXR1cmUYAyABKAkSGwoObWVzc2FnZV9zY2hlbWUYBCABKAlIAIgBARIaCg1yZWNpcGllbnRfa2V5GAUgASgJSAGIAQFCEQoPX21lc3NhZ2Vfc2NoZW1lQhAKDl9yZWNpcGllbnRfa2V5Iq4BChJSZXZlYWxDYXJkUmVzcG9uc2USDwoHY2FyZF9pZBgBIAEoCRIxCgtjcmVkZW50aWFscxgCIAEoCzIcLnJvYW1jYXJkLnYxLkNhcmRDcmVkZW50aWFscxIuCgZzZWFsZWQYAyABKAsyHi5yb2FtY2FyZC52MS5TZWFsZWRDcmVkZW50aWFscxIkCgVlbWJlZBgEIAEoCzIVLnJvYW1jYXJkLnYxLkNhcmRQYWdlIkwKCENhcmRQYWdlEhAKA3VybBgBIAEoCUIDgAEBEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIncKD0NhcmRDcmVkZW50aWFscxITCgZudW1iZXIYASABKAlCA4ABARIZCgxleHBpcnlfbW9udGgYAiABKA1CA4ABARIYCgtleHBpcnlfeWVhchgDIAEoDUIDgAEBEhoKDXNlY3VyaXR5X2NvZGUYBCABKAlCA4ABASJDChFTZWFsZWRDcmVkZW50aWFscxINCgVzdWl0ZRgBIAEoCRILCgNlbmMYAiABKAkSEgoKY2lwaGVydGV4dBgDIAEoCTLKCwoLQ2FyZFNlcnZpY2USZAoQR2V0Q2FyZERpc2NvdmVyeRIkLnJvYW1jYXJkLnYxLkdldENhcmREaXNjb3ZlcnlSZXF1ZXN0GiUucm9hbWNhcmQudjEuR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlIgOQAgESUwoMUHVyY2hhc2VDYXJkEiAucm9hbWNhcmQudjEuUHVyY2hhc2VDYXJkUmVxdWVzdBohLnJvYW1jYXJkLnYxLlB1cmNoYXNlQ2FyZFJlc3BvbnNlElwKD0NyZWF0ZUNhcmRPcmRlchIjLnJvYW1jYXJkLnYxLkNyZWF0ZUNhcmRPcmRlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5DcmVhdGVDYXJkT3JkZXJSZXNwb25zZRJnChFHZXRUb3B1cERpc2NvdmVyeRIlLnJvYW1jYXJkLnYxLkdldFRvcHVwRGlzY292ZXJ5UmVxdWVzdBomLnJvYW1jYXJkLnYxLkdldFRvcHVwRGlzY292ZXJ5UmVzcG9uc2UiA5ACARJKCglUb3BVcENhcmQSHS5yb2FtY2FyZC52MS5Ub3BVcENhcmRSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuVG9wVXBDYXJkUmVzcG9uc2USTwoJTGlzdENhcmRzEh0ucm9hbWNhcmQudjEuTGlzdENhcmRzUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkxpc3RDYXJkc1Jlc3BvbnNlIgOQAgESTQoKRW5zdXJlQ2FyZBIeLnJvYW1jYXJkLnYxLkVuc3VyZUNhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuRW5zdXJlQ2FyZFJlc3BvbnNlEl4KDkdldENhcmRCYWxhbmNlEiIucm9hbWNhcmQudjEuR2V0Q2FyZEJhbGFuY2VSZXF1ZXN0GiMucm9hbWNhcmQudjEuR2V0Q2FyZEJhbGFuY2VSZXNwb25zZSIDkAIBEk0KCkZyZWV6ZUNhcmQSHi5yb2FtY2FyZC52MS5GcmVlemVDYXJkUmVxdWVzdBofLnJvYW1jYXJkLnYxLkZyZWV6ZUNhcmRSZXNwb25zZRJTCgxVbmZyZWV6ZUNhcmQSIC5yb2FtY2FyZC52MS5VbmZyZWV6ZUNhcmRSZXF1ZXN0GiEucm9hbWNhcmQudjEuVW5mcmVlemVDYXJkUmVzcG9uc2UScAoUTGlzdENhcmRUcmFuc2FjdGlvbnMSKC5yb2FtY2FyZC52MS5MaXN0Q2FyZFRyYW5zYWN0aW9uc1JlcXVlc3QaKS5yb2FtY2FyZC52MS5MaXN0Q2FyZFRyYW5zYWN0aW9uc1Jlc3BvbnNlIgOQAgESWwoNR2V0Q2FyZExpbWl0cxIhLnJvYW1jYXJkLnYxLkdldENhcmRMaW1pdHNSZXF1ZXN0GiIucm9hbWNhcmQudjEuR2V0Q2FyZExpbWl0c1Jlc3BvbnNlIgOQAgESWwoNU2V0Q2FyZExpbWl0cxIhLnJvYW1jYXJkLnYxLlNldENhcmRMaW1pdHNSZXF1ZXN0GiIucm9hbWNhcmQudjEuU2V0Q2FyZExpbWl0c1Jlc3BvbnNlIgOQAgISXgoOR2V0Q2FyZERldGFpbHMSIi5yb2FtY2FyZC52MS5HZXRDYXJkRGV0YWlsc1JlcXVlc3QaIy5yb2FtY2FyZC52MS5HZXRDYXJkRGV0YWlsc1Jlc3BvbnNlIgOQAgESbgoVQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlEikucm9hbWNhcmQudjEuQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVxdWVzdBoqLnJvYW1jYXJkLnYxLkNyZWF0ZVJldmVhbENoYWxsZW5nZVJlc3BvbnNlEk0KClJldmVhbENhcmQSHi5yb2FtY2FyZC52MS5SZXZlYWxDYXJkUmVxdWVzdBofLnJvYW1jYXJkLnYxLlJldmVhbENhcmRSZXNwb25zZUJpCg9jb20ucm9hbWNhcmQudjFCCUNhcmRQcm90b1ABogIDUlhYqgILUm9hbWNhcmQuVjHKAgtSb2FtY2FyZFxWMeICF1JvYW1jYXJkXFYxXEdQQk1ldGFkYXRh6gIMUm9hbWNhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.GetCardDiscoveryRequest
@@ -358,6 +358,29 @@ export type CardControlTerms = Message<"roamcard.v1.CardControlTerms"> & {
    * @generated from field: bool one_limit_amount = 7;
    */
   oneLimitAmount: boolean;
+
+  /**
+   * How to read the billing address of a card and how its 3-D Secure challenges are answered; absent where the issuer
+   * tells neither.
+   *
+   * @generated from field: optional string details = 8;
+   */
+  details?: string | undefined;
+
+  /**
+   * The details have a billing address, which merchants verify.
+   *
+   * @generated from field: bool billing_address = 9;
+   */
+  billingAddress: boolean;
+
+  /**
+   * How 3-D Secure challenges may be answered, see `CardThreeDSecure.method`: each card has one of these methods. None
+   * where the issuer does not tell.
+   *
+   * @generated from field: repeated string three_d_secure_methods = 10;
+   */
+  threeDSecureMethods: string[];
 };
 
 /**
@@ -1184,6 +1207,163 @@ export const CardLimitsSchema: GenMessage<CardLimits> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_card, 37);
 
 /**
+ * @generated from message roamcard.v1.GetCardDetailsRequest
+ */
+export type GetCardDetailsRequest = Message<"roamcard.v1.GetCardDetailsRequest"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message roamcard.v1.GetCardDetailsRequest.
+ * Use `create(GetCardDetailsRequestSchema)` to create a new message.
+ */
+export const GetCardDetailsRequestSchema: GenMessage<GetCardDetailsRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 38);
+
+/**
+ * @generated from message roamcard.v1.GetCardDetailsResponse
+ */
+export type GetCardDetailsResponse = Message<"roamcard.v1.GetCardDetailsResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.CardDetails details = 1;
+   */
+  details?: CardDetails | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.GetCardDetailsResponse.
+ * Use `create(GetCardDetailsResponseSchema)` to create a new message.
+ */
+export const GetCardDetailsResponseSchema: GenMessage<GetCardDetailsResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 39);
+
+/**
+ * What merchants ask for when a card is used, next to its number.
+ *
+ * @generated from message roamcard.v1.CardDetails
+ */
+export type CardDetails = Message<"roamcard.v1.CardDetails"> & {
+  /**
+   * @generated from field: string card_id = 1;
+   */
+  cardId: string;
+
+  /**
+   * The address that merchants verify; absent where the issuer gives none.
+   *
+   * @generated from field: roamcard.v1.CardBillingAddress billing_address = 2;
+   */
+  billingAddress?: CardBillingAddress | undefined;
+
+  /**
+   * How a 3-D Secure challenge is answered; absent where the issuer does not tell.
+   *
+   * @generated from field: roamcard.v1.CardThreeDSecure three_d_secure = 3;
+   */
+  threeDSecure?: CardThreeDSecure | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CardDetails.
+ * Use `create(CardDetailsSchema)` to create a new message.
+ */
+export const CardDetailsSchema: GenMessage<CardDetails> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 40);
+
+/**
+ * Whose card it is and where. It is the operator's programme, not the card's owner.
+ *
+ * @generated from message roamcard.v1.CardBillingAddress
+ */
+export type CardBillingAddress = Message<"roamcard.v1.CardBillingAddress"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string line1 = 2;
+   */
+  line1: string;
+
+  /**
+   * @generated from field: optional string line2 = 3;
+   */
+  line2?: string | undefined;
+
+  /**
+   * @generated from field: string city = 4;
+   */
+  city: string;
+
+  /**
+   * A state, province or county, as the issuer writes it.
+   *
+   * @generated from field: optional string region = 5;
+   */
+  region?: string | undefined;
+
+  /**
+   * @generated from field: string postal_code = 6;
+   */
+  postalCode: string;
+
+  /**
+   * ISO 3166-1 alpha-2.
+   *
+   * @generated from field: string country = 7;
+   */
+  country: string;
+};
+
+/**
+ * Describes the message roamcard.v1.CardBillingAddress.
+ * Use `create(CardBillingAddressSchema)` to create a new message.
+ */
+export const CardBillingAddressSchema: GenMessage<CardBillingAddress> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 41);
+
+/**
+ * How the challenge of a purchase with 3-D Secure is answered.
+ *
+ * @generated from message roamcard.v1.CardThreeDSecure
+ */
+export type CardThreeDSecure = Message<"roamcard.v1.CardThreeDSecure"> & {
+  /**
+   * `sms` or `email`: a code is sent to `destination`. `out_of_band`: it is approved elsewhere, as `instructions` say.
+   * `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on one
+   * declines. Others may follow.
+   *
+   * @generated from field: string method = 1;
+   */
+  method: string;
+
+  /**
+   * Where a code is sent to, masked.
+   *
+   * @generated from field: optional string destination = 2;
+   */
+  destination?: string | undefined;
+
+  /**
+   * What the operator of this service says to do.
+   *
+   * @generated from field: optional string instructions = 3;
+   */
+  instructions?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CardThreeDSecure.
+ * Use `create(CardThreeDSecureSchema)` to create a new message.
+ */
+export const CardThreeDSecureSchema: GenMessage<CardThreeDSecure> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 42);
+
+/**
  * @generated from message roamcard.v1.CreateRevealChallengeRequest
  */
 export type CreateRevealChallengeRequest = Message<"roamcard.v1.CreateRevealChallengeRequest"> & {
@@ -1213,7 +1393,7 @@ export type CreateRevealChallengeRequest = Message<"roamcard.v1.CreateRevealChal
  * Use `create(CreateRevealChallengeRequestSchema)` to create a new message.
  */
 export const CreateRevealChallengeRequestSchema: GenMessage<CreateRevealChallengeRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 38);
+  messageDesc(file_roamcard_v1_card, 43);
 
 /**
  * @generated from message roamcard.v1.CreateRevealChallengeResponse
@@ -1256,7 +1436,7 @@ export type CreateRevealChallengeResponse = Message<"roamcard.v1.CreateRevealCha
  * Use `create(CreateRevealChallengeResponseSchema)` to create a new message.
  */
 export const CreateRevealChallengeResponseSchema: GenMessage<CreateRevealChallengeResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 39);
+  messageDesc(file_roamcard_v1_card, 44);
 
 /**
  * @generated from message roamcard.v1.RevealCardRequest
@@ -1297,7 +1477,7 @@ export type RevealCardRequest = Message<"roamcard.v1.RevealCardRequest"> & {
  * Use `create(RevealCardRequestSchema)` to create a new message.
  */
 export const RevealCardRequestSchema: GenMessage<RevealCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 40);
+  messageDesc(file_roamcard_v1_card, 45);
 
 /**
  * @generated from message roamcard.v1.RevealCardResponse
@@ -1335,7 +1515,7 @@ export type RevealCardResponse = Message<"roamcard.v1.RevealCardResponse"> & {
  * Use `create(RevealCardResponseSchema)` to create a new message.
  */
 export const RevealCardResponseSchema: GenMessage<RevealCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 41);
+  messageDesc(file_roamcard_v1_card, 46);
 
 /**
  * A page of this service that shows a card once.
@@ -1364,7 +1544,7 @@ export type CardPage = Message<"roamcard.v1.CardPage"> & {
  * Use `create(CardPageSchema)` to create a new message.
  */
 export const CardPageSchema: GenMessage<CardPage> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 42);
+  messageDesc(file_roamcard_v1_card, 47);
 
 /**
  * What a merchant asks for. Never stored, logged or cached by the service.
@@ -1402,7 +1582,7 @@ export type CardCredentials = Message<"roamcard.v1.CardCredentials"> & {
  * Use `create(CardCredentialsSchema)` to create a new message.
  */
 export const CardCredentialsSchema: GenMessage<CardCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 43);
+  messageDesc(file_roamcard_v1_card, 48);
 
 /**
  * CardCredentials as canonical JSON, sealed by HPKE (RFC 9180): base mode,
@@ -1437,7 +1617,7 @@ export type SealedCredentials = Message<"roamcard.v1.SealedCredentials"> & {
  * Use `create(SealedCredentialsSchema)` to create a new message.
  */
 export const SealedCredentialsSchema: GenMessage<SealedCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 44);
+  messageDesc(file_roamcard_v1_card, 49);
 
 /**
  * CardService sells virtual cards and serves their owners.
@@ -1586,6 +1766,18 @@ export const CardService: GenService<{
     methodKind: "unary";
     input: typeof SetCardLimitsRequestSchema;
     output: typeof SetCardLimitsResponseSchema;
+  },
+  /**
+   * Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and how
+   * a 3-D Secure challenge is answered. It is the programme's, which holds the card. The discovery says before a purchase
+   * what there is.
+   *
+   * @generated from rpc roamcard.v1.CardService.GetCardDetails
+   */
+  getCardDetails: {
+    methodKind: "unary";
+    input: typeof GetCardDetailsRequestSchema;
+    output: typeof GetCardDetailsResponseSchema;
   },
   /**
    * Makes a single-use challenge; its signature by the owner reveals the card once.

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/order.proto.
  */
 export const file_roamcard_v1_order: GenFile = /*@__PURE__*/
-  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiNQoQUGF5T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIjoKFVN1Ym1pdFBheW1lbnRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyItoECgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASIwoGcmVmdW5kGAogASgLMhMucm9hbWNhcmQudjEuUmVmdW5kEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQESKwoIZGVsaXZlcnkYDyABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnkSMQoLY3JlZGVudGlhbHMYECABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMSPgoUcGF5bWVudF9yZXF1aXJlbWVudHMYESABKAsyIC5yb2FtY2FyZC52MS5QYXltZW50UmVxdWlyZW1lbnRzQg4KDF9wYXlhYmxlX3VybEILCglfcmVwbGF5ZWQijQEKB1BheW1lbnQSDQoFcGF5ZXIYASABKAkSDwoHbmV0d29yaxgCIAEoCRINCgVhc3NldBgDIAEoCRIOCgZhbW91bnQYBCABKAkSEwoLdHJhbnNhY3Rpb24YBSABKAkSLgoKc2V0dGxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAijwEKBlJlZnVuZBIOCgZzdGF0dXMYASABKAkSDgoGYW1vdW50GAIgASgJEgoKAnRvGAMgASgJEhgKC3RyYW5zYWN0aW9uGAQgASgJSACIAQESLwoLcmVmdW5kZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg4KDF90cmFuc2FjdGlvbiJrCgVUb3B1cBIOCgZzdGF0dXMYASABKAkSFwoPZ3Jvc3NfdXNkX2NlbnRzGAIgASgNEhoKEmxvYWRfZmVlX3VzZF9jZW50cxgDIAEoDRIdChVjYXJkX2NyZWRpdF91c2RfY2VudHMYBCABKA0ikAEKCElzc3VhbmNlEg4KBnN0YXR1cxgBIAEoCRIUCgdjYXJkX2lkGAIgASgJSACIAQESIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAMgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYBCABKA1CCgoIX2NhcmRfaWQiiAEKDEVzaW1EZWxpdmVyeRIOCgZzdGF0dXMYASABKAkSDwoHcGxhbl9pZBgCIAEoCRIXCgV0b2tlbhgDIAEoCUIDgAEBSACIAQESNAoQdG9rZW5fZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCAoGX3Rva2VuIsoBCg9Fc2ltQ3JlZGVudGlhbHMSEgoFaWNjaWQYASABKAlCA4ABARIZCgxzbWRwX2FkZHJlc3MYAiABKAlCA4ABARIYCgttYXRjaGluZ19pZBgDIAEoCUIDgAEBEhAKA2xwYRgEIAEoCUIDgAEBEhMKBnFyX3N2ZxgFIAEoCUIDgAEBEhMKBnFyX3BuZxgGIAEoCUIDgAEBEjIKDGluc3RhbGxfdXJscxgHIAEoCzIcLnJvYW1jYXJkLnYxLkVzaW1JbnN0YWxsVXJscyI5Cg9Fc2ltSW5zdGFsbFVybHMSEAoDaW9zGAEgASgJQgOAAQESFAoHYW5kcm9pZBgCIAEoCUIDgAEBIqoBChNQYXltZW50UmVxdWlyZW1lbnRzEhQKDHg0MDJfdmVyc2lvbhgBIAEoDRIOCgZzY2hlbWUYAiABKAkSDwoHbmV0d29yaxgDIAEoCRINCgVhc3NldBgEIAEoCRIOCgZhbW91bnQYBSABKAkSDgoGcGF5X3RvGAYgASgJEhAKCHJlc291cmNlGAcgASgJEhsKE21heF90aW1lb3V0X3NlY29uZHMYCCABKA0y+QMKDE9yZGVyU2VydmljZRJSCgpMaXN0T3JkZXJzEh4ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1JlcXVlc3QaHy5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVzcG9uc2UiA5ACARJMCghHZXRPcmRlchIcLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVzcG9uc2UiA5ACARJUCgpXYXRjaE9yZGVyEh4ucm9hbWNhcmQudjEuV2F0Y2hPcmRlclJlcXVlc3QaHy5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVzcG9uc2UiA5ACATABElAKC0NyZWF0ZU9yZGVyEh8ucm9hbWNhcmQudjEuQ3JlYXRlT3JkZXJSZXF1ZXN0GiAucm9hbWNhcmQudjEuQ3JlYXRlT3JkZXJSZXNwb25zZRJHCghQYXlPcmRlchIcLnJvYW1jYXJkLnYxLlBheU9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLlBheU9yZGVyUmVzcG9uc2USVgoNU3VibWl0UGF5bWVudBIhLnJvYW1jYXJkLnYxLlN1Ym1pdFBheW1lbnRSZXF1ZXN0GiIucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlc3BvbnNlQmoKD2NvbS5yb2FtY2FyZC52MUIKT3JkZXJQcm90b1ABogIDUlhYqgILUm9hbWNhcmQuVjHKAgtSb2FtY2FyZFxWMeICF1JvYW1jYXJkXFYxXEdQQk1ldGFkYXRh6gIMUm9hbWNhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiiwEKEFBheU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIpABChVTdWJtaXRQYXltZW50UmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIrYFCgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASIwoGcmVmdW5kGAogASgLMhMucm9hbWNhcmQudjEuUmVmdW5kEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQESKwoIZGVsaXZlcnkYDyABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnkSMQoLY3JlZGVudGlhbHMYECABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMSPgoUcGF5bWVudF9yZXF1aXJlbWVudHMYESABKAsyIC5yb2FtY2FyZC52MS5QYXltZW50UmVxdWlyZW1lbnRzEioKCmVzaW1fdG9wdXAYEiABKAsyFi5yb2FtY2FyZC52MS5Fc2ltVG9wdXASLgoKdXBkYXRlZF9hdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZCKNAQoHUGF5bWVudBINCgVwYXllchgBIAEoCRIPCgduZXR3b3JrGAIgASgJEg0KBWFzc2V0GAMgASgJEg4KBmFtb3VudBgEIAEoCRITCgt0cmFuc2FjdGlvbhgFIAEoCRIuCgpzZXR0bGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKPAQoGUmVmdW5kEg4KBnN0YXR1cxgBIAEoCRIOCgZhbW91bnQYAiABKAkSCgoCdG8YAyABKAkSGAoLdHJhbnNhY3Rpb24YBCABKAlIAIgBARIvCgtyZWZ1bmRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uImsKBVRvcHVwEg4KBnN0YXR1cxgBIAEoCRIXCg9ncm9zc191c2RfY2VudHMYAiABKA0SGgoSbG9hZF9mZWVfdXNkX2NlbnRzGAMgASgNEh0KFWNhcmRfY3JlZGl0X3VzZF9jZW50cxgEIAEoDSKQAQoISXNzdWFuY2USDgoGc3RhdHVzGAEgASgJEhQKB2NhcmRfaWQYAiABKAlIAIgBARIgChhjYXJkX2lzc3VlX2ZlZV91c2RfY2VudHMYAyABKA0SMAooZXhwZWN0ZWRfYXZhaWxhYmxlX2FmdGVyX2lzc3VlX3VzZF9jZW50cxgEIAEoDUIKCghfY2FyZF9pZCKKAQoJRXNpbVRvcHVwEg4KBnN0YXR1cxgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdwbGFuX2lkGAMgASgJEhQKB2RhdGFfbWIYBCABKA1IAIgBARIRCgl1bmxpbWl0ZWQYBSABKAgSFQoNdmFsaWRpdHlfZGF5cxgGIAEoDUIKCghfZGF0YV9tYiKIAQoMRXNpbURlbGl2ZXJ5Eg4KBnN0YXR1cxgBIAEoCRIPCgdwbGFuX2lkGAIgASgJEhcKBXRva2VuGAMgASgJQgOAAQFIAIgBARI0ChB0b2tlbl9leHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIICgZfdG9rZW4iygEKD0VzaW1DcmVkZW50aWFscxISCgVpY2NpZBgBIAEoCUIDgAEBEhkKDHNtZHBfYWRkcmVzcxgCIAEoCUIDgAEBEhgKC21hdGNoaW5nX2lkGAMgASgJQgOAAQESEAoDbHBhGAQgASgJQgOAAQESEwoGcXJfc3ZnGAUgASgJQgOAAQESEwoGcXJfcG5nGAYgASgJQgOAAQESMgoMaW5zdGFsbF91cmxzGAcgASgLMhwucm9hbWNhcmQudjEuRXNpbUluc3RhbGxVcmxzIjkKD0VzaW1JbnN0YWxsVXJscxIQCgNpb3MYASABKAlCA4ABARIUCgdhbmRyb2lkGAIgASgJQgOAAQEiqgEKE1BheW1lbnRSZXF1aXJlbWVudHMSFAoMeDQwMl92ZXJzaW9uGAEgASgNEg4KBnNjaGVtZRgCIAEoCRIPCgduZXR3b3JrGAMgASgJEg0KBWFzc2V0GAQgASgJEg4KBmFtb3VudBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSEAoIcmVzb3VyY2UYByABKAkSGwoTbWF4X3RpbWVvdXRfc2Vjb25kcxgIIAEoDSIqChZHZXRQYXlhYmxlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIkMKF0dldFBheWFibGVPcmRlclJlc3BvbnNlEigKBW9yZGVyGAEgASgLMhkucm9hbWNhcmQudjEuUGF5YWJsZU9yZGVyItMCCgxQYXlhYmxlT3JkZXISEAoIb3JkZXJfaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSEwoLZGVzY3JpcHRpb24YBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoDRIOCgZhbW91bnQYBiABKAkSDwoHbmV0d29yaxgHIAEoCRINCgVhc3NldBgIIAEoCRIOCgZwYXlfdG8YCSABKAkSDQoFb3duZXIYCiABKAkSLgoKZXhwaXJlc19hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoLcGF5YWJsZV91cmwYDCABKAlIAFILcGF5YWJsZV91cmyIAQESLgoKdXBkYXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3BheWFibGVfdXJsMtwECgxPcmRlclNlcnZpY2USUgoKTGlzdE9yZGVycxIeLnJvYW1jYXJkLnYxLkxpc3RPcmRlcnNSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1Jlc3BvbnNlIgOQAgESTAoIR2V0T3JkZXISHC5yb2FtY2FyZC52MS5HZXRPcmRlclJlcXVlc3QaHS5yb2FtY2FyZC52MS5HZXRPcmRlclJlc3BvbnNlIgOQAgESVAoKV2F0Y2hPcmRlchIeLnJvYW1jYXJkLnYxLldhdGNoT3JkZXJSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuV2F0Y2hPcmRlclJlc3BvbnNlIgOQAgEwARJQCgtDcmVhdGVPcmRlchIfLnJvYW1jYXJkLnYxLkNyZWF0ZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkNyZWF0ZU9yZGVyUmVzcG9uc2USRwoIUGF5T3JkZXISHC5yb2FtY2FyZC52MS5QYXlPcmRlclJlcXVlc3QaHS5yb2FtY2FyZC52MS5QYXlPcmRlclJlc3BvbnNlElYKDVN1Ym1pdFBheW1lbnQSIS5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVxdWVzdBoiLnJvYW1jYXJkLnYxLlN1Ym1pdFBheW1lbnRSZXNwb25zZRJhCg9HZXRQYXlhYmxlT3JkZXISIy5yb2FtY2FyZC52MS5HZXRQYXlhYmxlT3JkZXJSZXF1ZXN0GiQucm9hbWNhcmQudjEuR2V0UGF5YWJsZU9yZGVyUmVzcG9uc2UiA5ACAUJqCg9jb20ucm9hbWNhcmQudjFCCk9yZGVyUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message roamcard.v1.CreateOrderRequest
@@ -91,6 +91,21 @@ export type PayOrderResponse = Message<"roamcard.v1.PayOrderResponse"> & {
    * @generated from field: roamcard.v1.Order order = 1;
    */
   order?: Order | undefined;
+
+  /**
+   * Follows the order without a session, in the header X-Order-Watch-Token of WatchOrder: it shows what this
+   * answer shows. It has no REST form, as the stream has none.
+   *
+   * @generated from field: string watch_token = 2;
+   */
+  watchToken: string;
+
+  /**
+   * When the token ends.
+   *
+   * @generated from field: google.protobuf.Timestamp watch_token_expires_at = 3;
+   */
+  watchTokenExpiresAt?: Timestamp | undefined;
 };
 
 /**
@@ -132,6 +147,21 @@ export type SubmitPaymentResponse = Message<"roamcard.v1.SubmitPaymentResponse">
    * @generated from field: roamcard.v1.Order order = 1;
    */
   order?: Order | undefined;
+
+  /**
+   * Follows the order without a session, in the header X-Order-Watch-Token of WatchOrder: it shows what this
+   * answer shows. It has no REST form, as the stream has none.
+   *
+   * @generated from field: string watch_token = 2;
+   */
+  watchToken: string;
+
+  /**
+   * When the token ends.
+   *
+   * @generated from field: google.protobuf.Timestamp watch_token_expires_at = 3;
+   */
+  watchTokenExpiresAt?: Timestamp | undefined;
 };
 
 /**
@@ -301,7 +331,7 @@ export type Order = Message<"roamcard.v1.Order"> & {
   operationId: string;
 
   /**
-   * card_issue, card_topup or esim.
+   * card_issue, card_topup, esim or esim_topup.
    *
    * @generated from field: string kind = 3;
    */
@@ -397,6 +427,20 @@ export type Order = Message<"roamcard.v1.Order"> & {
    * @generated from field: roamcard.v1.PaymentRequirements payment_requirements = 17;
    */
   paymentRequirements?: PaymentRequirements | undefined;
+
+  /**
+   * How the data stands, for esim_topup.
+   *
+   * @generated from field: roamcard.v1.EsimTopup esim_topup = 18;
+   */
+  esimTopup?: EsimTopup | undefined;
+
+  /**
+   * When the order last changed.
+   *
+   * @generated from field: google.protobuf.Timestamp updated_at = 19;
+   */
+  updatedAt?: Timestamp | undefined;
 };
 
 /**
@@ -596,6 +640,58 @@ export const IssuanceSchema: GenMessage<Issuance> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_order, 16);
 
 /**
+ * How the data that was bought for an eSIM stands.
+ *
+ * @generated from message roamcard.v1.EsimTopup
+ */
+export type EsimTopup = Message<"roamcard.v1.EsimTopup"> & {
+  /**
+   * unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+   *
+   * @generated from field: string status = 1;
+   */
+  status: string;
+
+  /**
+   * The order of the eSIM that it is added to.
+   *
+   * @generated from field: string order_id = 2;
+   */
+  orderId: string;
+
+  /**
+   * The plan that was bought.
+   *
+   * @generated from field: string plan_id = 3;
+   */
+  planId: string;
+
+  /**
+   * The data that it adds, in mebibytes; absent when it is unlimited.
+   *
+   * @generated from field: optional uint32 data_mb = 4;
+   */
+  dataMb?: number | undefined;
+
+  /**
+   * @generated from field: bool unlimited = 5;
+   */
+  unlimited: boolean;
+
+  /**
+   * @generated from field: uint32 validity_days = 6;
+   */
+  validityDays: number;
+};
+
+/**
+ * Describes the message roamcard.v1.EsimTopup.
+ * Use `create(EsimTopupSchema)` to create a new message.
+ */
+export const EsimTopupSchema: GenMessage<EsimTopup> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 17);
+
+/**
  * How the delivery of an eSIM stands.
  *
  * @generated from message roamcard.v1.EsimDelivery
@@ -634,7 +730,7 @@ export type EsimDelivery = Message<"roamcard.v1.EsimDelivery"> & {
  * Use `create(EsimDeliverySchema)` to create a new message.
  */
 export const EsimDeliverySchema: GenMessage<EsimDelivery> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 17);
+  messageDesc(file_roamcard_v1_order, 18);
 
 /**
  * What installs an eSIM on a device. Whoever has it has the eSIM.
@@ -693,7 +789,7 @@ export type EsimCredentials = Message<"roamcard.v1.EsimCredentials"> & {
  * Use `create(EsimCredentialsSchema)` to create a new message.
  */
 export const EsimCredentialsSchema: GenMessage<EsimCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 18);
+  messageDesc(file_roamcard_v1_order, 19);
 
 /**
  * Links that open the installation on the device itself.
@@ -721,7 +817,7 @@ export type EsimInstallUrls = Message<"roamcard.v1.EsimInstallUrls"> & {
  * Use `create(EsimInstallUrlsSchema)` to create a new message.
  */
 export const EsimInstallUrlsSchema: GenMessage<EsimInstallUrls> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 19);
+  messageDesc(file_roamcard_v1_order, 20);
 
 /**
  * What a payment by x402 has to meet.
@@ -785,7 +881,145 @@ export type PaymentRequirements = Message<"roamcard.v1.PaymentRequirements"> & {
  * Use `create(PaymentRequirementsSchema)` to create a new message.
  */
 export const PaymentRequirementsSchema: GenMessage<PaymentRequirements> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 20);
+  messageDesc(file_roamcard_v1_order, 21);
+
+/**
+ * @generated from message roamcard.v1.GetPayableOrderRequest
+ */
+export type GetPayableOrderRequest = Message<"roamcard.v1.GetPayableOrderRequest"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+};
+
+/**
+ * Describes the message roamcard.v1.GetPayableOrderRequest.
+ * Use `create(GetPayableOrderRequestSchema)` to create a new message.
+ */
+export const GetPayableOrderRequestSchema: GenMessage<GetPayableOrderRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 22);
+
+/**
+ * @generated from message roamcard.v1.GetPayableOrderResponse
+ */
+export type GetPayableOrderResponse = Message<"roamcard.v1.GetPayableOrderResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.PayableOrder order = 1;
+   */
+  order?: PayableOrder | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.GetPayableOrderResponse.
+ * Use `create(GetPayableOrderResponseSchema)` to create a new message.
+ */
+export const GetPayableOrderResponseSchema: GenMessage<GetPayableOrderResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 23);
+
+/**
+ * What the link of an order tells those who have it.
+ *
+ * @generated from message roamcard.v1.PayableOrder
+ */
+export type PayableOrder = Message<"roamcard.v1.PayableOrder"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * card_issue, card_topup, esim or esim_topup.
+   *
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * payment_required, settling, settled, provisioning, fulfilled, expired, refund_pending,
+   * refunded or operator_review.
+   *
+   * @generated from field: string status = 3;
+   */
+  status: string;
+
+  /**
+   * What is paid for, in English. A plan's name in it is its supplier's text.
+   *
+   * @generated from field: string description = 4;
+   */
+  description: string;
+
+  /**
+   * The price in US dollar cents.
+   *
+   * @generated from field: uint32 amount_usd_cents = 5;
+   */
+  amountUsdCents: number;
+
+  /**
+   * The price in USDC's atomic units, a decimal string.
+   *
+   * @generated from field: string amount = 6;
+   */
+  amount: string;
+
+  /**
+   * The CAIP-2 network, `eip155:8453`.
+   *
+   * @generated from field: string network = 7;
+   */
+  network: string;
+
+  /**
+   * Native USDC.
+   *
+   * @generated from field: string asset = 8;
+   */
+  asset: string;
+
+  /**
+   * Who is paid.
+   *
+   * @generated from field: string pay_to = 9;
+   */
+  payTo: string;
+
+  /**
+   * The wallet that has to pay, in EIP-55 form without its middle: `0x1234…cdEF`.
+   *
+   * @generated from field: string owner = 10;
+   */
+  owner: string;
+
+  /**
+   * When an unpaid order stops being payable.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 11;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * Where it is paid; absent when it cannot be paid.
+   *
+   * @generated from field: optional string payable_url = 12 [json_name = "payable_url"];
+   */
+  payableUrl?: string | undefined;
+
+  /**
+   * When the order last changed.
+   *
+   * @generated from field: google.protobuf.Timestamp updated_at = 13;
+   */
+  updatedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.PayableOrder.
+ * Use `create(PayableOrderSchema)` to create a new message.
+ */
+export const PayableOrderSchema: GenMessage<PayableOrder> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 24);
 
 /**
  * OrderService opens, pays and reads the orders of a wallet.
@@ -814,9 +1048,10 @@ export const OrderService: GenService<{
     output: typeof GetOrderResponseSchema;
   },
   /**
-   * Follows one order of the signed-in wallet: sends it now, and again whenever it changes. The stream
-   * ends when the order is final, and after 30 seconds at the latest; call again with `after` to go on
-   * without missing a change. It has no REST form: there, poll the order.
+   * Follows one order of the signed-in wallet, or the one of the token in `X-Order-Watch-Token`: sends it
+   * now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
+   * the latest; call again with `after` to go on without missing a change. It has no REST form: there,
+   * poll the order.
    *
    * @generated from rpc roamcard.v1.OrderService.WatchOrder
    */
@@ -861,6 +1096,17 @@ export const OrderService: GenService<{
     methodKind: "unary";
     input: typeof SubmitPaymentRequestSchema;
     output: typeof SubmitPaymentResponseSchema;
+  },
+  /**
+   * Shows whoever has the link of an order what is paid for, how much, to whom, until when, and whether
+   * it still can be paid. It needs no session, and tells nothing of what was delivered.
+   *
+   * @generated from rpc roamcard.v1.OrderService.GetPayableOrder
+   */
+  getPayableOrder: {
+    methodKind: "unary";
+    input: typeof GetPayableOrderRequestSchema;
+    output: typeof GetPayableOrderResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_roamcard_v1_order, 0);

@@ -4,13 +4,15 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file roamcard/v1/service.proto.
  */
 export const file_roamcard_v1_service: GenFile = /*@__PURE__*/
-  fileDesc("Chlyb2FtY2FyZC92MS9zZXJ2aWNlLnByb3RvEgtyb2FtY2FyZC52MSISChBHZXRIZWFsdGhSZXF1ZXN0IiMKEUdldEhlYWx0aFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCSIUChJHZXRMaXZlbmVzc1JlcXVlc3QiJQoTR2V0TGl2ZW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkiFQoTR2V0UmVhZGluZXNzUmVxdWVzdCJTChRHZXRSZWFkaW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkSKwoGY2hlY2tzGAIgAygLMhsucm9hbWNhcmQudjEuUmVhZGluZXNzQ2hlY2siLgoOUmVhZGluZXNzQ2hlY2sSDAoEbmFtZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkiEgoQR2V0Q29uZmlnUmVxdWVzdCKHAgoRR2V0Q29uZmlnUmVzcG9uc2USEAoIYmFzZV91cmwYASABKAkSKwoHbmV0d29yaxgCIAEoCzIaLnJvYW1jYXJkLnYxLk5ldHdvcmtDb25maWcSJQoEY2FyZBgDIAEoCzIXLnJvYW1jYXJkLnYxLkNhcmRDb25maWcSKAoGbGltaXRzGAQgASgLMhgucm9hbWNhcmQudjEuTGltaXRDb25maWcSFQoNdHJlYXN1cnlfbW9kZRgFIAEoCRITCgtlbnZpcm9ubWVudBgGIAEoCRIPCgd2ZXJzaW9uGAcgASgJEiUKBGVzaW0YCCABKAsyFy5yb2FtY2FyZC52MS5Fc2ltQ29uZmlnIuIBCg1OZXR3b3JrQ29uZmlnEg8KB25ldHdvcmsYASABKAkSEAoIY2hhaW5faWQYAiABKA0SDQoFYXNzZXQYAyABKAkSFAoMYXNzZXRfc3ltYm9sGAQgASgJEhYKDmFzc2V0X2RlY2ltYWxzGAUgASgNEhIKCmFzc2V0X25hbWUYBiABKAkSFQoNYXNzZXRfdmVyc2lvbhgHIAEoCRIOCgZwYXlfdG8YCCABKAkSEAoIcHJvdG9jb2wYCSABKAkSFAoMeDQwMl92ZXJzaW9uGAogASgNEg4KBnNjaGVtZRgLIAEoCSKfAgoKQ2FyZENvbmZpZxIgChh3YWxsZXRfcGF5bWVudF91c2RfY2VudHMYASABKA0SIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAIgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYAyABKA0SGwoTbWluX29yZGVyX3VzZF9jZW50cxgEIAEoDRIfChdkZWZhdWx0X29yZGVyX3VzZF9jZW50cxgFIAEoDRIbChNtYXhfb3JkZXJfdXNkX2NlbnRzGAYgASgNEhQKDGxvYWRfZmVlX2JwcxgHIAEoDRIUCgxpc3N1ZV9wYXVzZWQYCCABKAgSFAoMdG9wdXBfcGF1c2VkGAkgASgIIl8KCkVzaW1Db25maWcSGwoTbWluX3ByaWNlX3VzZF9jZW50cxgBIAEoDRIbChNtYXhfcHJpY2VfdXNkX2NlbnRzGAIgASgNEhcKD3B1cmNoYXNlX3BhdXNlZBgDIAEoCCLSAQoLTGltaXRDb25maWcSIgoaaWRlbXBvdGVuY3lfa2V5X21heF9sZW5ndGgYASABKA0SHwoXcHVyY2hhc2VfYm9keV9tYXhfYnl0ZXMYAiABKA0SIAoYcGF5bWVudF9oZWFkZXJfbWF4X2J5dGVzGAMgASgNEhcKD3Nlc3Npb25fc2Vjb25kcxgEIAEoDRIhChlzaWduX2luX2NoYWxsZW5nZV9zZWNvbmRzGAUgASgNEiAKGHJldmVhbF9jaGFsbGVuZ2Vfc2Vjb25kcxgGIAEoDTLjAgoOUnVudGltZVNlcnZpY2USTwoJR2V0SGVhbHRoEh0ucm9hbWNhcmQudjEuR2V0SGVhbHRoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkdldEhlYWx0aFJlc3BvbnNlIgOQAgESVQoLR2V0TGl2ZW5lc3MSHy5yb2FtY2FyZC52MS5HZXRMaXZlbmVzc1JlcXVlc3QaIC5yb2FtY2FyZC52MS5HZXRMaXZlbmVzc1Jlc3BvbnNlIgOQAgESWAoMR2V0UmVhZGluZXNzEiAucm9hbWNhcmQudjEuR2V0UmVhZGluZXNzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkdldFJlYWRpbmVzc1Jlc3BvbnNlIgOQAgESTwoJR2V0Q29uZmlnEh0ucm9hbWNhcmQudjEuR2V0Q29uZmlnUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkdldENvbmZpZ1Jlc3BvbnNlIgOQAgFCbAoPY29tLnJvYW1jYXJkLnYxQgxTZXJ2aWNlUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z");
+  fileDesc("Chlyb2FtY2FyZC92MS9zZXJ2aWNlLnByb3RvEgtyb2FtY2FyZC52MSISChBHZXRIZWFsdGhSZXF1ZXN0IiMKEUdldEhlYWx0aFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCSIUChJHZXRMaXZlbmVzc1JlcXVlc3QiJQoTR2V0TGl2ZW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkiFQoTR2V0UmVhZGluZXNzUmVxdWVzdCJTChRHZXRSZWFkaW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkSKwoGY2hlY2tzGAIgAygLMhsucm9hbWNhcmQudjEuUmVhZGluZXNzQ2hlY2siLgoOUmVhZGluZXNzQ2hlY2sSDAoEbmFtZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkiEgoQR2V0Q29uZmlnUmVxdWVzdCKHAgoRR2V0Q29uZmlnUmVzcG9uc2USEAoIYmFzZV91cmwYASABKAkSKwoHbmV0d29yaxgCIAEoCzIaLnJvYW1jYXJkLnYxLk5ldHdvcmtDb25maWcSJQoEY2FyZBgDIAEoCzIXLnJvYW1jYXJkLnYxLkNhcmRDb25maWcSKAoGbGltaXRzGAQgASgLMhgucm9hbWNhcmQudjEuTGltaXRDb25maWcSFQoNdHJlYXN1cnlfbW9kZRgFIAEoCRITCgtlbnZpcm9ubWVudBgGIAEoCRIPCgd2ZXJzaW9uGAcgASgJEiUKBGVzaW0YCCABKAsyFy5yb2FtY2FyZC52MS5Fc2ltQ29uZmlnIrACCg1OZXR3b3JrQ29uZmlnEg8KB25ldHdvcmsYASABKAkSEAoIY2hhaW5faWQYAiABKA0SDQoFYXNzZXQYAyABKAkSFAoMYXNzZXRfc3ltYm9sGAQgASgJEhYKDmFzc2V0X2RlY2ltYWxzGAUgASgNEhIKCmFzc2V0X25hbWUYBiABKAkSFQoNYXNzZXRfdmVyc2lvbhgHIAEoCRIOCgZwYXlfdG8YCCABKAkSEAoIcHJvdG9jb2wYCSABKAkSFAoMeDQwMl92ZXJzaW9uGAogASgNEg4KBnNjaGVtZRgLIAEoCRIZCgxleHBsb3Jlcl91cmwYDCABKAlIAIgBARIUCgdycGNfdXJsGA0gASgJSAGIAQFCDwoNX2V4cGxvcmVyX3VybEIKCghfcnBjX3VybCKfAgoKQ2FyZENvbmZpZxIgChh3YWxsZXRfcGF5bWVudF91c2RfY2VudHMYASABKA0SIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAIgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYAyABKA0SGwoTbWluX29yZGVyX3VzZF9jZW50cxgEIAEoDRIfChdkZWZhdWx0X29yZGVyX3VzZF9jZW50cxgFIAEoDRIbChNtYXhfb3JkZXJfdXNkX2NlbnRzGAYgASgNEhQKDGxvYWRfZmVlX2JwcxgHIAEoDRIUCgxpc3N1ZV9wYXVzZWQYCCABKAgSFAoMdG9wdXBfcGF1c2VkGAkgASgIIl8KCkVzaW1Db25maWcSGwoTbWluX3ByaWNlX3VzZF9jZW50cxgBIAEoDRIbChNtYXhfcHJpY2VfdXNkX2NlbnRzGAIgASgNEhcKD3B1cmNoYXNlX3BhdXNlZBgDIAEoCCLSAQoLTGltaXRDb25maWcSIgoaaWRlbXBvdGVuY3lfa2V5X21heF9sZW5ndGgYASABKA0SHwoXcHVyY2hhc2VfYm9keV9tYXhfYnl0ZXMYAiABKA0SIAoYcGF5bWVudF9oZWFkZXJfbWF4X2J5dGVzGAMgASgNEhcKD3Nlc3Npb25fc2Vjb25kcxgEIAEoDRIhChlzaWduX2luX2NoYWxsZW5nZV9zZWNvbmRzGAUgASgNEiAKGHJldmVhbF9jaGFsbGVuZ2Vfc2Vjb25kcxgGIAEoDSISChBHZXRTdGF0dXNSZXF1ZXN0InwKEUdldFN0YXR1c1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCRIpCgVhc19vZhgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIcHJvZHVjdHMYAyADKAsyGi5yb2FtY2FyZC52MS5Qcm9kdWN0U3RhdHVzIrcBCg1Qcm9kdWN0U3RhdHVzEg8KB3Byb2R1Y3QYASABKAkSDQoFdGl0bGUYAiABKAkSDgoGc3RhdHVzGAMgASgJEhMKBnJlYXNvbhgEIAEoCUgAiAEBEikKBXNpbmNlGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkZWxpdmVyeRgGIAEoCzIZLnJvYW1jYXJkLnYxLkRlbGl2ZXJ5VGltZUIJCgdfcmVhc29uIjAKDERlbGl2ZXJ5VGltZRIRCgltZWRpYW5fbXMYASABKA0SDQoFY291bnQYAiABKA0ytAMKDlJ1bnRpbWVTZXJ2aWNlEk8KCUdldEhlYWx0aBIdLnJvYW1jYXJkLnYxLkdldEhlYWx0aFJlcXVlc3QaHi5yb2FtY2FyZC52MS5HZXRIZWFsdGhSZXNwb25zZSIDkAIBElUKC0dldExpdmVuZXNzEh8ucm9hbWNhcmQudjEuR2V0TGl2ZW5lc3NSZXF1ZXN0GiAucm9hbWNhcmQudjEuR2V0TGl2ZW5lc3NSZXNwb25zZSIDkAIBElgKDEdldFJlYWRpbmVzcxIgLnJvYW1jYXJkLnYxLkdldFJlYWRpbmVzc1JlcXVlc3QaIS5yb2FtY2FyZC52MS5HZXRSZWFkaW5lc3NSZXNwb25zZSIDkAIBEk8KCUdldENvbmZpZxIdLnJvYW1jYXJkLnYxLkdldENvbmZpZ1JlcXVlc3QaHi5yb2FtY2FyZC52MS5HZXRDb25maWdSZXNwb25zZSIDkAIBEk8KCUdldFN0YXR1cxIdLnJvYW1jYXJkLnYxLkdldFN0YXR1c1JlcXVlc3QaHi5yb2FtY2FyZC52MS5HZXRTdGF0dXNSZXNwb25zZSIDkAIBQmwKD2NvbS5yb2FtY2FyZC52MUIMU2VydmljZVByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message roamcard.v1.GetHealthRequest
@@ -274,6 +276,20 @@ export type NetworkConfig = Message<"roamcard.v1.NetworkConfig"> & {
    * @generated from field: string scheme = 11;
    */
   scheme: string;
+
+  /**
+   * Where people look transactions up, at `/tx/` and the hash below it; absent where there is no such place.
+   *
+   * @generated from field: optional string explorer_url = 12;
+   */
+  explorerUrl?: string | undefined;
+
+  /**
+   * A public node of the network, for wallets that do not know it yet; absent when none is named.
+   *
+   * @generated from field: optional string rpc_url = 13;
+   */
+  rpcUrl?: string | undefined;
 };
 
 /**
@@ -422,6 +438,134 @@ export const LimitConfigSchema: GenMessage<LimitConfig> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_service, 12);
 
 /**
+ * @generated from message roamcard.v1.GetStatusRequest
+ */
+export type GetStatusRequest = Message<"roamcard.v1.GetStatusRequest"> & {
+};
+
+/**
+ * Describes the message roamcard.v1.GetStatusRequest.
+ * Use `create(GetStatusRequestSchema)` to create a new message.
+ */
+export const GetStatusRequestSchema: GenMessage<GetStatusRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_service, 13);
+
+/**
+ * @generated from message roamcard.v1.GetStatusResponse
+ */
+export type GetStatusResponse = Message<"roamcard.v1.GetStatusResponse"> & {
+  /**
+   * open; degraded while a product is; paused while nothing is sold.
+   *
+   * @generated from field: string status = 1;
+   */
+  status: string;
+
+  /**
+   * When this was found, a few seconds ago at most.
+   *
+   * @generated from field: google.protobuf.Timestamp as_of = 2;
+   */
+  asOf?: Timestamp | undefined;
+
+  /**
+   * @generated from field: repeated roamcard.v1.ProductStatus products = 3;
+   */
+  products: ProductStatus[];
+};
+
+/**
+ * Describes the message roamcard.v1.GetStatusResponse.
+ * Use `create(GetStatusResponseSchema)` to create a new message.
+ */
+export const GetStatusResponseSchema: GenMessage<GetStatusResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_service, 14);
+
+/**
+ * How one product stands.
+ *
+ * @generated from message roamcard.v1.ProductStatus
+ */
+export type ProductStatus = Message<"roamcard.v1.ProductStatus"> & {
+  /**
+   * card_issue, card_topup, esim or esim_topup.
+   *
+   * @generated from field: string product = 1;
+   */
+  product: string;
+
+  /**
+   * Its name for people.
+   *
+   * @generated from field: string title = 2;
+   */
+  title: string;
+
+  /**
+   * open; degraded while something that it depends on is missing; paused while nothing of it is sold.
+   *
+   * @generated from field: string status = 3;
+   */
+  status: string;
+
+  /**
+   * Why it is not open; absent while it is.
+   *
+   * @generated from field: optional string reason = 4;
+   */
+  reason?: string | undefined;
+
+  /**
+   * Since when it stands so, as far as the process knows that answers.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 5;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * How long its recent deliveries took; absent when there was none in the last hour.
+   *
+   * @generated from field: roamcard.v1.DeliveryTime delivery = 6;
+   */
+  delivery?: DeliveryTime | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ProductStatus.
+ * Use `create(ProductStatusSchema)` to create a new message.
+ */
+export const ProductStatusSchema: GenMessage<ProductStatus> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_service, 15);
+
+/**
+ * How long the deliveries of the last hour took, from the settled payment to the goods.
+ *
+ * @generated from message roamcard.v1.DeliveryTime
+ */
+export type DeliveryTime = Message<"roamcard.v1.DeliveryTime"> & {
+  /**
+   * Half of them took at most so many milliseconds.
+   *
+   * @generated from field: uint32 median_ms = 1;
+   */
+  medianMs: number;
+
+  /**
+   * How many they were.
+   *
+   * @generated from field: uint32 count = 2;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message roamcard.v1.DeliveryTime.
+ * Use `create(DeliveryTimeSchema)` to create a new message.
+ */
+export const DeliveryTimeSchema: GenMessage<DeliveryTime> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_service, 16);
+
+/**
  * RuntimeService tells whether the service runs, whether it can sell, and under which terms.
  *
  * @generated from service roamcard.v1.RuntimeService
@@ -466,6 +610,17 @@ export const RuntimeService: GenService<{
     methodKind: "unary";
     input: typeof GetConfigRequestSchema;
     output: typeof GetConfigResponseSchema;
+  },
+  /**
+   * How each product stands: open, degraded or paused, since when and why, and how long recent deliveries took. It
+   * always answers 200. The page at `/status` shows the same to people.
+   *
+   * @generated from rpc roamcard.v1.RuntimeService.GetStatus
+   */
+  getStatus: {
+    methodKind: "unary";
+    input: typeof GetStatusRequestSchema;
+    output: typeof GetStatusResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_roamcard_v1_service, 0);

@@ -234,6 +234,8 @@ class GetActivityResponse(Message[_GetActivityResponseFields]):
             uint32 events = 4;
             ```
         visitors:
+            How many visitors sent them. Of 2,048 and more it is an estimate, within 5 % nearly always; so it is below.
+
             ```proto
             uint32 visitors = 5;
             ```
@@ -250,7 +252,7 @@ class GetActivityResponse(Message[_GetActivityResponseFields]):
             repeated roamcard.v1.ActivityCount by_day = 7;
             ```
         by_property:
-            By property.
+            By property. Of each day, the 300 most frequent values of a property are counted.
 
             ```proto
             repeated roamcard.v1.ActivityProperty by_property = 8;

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .card_pb import CreateCardOrderRequest, CreateCardOrderResponse, CreateRevealChallengeRequest, CreateRevealChallengeResponse, EnsureCardRequest, EnsureCardResponse, FreezeCardRequest, FreezeCardResponse, GetCardBalanceRequest, GetCardBalanceResponse, GetCardDiscoveryRequest, GetCardDiscoveryResponse, GetCardLimitsRequest, GetCardLimitsResponse, GetTopupDiscoveryRequest, GetTopupDiscoveryResponse, ListCardTransactionsRequest, ListCardTransactionsResponse, ListCardsRequest, ListCardsResponse, PurchaseCardRequest, PurchaseCardResponse, RevealCardRequest, RevealCardResponse, SetCardLimitsRequest, SetCardLimitsResponse, TopUpCardRequest, TopUpCardResponse, UnfreezeCardRequest, UnfreezeCardResponse
+from .card_pb import CreateCardOrderRequest, CreateCardOrderResponse, CreateRevealChallengeRequest, CreateRevealChallengeResponse, EnsureCardRequest, EnsureCardResponse, FreezeCardRequest, FreezeCardResponse, GetCardBalanceRequest, GetCardBalanceResponse, GetCardDetailsRequest, GetCardDetailsResponse, GetCardDiscoveryRequest, GetCardDiscoveryResponse, GetCardLimitsRequest, GetCardLimitsResponse, GetTopupDiscoveryRequest, GetTopupDiscoveryResponse, ListCardTransactionsRequest, ListCardTransactionsResponse, ListCardsRequest, ListCardsResponse, PurchaseCardRequest, PurchaseCardResponse, RevealCardRequest, RevealCardResponse, SetCardLimitsRequest, SetCardLimitsResponse, TopUpCardRequest, TopUpCardResponse, UnfreezeCardRequest, UnfreezeCardResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -63,6 +63,9 @@ class CardService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def set_card_limits(self, request: SetCardLimitsRequest, ctx: RequestContext[SetCardLimitsRequest, SetCardLimitsResponse]) -> SetCardLimitsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_card_details(self, request: GetCardDetailsRequest, ctx: RequestContext[GetCardDetailsRequest, GetCardDetailsResponse]) -> GetCardDetailsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def create_reveal_challenge(self, request: CreateRevealChallengeRequest, ctx: RequestContext[CreateRevealChallengeRequest, CreateRevealChallengeResponse]) -> CreateRevealChallengeResponse:
@@ -214,6 +217,16 @@ class CardServiceASGIApplication(ConnectASGIApplication[CardService]):
                         idempotency_level=IdempotencyLevel.IDEMPOTENT,
                     ),
                     function=svc.set_card_limits,
+                ),
+                "/roamcard.v1.CardService/GetCardDetails": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetCardDetails",
+                        service_name="roamcard.v1.CardService",
+                        input=GetCardDetailsRequest,
+                        output=GetCardDetailsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_card_details,
                 ),
                 "/roamcard.v1.CardService/CreateRevealChallenge": Endpoint.unary(
                     method=MethodInfo(
@@ -521,6 +534,28 @@ class CardServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def get_card_details(
+        self,
+        request: GetCardDetailsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetCardDetailsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetCardDetails",
+                service_name="roamcard.v1.CardService",
+                input=GetCardDetailsRequest,
+                output=GetCardDetailsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
     async def create_reveal_challenge(
         self,
         request: CreateRevealChallengeRequest,
@@ -599,6 +634,9 @@ class CardServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def set_card_limits(self, request: SetCardLimitsRequest, ctx: RequestContext[SetCardLimitsRequest, SetCardLimitsResponse]) -> SetCardLimitsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_card_details(self, request: GetCardDetailsRequest, ctx: RequestContext[GetCardDetailsRequest, GetCardDetailsResponse]) -> GetCardDetailsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def create_reveal_challenge(self, request: CreateRevealChallengeRequest, ctx: RequestContext[CreateRevealChallengeRequest, CreateRevealChallengeResponse]) -> CreateRevealChallengeResponse:
@@ -748,6 +786,16 @@ class CardServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.IDEMPOTENT,
                     ),
                     function=service.set_card_limits,
+                ),
+                "/roamcard.v1.CardService/GetCardDetails": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetCardDetails",
+                        service_name="roamcard.v1.CardService",
+                        input=GetCardDetailsRequest,
+                        output=GetCardDetailsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_card_details,
                 ),
                 "/roamcard.v1.CardService/CreateRevealChallenge": EndpointSync.unary(
                     method=MethodInfo(
@@ -1041,6 +1089,27 @@ class CardServiceClientSync(ConnectClientSync):
             ),
             headers=headers,
             timeout_ms=timeout_ms,
+        )
+    def get_card_details(
+        self,
+        request: GetCardDetailsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetCardDetailsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetCardDetails",
+                service_name="roamcard.v1.CardService",
+                input=GetCardDetailsRequest,
+                output=GetCardDetailsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
         )
     def create_reveal_challenge(
         self,

@@ -405,7 +405,7 @@ class CardCredentialTerms(Message[_CardCredentialTermsFields]):
         sealing: str
         reveal_kind: str
 
-_CardControlTermsFields: TypeAlias = Literal["freeze", "unfreeze", "transactions", "limits", "set_limits", "limit_kinds", "one_limit_amount"]
+_CardControlTermsFields: TypeAlias = Literal["freeze", "unfreeze", "transactions", "limits", "set_limits", "limit_kinds", "one_limit_amount", "details", "billing_address", "three_d_secure_methods"]
 
 class CardControlTerms(Message[_CardControlTermsFields]):
     """
@@ -454,9 +454,29 @@ class CardControlTerms(Message[_CardControlTermsFields]):
             ```proto
             bool one_limit_amount = 7;
             ```
+        details:
+            How to read the billing address of a card and how its 3-D Secure challenges are answered; absent where the issuer
+            tells neither.
+
+            ```proto
+            optional string details = 8;
+            ```
+        billing_address:
+            The details have a billing address, which merchants verify.
+
+            ```proto
+            bool billing_address = 9;
+            ```
+        three_d_secure_methods:
+            How 3-D Secure challenges may be answered, see `CardThreeDSecure.method`: each card has one of these methods. None
+            where the issuer does not tell.
+
+            ```proto
+            repeated string three_d_secure_methods = 10;
+            ```
     """
 
-    __slots__ = ("freeze", "unfreeze", "transactions", "limits", "set_limits", "limit_kinds", "one_limit_amount")
+    __slots__ = ("freeze", "unfreeze", "transactions", "limits", "set_limits", "limit_kinds", "one_limit_amount", "details", "billing_address", "three_d_secure_methods")
 
     if TYPE_CHECKING:
 
@@ -470,6 +490,9 @@ class CardControlTerms(Message[_CardControlTermsFields]):
             set_limits: str | None = None,
             limit_kinds: list[str] | None = None,
             one_limit_amount: bool = False,
+            details: str | None = None,
+            billing_address: bool = False,
+            three_d_secure_methods: list[str] | None = None,
         ) -> None:
             pass
 
@@ -480,6 +503,9 @@ class CardControlTerms(Message[_CardControlTermsFields]):
         set_limits: str
         limit_kinds: list[str]
         one_limit_amount: bool
+        details: str
+        billing_address: bool
+        three_d_secure_methods: list[str]
 
 _PurchaseCardRequestFields: TypeAlias = Literal["idempotency_key"]
 
@@ -1657,6 +1683,228 @@ class CardLimits(Message[_CardLimitsFields]):
         allowed_categories: list[str]
         blocked_categories: list[str]
 
+_GetCardDetailsRequestFields: TypeAlias = Literal["id"]
+
+class GetCardDetailsRequest(Message[_GetCardDetailsRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetCardDetailsRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+    """
+
+    __slots__ = ("id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+        ) -> None:
+            pass
+
+        id: str
+
+_GetCardDetailsResponseFields: TypeAlias = Literal["details"]
+
+class GetCardDetailsResponse(Message[_GetCardDetailsResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetCardDetailsResponse
+    ```
+
+    Attributes:
+        details:
+            ```proto
+            optional roamcard.v1.CardDetails details = 1;
+            ```
+    """
+
+    __slots__ = ("details",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            details: CardDetails | None = None,
+        ) -> None:
+            pass
+
+        details: CardDetails | None
+
+_CardDetailsFields: TypeAlias = Literal["card_id", "billing_address", "three_d_secure"]
+
+class CardDetails(Message[_CardDetailsFields]):
+    """
+    What merchants ask for when a card is used, next to its number.
+
+    ```proto
+    message roamcard.v1.CardDetails
+    ```
+
+    Attributes:
+        card_id:
+            ```proto
+            string card_id = 1;
+            ```
+        billing_address:
+            The address that merchants verify; absent where the issuer gives none.
+
+            ```proto
+            optional roamcard.v1.CardBillingAddress billing_address = 2;
+            ```
+        three_d_secure:
+            How a 3-D Secure challenge is answered; absent where the issuer does not tell.
+
+            ```proto
+            optional roamcard.v1.CardThreeDSecure three_d_secure = 3;
+            ```
+    """
+
+    __slots__ = ("card_id", "billing_address", "three_d_secure")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            card_id: str = "",
+            billing_address: CardBillingAddress | None = None,
+            three_d_secure: CardThreeDSecure | None = None,
+        ) -> None:
+            pass
+
+        card_id: str
+        billing_address: CardBillingAddress | None
+        three_d_secure: CardThreeDSecure | None
+
+_CardBillingAddressFields: TypeAlias = Literal["name", "line1", "line2", "city", "region", "postal_code", "country"]
+
+class CardBillingAddress(Message[_CardBillingAddressFields]):
+    """
+    Whose card it is and where. It is the operator's programme, not the card's owner.
+
+    ```proto
+    message roamcard.v1.CardBillingAddress
+    ```
+
+    Attributes:
+        name:
+            ```proto
+            string name = 1;
+            ```
+        line1:
+            ```proto
+            string line1 = 2;
+            ```
+        line2:
+            ```proto
+            optional string line2 = 3;
+            ```
+        city:
+            ```proto
+            string city = 4;
+            ```
+        region:
+            A state, province or county, as the issuer writes it.
+
+            ```proto
+            optional string region = 5;
+            ```
+        postal_code:
+            ```proto
+            string postal_code = 6;
+            ```
+        country:
+            ISO 3166-1 alpha-2.
+
+            ```proto
+            string country = 7;
+            ```
+    """
+
+    __slots__ = ("name", "line1", "line2", "city", "region", "postal_code", "country")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str = "",
+            line1: str = "",
+            line2: str | None = None,
+            city: str = "",
+            region: str | None = None,
+            postal_code: str = "",
+            country: str = "",
+        ) -> None:
+            pass
+
+        name: str
+        line1: str
+        line2: str
+        city: str
+        region: str
+        postal_code: str
+        country: str
+
+_CardThreeDSecureFields: TypeAlias = Literal["method", "destination", "instructions"]
+
+class CardThreeDSecure(Message[_CardThreeDSecureFields]):
+    """
+    How the challenge of a purchase with 3-D Secure is answered.
+
+    ```proto
+    message roamcard.v1.CardThreeDSecure
+    ```
+
+    Attributes:
+        method:
+            `sms` or `email`: a code is sent to `destination`. `out_of_band`: it is approved elsewhere, as `instructions` say.
+            `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on one
+            declines. Others may follow.
+
+            ```proto
+            string method = 1;
+            ```
+        destination:
+            Where a code is sent to, masked.
+
+            ```proto
+            optional string destination = 2;
+            ```
+        instructions:
+            What the operator of this service says to do.
+
+            ```proto
+            optional string instructions = 3;
+            ```
+    """
+
+    __slots__ = ("method", "destination", "instructions")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            method: str = "",
+            destination: str | None = None,
+            instructions: str | None = None,
+        ) -> None:
+            pass
+
+        method: str
+        destination: str
+        instructions: str
+
 _CreateRevealChallengeRequestFields: TypeAlias = Literal["id", "preferred_message_schemes", "recipient_key"]
 
 class CreateRevealChallengeRequest(Message[_CreateRevealChallengeRequestFields]):
@@ -2011,7 +2259,7 @@ class SealedCredentials(Message[_SealedCredentialsFields]):
 
 
 _DESC = file_desc(
-    b'\n\x16roamcard/v1/card.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto"\x19\n\x17GetCardDiscoveryRequest"\x8b\x03\n\x18GetCardDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07payment\x18\x02 \x01(\x0b2\x1d.roamcard.v1.CardPaymentTermsR\x07payment\x128\n\townership\x18\x03 \x01(\x0b2\x1a.roamcard.v1.CardOwnershipR\townership\x12:\n\x08issuance\x18\x04 \x01(\x0b2\x1e.roamcard.v1.CardIssuanceTermsR\x08issuance\x12B\n\x0bcredentials\x18\x05 \x01(\x0b2 .roamcard.v1.CardCredentialTermsR\x0bcredentials\x12\x16\n\x06paused\x18\x06 \x01(\x08R\x06paused\x129\n\x08controls\x18\x07 \x01(\x0b2\x1d.roamcard.v1.CardControlTermsR\x08controls"\xba\x03\n\x10CardPaymentTerms\x12\x1a\n\x08protocol\x18\x01 \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\x02 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x03 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x04 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x05 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x127\n\x18wallet_payment_usd_cents\x18\x07 \x01(\rR\x15walletPaymentUsdCents\x12\x16\n\x06amount\x18\x08 \x01(\tR\x06amount\x12\x16\n\x06method\x18\t \x01(\tR\x06method\x12\x1a\n\x08resource\x18\n \x01(\tR\x08resource\x12#\n\raccount_types\x18\x0b \x03(\tR\x0caccountTypes\x12=\n\x1bmax_submissions_per_attempt\x18\x0c \x01(\rR\x18maxSubmissionsPerAttempt\x12\x1f\n\x0bclient_note\x18\r \x01(\tR\nclientNote"\x83\x01\n\rCardOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x12&\n\x0fcards_per_owner\x18\x02 \x01(\rR\rcardsPerOwner\x124\n\x17sign_in_required_to_buy\x18\x03 \x01(\x08R\x13signInRequiredToBuy"\xbb\x02\n\x11CardIssuanceTerms\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12)\n\x10payment_required\x18\x02 \x01(\x08R\x0fpaymentRequired\x12\x16\n\x06public\x18\x03 \x01(\x08R\x06public\x12\x1c\n\tallowlist\x18\x04 \x01(\x08R\tallowlist\x126\n\x18card_issue_fee_usd_cents\x18\x05 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x06 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12\x12\n\x04poll\x18\x07 \x03(\tR\x04poll"\xfa\x01\n\x13CardCredentialTerms\x12\x1d\n\nowner_only\x18\x01 \x01(\x08R\townerOnly\x12\x19\n\x08no_store\x18\x02 \x01(\x08R\x07noStore\x128\n\x18fresh_signature_required\x18\x03 \x01(\x08R\x16freshSignatureRequired\x12\x1c\n\tchallenge\x18\x04 \x01(\tR\tchallenge\x12\x16\n\x06reveal\x18\x05 \x01(\tR\x06reveal\x12\x18\n\x07sealing\x18\x06 \x01(\tR\x07sealing\x12\x1f\n\x0breveal_kind\x18\x07 \x01(\tR\nrevealKind"\xc8\x02\n\x10CardControlTerms\x12\x1b\n\x06freeze\x18\x01 \x01(\tH\x00R\x06freeze\x88\x01\x01\x12\x1f\n\x08unfreeze\x18\x02 \x01(\tH\x01R\x08unfreeze\x88\x01\x01\x12\'\n\x0ctransactions\x18\x03 \x01(\tH\x02R\x0ctransactions\x88\x01\x01\x12\x1b\n\x06limits\x18\x04 \x01(\tH\x03R\x06limits\x88\x01\x01\x12"\n\nset_limits\x18\x05 \x01(\tH\x04R\tsetLimits\x88\x01\x01\x12\x1f\n\x0blimit_kinds\x18\x06 \x03(\tR\nlimitKinds\x12(\n\x10one_limit_amount\x18\x07 \x01(\x08R\x0eoneLimitAmountB\t\n\x07_freezeB\x0b\n\t_unfreezeB\x0f\n\r_transactionsB\t\n\x07_limitsB\r\n\x0b_set_limits">\n\x13PurchaseCardRequest\x12\'\n\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey"@\n\x14PurchaseCardResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x18\n\x16CreateCardOrderRequest"C\n\x17CreateCardOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x1a\n\x18GetTopupDiscoveryRequest"\xb9\x02\n\x19GetTopupDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07payment\x18\x02 \x01(\x0b2\x1d.roamcard.v1.CardPaymentTermsR\x07payment\x129\n\townership\x18\x03 \x01(\x0b2\x1b.roamcard.v1.TopupOwnershipR\townership\x120\n\x06limits\x18\x04 \x01(\x0b2\x18.roamcard.v1.TopupLimitsR\x06limits\x123\n\x07funding\x18\x05 \x01(\x0b2\x19.roamcard.v1.TopupFundingR\x07funding\x12\x16\n\x06paused\x18\x06 \x01(\x08R\x06paused"\xc5\x01\n\x0eTopupOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x120\n\x14active_card_required\x18\x02 \x01(\x08R\x12activeCardRequired\x125\n\x17card_selected_by_server\x18\x03 \x01(\x08R\x14cardSelectedByServer\x124\n\x17sign_in_required_to_buy\x18\x04 \x01(\x08R\x13signInRequiredToBuy"\xf0\x01\n\x0bTopupLimits\x12-\n\x13min_order_usd_cents\x18\x01 \x01(\rR\x10minOrderUsdCents\x125\n\x17default_order_usd_cents\x18\x02 \x01(\rR\x14defaultOrderUsdCents\x12-\n\x13max_order_usd_cents\x18\x03 \x01(\rR\x10maxOrderUsdCents\x12 \n\x0cload_fee_bps\x18\x04 \x01(\rR\nloadFeeBps\x12*\n\x11load_fee_rounding\x18\x05 \x01(\tR\x0floadFeeRounding"i\n\x0cTopupFunding\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12!\n\x0cconfirmed_by\x18\x02 \x03(\tR\x0bconfirmedBy\x12\x12\n\x04poll\x18\x03 \x03(\tR\x04poll"\x7f\n\x10TopUpCardRequest\x12-\n\x10amount_usd_cents\x18\x01 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKeyB\x13\n\x11_amount_usd_cents"=\n\x11TopUpCardResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x12\n\x10ListCardsRequest"<\n\x11ListCardsResponse\x12\'\n\x05cards\x18\x01 \x03(\x0b2\x11.roamcard.v1.CardR\x05cards"\x8e\x01\n\x04Card\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x19\n\x05last4\x18\x03 \x01(\tH\x00R\x05last4\x88\x01\x01\x129\n\ncreated_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAtB\x08\n\x06_last4"\x13\n\x11EnsureCardRequest";\n\x12EnsureCardResponse\x12%\n\x04card\x18\x01 \x01(\x0b2\x11.roamcard.v1.CardR\x04card"\'\n\x15GetCardBalanceRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"\xae\x01\n\x16GetCardBalanceResponse\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n\x08currency\x18\x02 \x01(\tR\x08currency\x12.\n\x13available_usd_cents\x18\x03 \x01(\x05R\x11availableUsdCents\x12/\n\x05as_of\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf"#\n\x11FreezeCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id";\n\x12FreezeCardResponse\x12%\n\x04card\x18\x01 \x01(\x0b2\x11.roamcard.v1.CardR\x04card"%\n\x13UnfreezeCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"=\n\x14UnfreezeCardResponse\x12%\n\x04card\x18\x01 \x01(\x0b2\x11.roamcard.v1.CardR\x04card"\x90\x01\n\x1bListCardTransactionsRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12 \n\tpage_size\x18\x02 \x01(\rH\x00R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x01R\tpageToken\x88\x01\x01B\x0c\n\n_page_sizeB\r\n\x0b_page_token"\xd6\x01\n\x1cListCardTransactionsResponse\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n\x08currency\x18\x02 \x01(\tR\x08currency\x12@\n\x0ctransactions\x18\x03 \x03(\x0b2\x1c.roamcard.v1.CardTransactionR\x0ctransactions\x12+\n\x0fnext_page_token\x18\x04 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x99\x02\n\x0fCardTransaction\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\x05R\x0eamountUsdCents\x125\n\x08merchant\x18\x06 \x01(\x0b2\x19.roamcard.v1.CardMerchantR\x08merchant\x12*\n\x0edecline_reason\x18\x07 \x01(\tH\x00R\rdeclineReason\x88\x01\x01B\x11\n\x0f_decline_reason"{\n\x0cCardMerchant\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n\x08category\x18\x02 \x01(\tH\x00R\x08category\x88\x01\x01\x12\x1d\n\x07country\x18\x03 \x01(\tH\x01R\x07country\x88\x01\x01B\x0b\n\t_categoryB\n\n\x08_country"&\n\x14GetCardLimitsRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"H\n\x15GetCardLimitsResponse\x12/\n\x06limits\x18\x01 \x01(\x0b2\x17.roamcard.v1.CardLimitsR\x06limits"\xae\x02\n\x14SetCardLimitsRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12>\n\x19per_transaction_usd_cents\x18\x02 \x01(\rH\x00R\x16perTransactionUsdCents\x88\x01\x01\x122\n\x13per_month_usd_cents\x18\x03 \x01(\rH\x01R\x10perMonthUsdCents\x88\x01\x01\x12-\n\x12allowed_categories\x18\x04 \x03(\tR\x11allowedCategories\x12-\n\x12blocked_categories\x18\x05 \x03(\tR\x11blockedCategoriesB\x1c\n\x1a_per_transaction_usd_centsB\x16\n\x14_per_month_usd_cents"H\n\x15SetCardLimitsResponse\x12/\n\x06limits\x18\x01 \x01(\x0b2\x17.roamcard.v1.CardLimitsR\x06limits"\xc9\x02\n\nCardLimits\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n\x08currency\x18\x02 \x01(\tR\x08currency\x12>\n\x19per_transaction_usd_cents\x18\x03 \x01(\rH\x00R\x16perTransactionUsdCents\x88\x01\x01\x122\n\x13per_month_usd_cents\x18\x04 \x01(\rH\x01R\x10perMonthUsdCents\x88\x01\x01\x12-\n\x12allowed_categories\x18\x05 \x03(\tR\x11allowedCategories\x12-\n\x12blocked_categories\x18\x06 \x03(\tR\x11blockedCategoriesB\x1c\n\x1a_per_transaction_usd_centsB\x16\n\x14_per_month_usd_cents"\xa6\x01\n\x1cCreateRevealChallengeRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12:\n\x19preferred_message_schemes\x18\x02 \x03(\tR\x17preferredMessageSchemes\x12(\n\rrecipient_key\x18\x03 \x01(\tH\x00R\x0crecipientKey\x88\x01\x01B\x10\n\x0e_recipient_key"\xf0\x01\n\x1dCreateRevealChallengeResponse\x12\x1b\n\tintent_id\x18\x01 \x01(\tR\x08intentId\x12%\n\x0emessage_scheme\x18\x02 \x01(\tR\rmessageScheme\x12\x18\n\x07message\x18\x03 \x01(\tR\x07message\x126\n\ntyped_data\x18\x04 \x01(\x0b2\x17.google.protobuf.StructR\ttypedData\x129\n\nexpires_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt"\xd9\x01\n\x11RevealCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n\tintent_id\x18\x02 \x01(\tR\x08intentId\x12\x1c\n\tsignature\x18\x03 \x01(\tR\tsignature\x12*\n\x0emessage_scheme\x18\x04 \x01(\tH\x00R\rmessageScheme\x88\x01\x01\x12(\n\rrecipient_key\x18\x05 \x01(\tH\x01R\x0crecipientKey\x88\x01\x01B\x11\n\x0f_message_schemeB\x10\n\x0e_recipient_key"\xd2\x01\n\x12RevealCardResponse\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12>\n\x0bcredentials\x18\x02 \x01(\x0b2\x1c.roamcard.v1.CardCredentialsR\x0bcredentials\x126\n\x06sealed\x18\x03 \x01(\x0b2\x1e.roamcard.v1.SealedCredentialsR\x06sealed\x12+\n\x05embed\x18\x04 \x01(\x0b2\x15.roamcard.v1.CardPageR\x05embed"\\\n\x08CardPage\x12\x15\n\x03url\x18\x01 \x01(\tR\x03urlB\x03\x80\x01\x01\x129\n\nexpires_at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt"\xa6\x01\n\x0fCardCredentials\x12\x1b\n\x06number\x18\x01 \x01(\tR\x06numberB\x03\x80\x01\x01\x12&\n\x0cexpiry_month\x18\x02 \x01(\rR\x0bexpiryMonthB\x03\x80\x01\x01\x12$\n\x0bexpiry_year\x18\x03 \x01(\rR\nexpiryYearB\x03\x80\x01\x01\x12(\n\rsecurity_code\x18\x04 \x01(\tR\x0csecurityCodeB\x03\x80\x01\x01"[\n\x11SealedCredentials\x12\x14\n\x05suite\x18\x01 \x01(\tR\x05suite\x12\x10\n\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n\nciphertext\x18\x03 \x01(\tR\nciphertext2\xea\n\n\x0bCardService\x12d\n\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse"\x03\x90\x02\x01\x12S\n\x0cPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\x12\\\n\x0fCreateCardOrder\x12#.roamcard.v1.CreateCardOrderRequest\x1a$.roamcard.v1.CreateCardOrderResponse\x12g\n\x11GetTopupDiscovery\x12%.roamcard.v1.GetTopupDiscoveryRequest\x1a&.roamcard.v1.GetTopupDiscoveryResponse"\x03\x90\x02\x01\x12J\n\tTopUpCard\x12\x1d.roamcard.v1.TopUpCardRequest\x1a\x1e.roamcard.v1.TopUpCardResponse\x12O\n\tListCards\x12\x1d.roamcard.v1.ListCardsRequest\x1a\x1e.roamcard.v1.ListCardsResponse"\x03\x90\x02\x01\x12M\n\nEnsureCard\x12\x1e.roamcard.v1.EnsureCardRequest\x1a\x1f.roamcard.v1.EnsureCardResponse\x12^\n\x0eGetCardBalance\x12".roamcard.v1.GetCardBalanceRequest\x1a#.roamcard.v1.GetCardBalanceResponse"\x03\x90\x02\x01\x12M\n\nFreezeCard\x12\x1e.roamcard.v1.FreezeCardRequest\x1a\x1f.roamcard.v1.FreezeCardResponse\x12S\n\x0cUnfreezeCard\x12 .roamcard.v1.UnfreezeCardRequest\x1a!.roamcard.v1.UnfreezeCardResponse\x12p\n\x14ListCardTransactions\x12(.roamcard.v1.ListCardTransactionsRequest\x1a).roamcard.v1.ListCardTransactionsResponse"\x03\x90\x02\x01\x12[\n\rGetCardLimits\x12!.roamcard.v1.GetCardLimitsRequest\x1a".roamcard.v1.GetCardLimitsResponse"\x03\x90\x02\x01\x12[\n\rSetCardLimits\x12!.roamcard.v1.SetCardLimitsRequest\x1a".roamcard.v1.SetCardLimitsResponse"\x03\x90\x02\x02\x12n\n\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\x12M\n\nRevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponseBi\n\x0fcom.roamcard.v1B\tCardProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x16roamcard/v1/card.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto"\x19\n\x17GetCardDiscoveryRequest"\x8b\x03\n\x18GetCardDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07payment\x18\x02 \x01(\x0b2\x1d.roamcard.v1.CardPaymentTermsR\x07payment\x128\n\townership\x18\x03 \x01(\x0b2\x1a.roamcard.v1.CardOwnershipR\townership\x12:\n\x08issuance\x18\x04 \x01(\x0b2\x1e.roamcard.v1.CardIssuanceTermsR\x08issuance\x12B\n\x0bcredentials\x18\x05 \x01(\x0b2 .roamcard.v1.CardCredentialTermsR\x0bcredentials\x12\x16\n\x06paused\x18\x06 \x01(\x08R\x06paused\x129\n\x08controls\x18\x07 \x01(\x0b2\x1d.roamcard.v1.CardControlTermsR\x08controls"\xba\x03\n\x10CardPaymentTerms\x12\x1a\n\x08protocol\x18\x01 \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\x02 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x03 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x04 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x05 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x127\n\x18wallet_payment_usd_cents\x18\x07 \x01(\rR\x15walletPaymentUsdCents\x12\x16\n\x06amount\x18\x08 \x01(\tR\x06amount\x12\x16\n\x06method\x18\t \x01(\tR\x06method\x12\x1a\n\x08resource\x18\n \x01(\tR\x08resource\x12#\n\raccount_types\x18\x0b \x03(\tR\x0caccountTypes\x12=\n\x1bmax_submissions_per_attempt\x18\x0c \x01(\rR\x18maxSubmissionsPerAttempt\x12\x1f\n\x0bclient_note\x18\r \x01(\tR\nclientNote"\x83\x01\n\rCardOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x12&\n\x0fcards_per_owner\x18\x02 \x01(\rR\rcardsPerOwner\x124\n\x17sign_in_required_to_buy\x18\x03 \x01(\x08R\x13signInRequiredToBuy"\xbb\x02\n\x11CardIssuanceTerms\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12)\n\x10payment_required\x18\x02 \x01(\x08R\x0fpaymentRequired\x12\x16\n\x06public\x18\x03 \x01(\x08R\x06public\x12\x1c\n\tallowlist\x18\x04 \x01(\x08R\tallowlist\x126\n\x18card_issue_fee_usd_cents\x18\x05 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x06 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12\x12\n\x04poll\x18\x07 \x03(\tR\x04poll"\xfa\x01\n\x13CardCredentialTerms\x12\x1d\n\nowner_only\x18\x01 \x01(\x08R\townerOnly\x12\x19\n\x08no_store\x18\x02 \x01(\x08R\x07noStore\x128\n\x18fresh_signature_required\x18\x03 \x01(\x08R\x16freshSignatureRequired\x12\x1c\n\tchallenge\x18\x04 \x01(\tR\tchallenge\x12\x16\n\x06reveal\x18\x05 \x01(\tR\x06reveal\x12\x18\n\x07sealing\x18\x06 \x01(\tR\x07sealing\x12\x1f\n\x0breveal_kind\x18\x07 \x01(\tR\nrevealKind"\xd1\x03\n\x10CardControlTerms\x12\x1b\n\x06freeze\x18\x01 \x01(\tH\x00R\x06freeze\x88\x01\x01\x12\x1f\n\x08unfreeze\x18\x02 \x01(\tH\x01R\x08unfreeze\x88\x01\x01\x12\'\n\x0ctransactions\x18\x03 \x01(\tH\x02R\x0ctransactions\x88\x01\x01\x12\x1b\n\x06limits\x18\x04 \x01(\tH\x03R\x06limits\x88\x01\x01\x12"\n\nset_limits\x18\x05 \x01(\tH\x04R\tsetLimits\x88\x01\x01\x12\x1f\n\x0blimit_kinds\x18\x06 \x03(\tR\nlimitKinds\x12(\n\x10one_limit_amount\x18\x07 \x01(\x08R\x0eoneLimitAmount\x12\x1d\n\x07details\x18\x08 \x01(\tH\x05R\x07details\x88\x01\x01\x12\'\n\x0fbilling_address\x18\t \x01(\x08R\x0ebillingAddress\x123\n\x16three_d_secure_methods\x18\n \x03(\tR\x13threeDSecureMethodsB\t\n\x07_freezeB\x0b\n\t_unfreezeB\x0f\n\r_transactionsB\t\n\x07_limitsB\r\n\x0b_set_limitsB\n\n\x08_details">\n\x13PurchaseCardRequest\x12\'\n\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey"@\n\x14PurchaseCardResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x18\n\x16CreateCardOrderRequest"C\n\x17CreateCardOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x1a\n\x18GetTopupDiscoveryRequest"\xb9\x02\n\x19GetTopupDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07payment\x18\x02 \x01(\x0b2\x1d.roamcard.v1.CardPaymentTermsR\x07payment\x129\n\townership\x18\x03 \x01(\x0b2\x1b.roamcard.v1.TopupOwnershipR\townership\x120\n\x06limits\x18\x04 \x01(\x0b2\x18.roamcard.v1.TopupLimitsR\x06limits\x123\n\x07funding\x18\x05 \x01(\x0b2\x19.roamcard.v1.TopupFundingR\x07funding\x12\x16\n\x06paused\x18\x06 \x01(\x08R\x06paused"\xc5\x01\n\x0eTopupOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x120\n\x14active_card_required\x18\x02 \x01(\x08R\x12activeCardRequired\x125\n\x17card_selected_by_server\x18\x03 \x01(\x08R\x14cardSelectedByServer\x124\n\x17sign_in_required_to_buy\x18\x04 \x01(\x08R\x13signInRequiredToBuy"\xf0\x01\n\x0bTopupLimits\x12-\n\x13min_order_usd_cents\x18\x01 \x01(\rR\x10minOrderUsdCents\x125\n\x17default_order_usd_cents\x18\x02 \x01(\rR\x14defaultOrderUsdCents\x12-\n\x13max_order_usd_cents\x18\x03 \x01(\rR\x10maxOrderUsdCents\x12 \n\x0cload_fee_bps\x18\x04 \x01(\rR\nloadFeeBps\x12*\n\x11load_fee_rounding\x18\x05 \x01(\tR\x0floadFeeRounding"i\n\x0cTopupFunding\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12!\n\x0cconfirmed_by\x18\x02 \x03(\tR\x0bconfirmedBy\x12\x12\n\x04poll\x18\x03 \x03(\tR\x04poll"\x7f\n\x10TopUpCardRequest\x12-\n\x10amount_usd_cents\x18\x01 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKeyB\x13\n\x11_amount_usd_cents"=\n\x11TopUpCardResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x12\n\x10ListCardsRequest"<\n\x11ListCardsResponse\x12\'\n\x05cards\x18\x01 \x03(\x0b2\x11.roamcard.v1.CardR\x05cards"\x8e\x01\n\x04Card\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x19\n\x05last4\x18\x03 \x01(\tH\x00R\x05last4\x88\x01\x01\x129\n\ncreated_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAtB\x08\n\x06_last4"\x13\n\x11EnsureCardRequest";\n\x12EnsureCardResponse\x12%\n\x04card\x18\x01 \x01(\x0b2\x11.roamcard.v1.CardR\x04card"\'\n\x15GetCardBalanceRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"\xae\x01\n\x16GetCardBalanceResponse\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n\x08currency\x18\x02 \x01(\tR\x08currency\x12.\n\x13available_usd_cents\x18\x03 \x01(\x05R\x11availableUsdCents\x12/\n\x05as_of\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf"#\n\x11FreezeCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id";\n\x12FreezeCardResponse\x12%\n\x04card\x18\x01 \x01(\x0b2\x11.roamcard.v1.CardR\x04card"%\n\x13UnfreezeCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"=\n\x14UnfreezeCardResponse\x12%\n\x04card\x18\x01 \x01(\x0b2\x11.roamcard.v1.CardR\x04card"\x90\x01\n\x1bListCardTransactionsRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12 \n\tpage_size\x18\x02 \x01(\rH\x00R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x01R\tpageToken\x88\x01\x01B\x0c\n\n_page_sizeB\r\n\x0b_page_token"\xd6\x01\n\x1cListCardTransactionsResponse\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n\x08currency\x18\x02 \x01(\tR\x08currency\x12@\n\x0ctransactions\x18\x03 \x03(\x0b2\x1c.roamcard.v1.CardTransactionR\x0ctransactions\x12+\n\x0fnext_page_token\x18\x04 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x99\x02\n\x0fCardTransaction\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\x05R\x0eamountUsdCents\x125\n\x08merchant\x18\x06 \x01(\x0b2\x19.roamcard.v1.CardMerchantR\x08merchant\x12*\n\x0edecline_reason\x18\x07 \x01(\tH\x00R\rdeclineReason\x88\x01\x01B\x11\n\x0f_decline_reason"{\n\x0cCardMerchant\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n\x08category\x18\x02 \x01(\tH\x00R\x08category\x88\x01\x01\x12\x1d\n\x07country\x18\x03 \x01(\tH\x01R\x07country\x88\x01\x01B\x0b\n\t_categoryB\n\n\x08_country"&\n\x14GetCardLimitsRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"H\n\x15GetCardLimitsResponse\x12/\n\x06limits\x18\x01 \x01(\x0b2\x17.roamcard.v1.CardLimitsR\x06limits"\xae\x02\n\x14SetCardLimitsRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12>\n\x19per_transaction_usd_cents\x18\x02 \x01(\rH\x00R\x16perTransactionUsdCents\x88\x01\x01\x122\n\x13per_month_usd_cents\x18\x03 \x01(\rH\x01R\x10perMonthUsdCents\x88\x01\x01\x12-\n\x12allowed_categories\x18\x04 \x03(\tR\x11allowedCategories\x12-\n\x12blocked_categories\x18\x05 \x03(\tR\x11blockedCategoriesB\x1c\n\x1a_per_transaction_usd_centsB\x16\n\x14_per_month_usd_cents"H\n\x15SetCardLimitsResponse\x12/\n\x06limits\x18\x01 \x01(\x0b2\x17.roamcard.v1.CardLimitsR\x06limits"\xc9\x02\n\nCardLimits\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n\x08currency\x18\x02 \x01(\tR\x08currency\x12>\n\x19per_transaction_usd_cents\x18\x03 \x01(\rH\x00R\x16perTransactionUsdCents\x88\x01\x01\x122\n\x13per_month_usd_cents\x18\x04 \x01(\rH\x01R\x10perMonthUsdCents\x88\x01\x01\x12-\n\x12allowed_categories\x18\x05 \x03(\tR\x11allowedCategories\x12-\n\x12blocked_categories\x18\x06 \x03(\tR\x11blockedCategoriesB\x1c\n\x1a_per_transaction_usd_centsB\x16\n\x14_per_month_usd_cents"\'\n\x15GetCardDetailsRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"L\n\x16GetCardDetailsResponse\x122\n\x07details\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardDetailsR\x07details"\xb5\x01\n\x0bCardDetails\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12H\n\x0fbilling_address\x18\x02 \x01(\x0b2\x1f.roamcard.v1.CardBillingAddressR\x0ebillingAddress\x12C\n\x0ethree_d_secure\x18\x03 \x01(\x0b2\x1d.roamcard.v1.CardThreeDSecureR\x0cthreeDSecure"\xda\x01\n\x12CardBillingAddress\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05line1\x18\x02 \x01(\tR\x05line1\x12\x19\n\x05line2\x18\x03 \x01(\tH\x00R\x05line2\x88\x01\x01\x12\x12\n\x04city\x18\x04 \x01(\tR\x04city\x12\x1b\n\x06region\x18\x05 \x01(\tH\x01R\x06region\x88\x01\x01\x12\x1f\n\x0bpostal_code\x18\x06 \x01(\tR\npostalCode\x12\x18\n\x07country\x18\x07 \x01(\tR\x07countryB\x08\n\x06_line2B\t\n\x07_region"\x9b\x01\n\x10CardThreeDSecure\x12\x16\n\x06method\x18\x01 \x01(\tR\x06method\x12%\n\x0bdestination\x18\x02 \x01(\tH\x00R\x0bdestination\x88\x01\x01\x12\'\n\x0cinstructions\x18\x03 \x01(\tH\x01R\x0cinstructions\x88\x01\x01B\x0e\n\x0c_destinationB\x0f\n\r_instructions"\xa6\x01\n\x1cCreateRevealChallengeRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12:\n\x19preferred_message_schemes\x18\x02 \x03(\tR\x17preferredMessageSchemes\x12(\n\rrecipient_key\x18\x03 \x01(\tH\x00R\x0crecipientKey\x88\x01\x01B\x10\n\x0e_recipient_key"\xf0\x01\n\x1dCreateRevealChallengeResponse\x12\x1b\n\tintent_id\x18\x01 \x01(\tR\x08intentId\x12%\n\x0emessage_scheme\x18\x02 \x01(\tR\rmessageScheme\x12\x18\n\x07message\x18\x03 \x01(\tR\x07message\x126\n\ntyped_data\x18\x04 \x01(\x0b2\x17.google.protobuf.StructR\ttypedData\x129\n\nexpires_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt"\xd9\x01\n\x11RevealCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n\tintent_id\x18\x02 \x01(\tR\x08intentId\x12\x1c\n\tsignature\x18\x03 \x01(\tR\tsignature\x12*\n\x0emessage_scheme\x18\x04 \x01(\tH\x00R\rmessageScheme\x88\x01\x01\x12(\n\rrecipient_key\x18\x05 \x01(\tH\x01R\x0crecipientKey\x88\x01\x01B\x11\n\x0f_message_schemeB\x10\n\x0e_recipient_key"\xd2\x01\n\x12RevealCardResponse\x12\x17\n\x07card_id\x18\x01 \x01(\tR\x06cardId\x12>\n\x0bcredentials\x18\x02 \x01(\x0b2\x1c.roamcard.v1.CardCredentialsR\x0bcredentials\x126\n\x06sealed\x18\x03 \x01(\x0b2\x1e.roamcard.v1.SealedCredentialsR\x06sealed\x12+\n\x05embed\x18\x04 \x01(\x0b2\x15.roamcard.v1.CardPageR\x05embed"\\\n\x08CardPage\x12\x15\n\x03url\x18\x01 \x01(\tR\x03urlB\x03\x80\x01\x01\x129\n\nexpires_at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt"\xa6\x01\n\x0fCardCredentials\x12\x1b\n\x06number\x18\x01 \x01(\tR\x06numberB\x03\x80\x01\x01\x12&\n\x0cexpiry_month\x18\x02 \x01(\rR\x0bexpiryMonthB\x03\x80\x01\x01\x12$\n\x0bexpiry_year\x18\x03 \x01(\rR\nexpiryYearB\x03\x80\x01\x01\x12(\n\rsecurity_code\x18\x04 \x01(\tR\x0csecurityCodeB\x03\x80\x01\x01"[\n\x11SealedCredentials\x12\x14\n\x05suite\x18\x01 \x01(\tR\x05suite\x12\x10\n\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n\nciphertext\x18\x03 \x01(\tR\nciphertext2\xca\x0b\n\x0bCardService\x12d\n\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse"\x03\x90\x02\x01\x12S\n\x0cPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\x12\\\n\x0fCreateCardOrder\x12#.roamcard.v1.CreateCardOrderRequest\x1a$.roamcard.v1.CreateCardOrderResponse\x12g\n\x11GetTopupDiscovery\x12%.roamcard.v1.GetTopupDiscoveryRequest\x1a&.roamcard.v1.GetTopupDiscoveryResponse"\x03\x90\x02\x01\x12J\n\tTopUpCard\x12\x1d.roamcard.v1.TopUpCardRequest\x1a\x1e.roamcard.v1.TopUpCardResponse\x12O\n\tListCards\x12\x1d.roamcard.v1.ListCardsRequest\x1a\x1e.roamcard.v1.ListCardsResponse"\x03\x90\x02\x01\x12M\n\nEnsureCard\x12\x1e.roamcard.v1.EnsureCardRequest\x1a\x1f.roamcard.v1.EnsureCardResponse\x12^\n\x0eGetCardBalance\x12".roamcard.v1.GetCardBalanceRequest\x1a#.roamcard.v1.GetCardBalanceResponse"\x03\x90\x02\x01\x12M\n\nFreezeCard\x12\x1e.roamcard.v1.FreezeCardRequest\x1a\x1f.roamcard.v1.FreezeCardResponse\x12S\n\x0cUnfreezeCard\x12 .roamcard.v1.UnfreezeCardRequest\x1a!.roamcard.v1.UnfreezeCardResponse\x12p\n\x14ListCardTransactions\x12(.roamcard.v1.ListCardTransactionsRequest\x1a).roamcard.v1.ListCardTransactionsResponse"\x03\x90\x02\x01\x12[\n\rGetCardLimits\x12!.roamcard.v1.GetCardLimitsRequest\x1a".roamcard.v1.GetCardLimitsResponse"\x03\x90\x02\x01\x12[\n\rSetCardLimits\x12!.roamcard.v1.SetCardLimitsRequest\x1a".roamcard.v1.SetCardLimitsResponse"\x03\x90\x02\x02\x12^\n\x0eGetCardDetails\x12".roamcard.v1.GetCardDetailsRequest\x1a#.roamcard.v1.GetCardDetailsResponse"\x03\x90\x02\x01\x12n\n\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\x12M\n\nRevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponseBi\n\x0fcom.roamcard.v1B\tCardProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),
@@ -2056,6 +2304,11 @@ _DESC = file_desc(
         "SetCardLimitsRequest": SetCardLimitsRequest,
         "SetCardLimitsResponse": SetCardLimitsResponse,
         "CardLimits": CardLimits,
+        "GetCardDetailsRequest": GetCardDetailsRequest,
+        "GetCardDetailsResponse": GetCardDetailsResponse,
+        "CardDetails": CardDetails,
+        "CardBillingAddress": CardBillingAddress,
+        "CardThreeDSecure": CardThreeDSecure,
         "CreateRevealChallengeRequest": CreateRevealChallengeRequest,
         "CreateRevealChallengeResponse": CreateRevealChallengeResponse,
         "RevealCardRequest": RevealCardRequest,

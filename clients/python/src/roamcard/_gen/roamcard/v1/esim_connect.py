@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .esim_pb import CancelEsimRequest, CancelEsimResponse, CreateEsimOrderRequest, CreateEsimOrderResponse, GetEsimCredentialsRequest, GetEsimCredentialsResponse, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse, GetEsimOrderRequest, GetEsimOrderResponse, GetEsimProfileRequest, GetEsimProfileResponse, GetEsimReadinessRequest, GetEsimReadinessResponse, ListEsimPlansRequest, ListEsimPlansResponse, PurchaseEsimRequest, PurchaseEsimResponse, RotateEsimTokenRequest, RotateEsimTokenResponse
+from .esim_pb import CancelEsimRequest, CancelEsimResponse, CreateEsimOrderRequest, CreateEsimOrderResponse, GetEsimCredentialsRequest, GetEsimCredentialsResponse, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse, GetEsimOrderRequest, GetEsimOrderResponse, GetEsimProfileRequest, GetEsimProfileResponse, GetEsimReadinessRequest, GetEsimReadinessResponse, ListEsimPlansRequest, ListEsimPlansResponse, ListEsimTopupsRequest, ListEsimTopupsResponse, PurchaseEsimRequest, PurchaseEsimResponse, RotateEsimTokenRequest, RotateEsimTokenResponse, TopUpEsimRequest, TopUpEsimResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -51,6 +51,12 @@ class EsimService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def cancel_esim(self, request: CancelEsimRequest, ctx: RequestContext[CancelEsimRequest, CancelEsimResponse]) -> CancelEsimResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_esim_topups(self, request: ListEsimTopupsRequest, ctx: RequestContext[ListEsimTopupsRequest, ListEsimTopupsResponse]) -> ListEsimTopupsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def top_up_esim(self, request: TopUpEsimRequest, ctx: RequestContext[TopUpEsimRequest, TopUpEsimResponse]) -> TopUpEsimResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def rotate_esim_token(self, request: RotateEsimTokenRequest, ctx: RequestContext[RotateEsimTokenRequest, RotateEsimTokenResponse]) -> RotateEsimTokenResponse:
@@ -159,6 +165,26 @@ class EsimServiceASGIApplication(ConnectASGIApplication[EsimService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.cancel_esim,
+                ),
+                "/roamcard.v1.EsimService/ListEsimTopups": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListEsimTopups",
+                        service_name="roamcard.v1.EsimService",
+                        input=ListEsimTopupsRequest,
+                        output=ListEsimTopupsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_esim_topups,
+                ),
+                "/roamcard.v1.EsimService/TopUpEsim": Endpoint.unary(
+                    method=MethodInfo(
+                        name="TopUpEsim",
+                        service_name="roamcard.v1.EsimService",
+                        input=TopUpEsimRequest,
+                        output=TopUpEsimResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.top_up_esim,
                 ),
                 "/roamcard.v1.EsimService/RotateEsimToken": Endpoint.unary(
                     method=MethodInfo(
@@ -376,6 +402,48 @@ class EsimServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def list_esim_topups(
+        self,
+        request: ListEsimTopupsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListEsimTopupsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListEsimTopups",
+                service_name="roamcard.v1.EsimService",
+                input=ListEsimTopupsRequest,
+                output=ListEsimTopupsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def top_up_esim(
+        self,
+        request: TopUpEsimRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TopUpEsimResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="TopUpEsim",
+                service_name="roamcard.v1.EsimService",
+                input=TopUpEsimRequest,
+                output=TopUpEsimResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def rotate_esim_token(
         self,
         request: RotateEsimTokenRequest,
@@ -422,6 +490,12 @@ class EsimServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def cancel_esim(self, request: CancelEsimRequest, ctx: RequestContext[CancelEsimRequest, CancelEsimResponse]) -> CancelEsimResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_esim_topups(self, request: ListEsimTopupsRequest, ctx: RequestContext[ListEsimTopupsRequest, ListEsimTopupsResponse]) -> ListEsimTopupsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def top_up_esim(self, request: TopUpEsimRequest, ctx: RequestContext[TopUpEsimRequest, TopUpEsimResponse]) -> TopUpEsimResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def rotate_esim_token(self, request: RotateEsimTokenRequest, ctx: RequestContext[RotateEsimTokenRequest, RotateEsimTokenResponse]) -> RotateEsimTokenResponse:
@@ -528,6 +602,26 @@ class EsimServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.cancel_esim,
+                ),
+                "/roamcard.v1.EsimService/ListEsimTopups": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListEsimTopups",
+                        service_name="roamcard.v1.EsimService",
+                        input=ListEsimTopupsRequest,
+                        output=ListEsimTopupsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_esim_topups,
+                ),
+                "/roamcard.v1.EsimService/TopUpEsim": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="TopUpEsim",
+                        service_name="roamcard.v1.EsimService",
+                        input=TopUpEsimRequest,
+                        output=TopUpEsimResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.top_up_esim,
                 ),
                 "/roamcard.v1.EsimService/RotateEsimToken": EndpointSync.unary(
                     method=MethodInfo(
@@ -731,6 +825,46 @@ class EsimServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.EsimService",
                 input=CancelEsimRequest,
                 output=CancelEsimResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_esim_topups(
+        self,
+        request: ListEsimTopupsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListEsimTopupsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListEsimTopups",
+                service_name="roamcard.v1.EsimService",
+                input=ListEsimTopupsRequest,
+                output=ListEsimTopupsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def top_up_esim(
+        self,
+        request: TopUpEsimRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TopUpEsimResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="TopUpEsim",
+                service_name="roamcard.v1.EsimService",
+                input=TopUpEsimRequest,
+                output=TopUpEsimResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

@@ -118,7 +118,7 @@ class GetEsimDiscoveryResponse(Message[_GetEsimDiscoveryResponseFields]):
         paused: bool
         profile: EsimProfileTerms | None
 
-_EsimProfileTermsFields: TypeAlias = Literal["status", "usage", "max_age_seconds", "statuses", "cancel"]
+_EsimProfileTermsFields: TypeAlias = Literal["status", "usage", "max_age_seconds", "statuses", "cancel", "topups", "topup"]
 
 class EsimProfileTerms(Message[_EsimProfileTermsFields]):
     """
@@ -160,9 +160,19 @@ class EsimProfileTerms(Message[_EsimProfileTermsFields]):
             ```proto
             optional string cancel = 5;
             ```
+        topups:
+            Lists the plans that can be added to the eSIM, and buys one of them.
+
+            ```proto
+            optional string topups = 6;
+            ```
+        topup:
+            ```proto
+            optional string topup = 7;
+            ```
     """
 
-    __slots__ = ("status", "usage", "max_age_seconds", "statuses", "cancel")
+    __slots__ = ("status", "usage", "max_age_seconds", "statuses", "cancel", "topups", "topup")
 
     if TYPE_CHECKING:
 
@@ -174,6 +184,8 @@ class EsimProfileTerms(Message[_EsimProfileTermsFields]):
             max_age_seconds: int = 0,
             statuses: list[str] | None = None,
             cancel: str | None = None,
+            topups: str | None = None,
+            topup: str | None = None,
         ) -> None:
             pass
 
@@ -182,6 +194,8 @@ class EsimProfileTerms(Message[_EsimProfileTermsFields]):
         max_age_seconds: int
         statuses: list[str]
         cancel: str
+        topups: str
+        topup: str
 
 _EsimCatalogTermsFields: TypeAlias = Literal["plans", "filters", "types", "default_plan"]
 
@@ -1273,6 +1287,136 @@ class CancelEsimResponse(Message[_CancelEsimResponseFields]):
 
         cancellation: EsimCancellation | None
 
+_ListEsimTopupsRequestFields: TypeAlias = Literal["order_id"]
+
+class ListEsimTopupsRequest(Message[_ListEsimTopupsRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListEsimTopupsRequest
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+    """
+
+    __slots__ = ("order_id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+        ) -> None:
+            pass
+
+        order_id: str
+
+_ListEsimTopupsResponseFields: TypeAlias = Literal["plans"]
+
+class ListEsimTopupsResponse(Message[_ListEsimTopupsResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListEsimTopupsResponse
+    ```
+
+    Attributes:
+        plans:
+            ```proto
+            repeated roamcard.v1.EsimPlan plans = 1;
+            ```
+    """
+
+    __slots__ = ("plans",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            plans: list[EsimPlan] | None = None,
+        ) -> None:
+            pass
+
+        plans: list[EsimPlan]
+
+_TopUpEsimRequestFields: TypeAlias = Literal["order_id", "plan_id", "idempotency_key"]
+
+class TopUpEsimRequest(Message[_TopUpEsimRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.TopUpEsimRequest
+    ```
+
+    Attributes:
+        order_id:
+            The order of the eSIM.
+
+            ```proto
+            string order_id = 1;
+            ```
+        plan_id:
+            A plan that the eSIM takes; when absent, the cheapest.
+
+            ```proto
+            optional string plan_id = 2;
+            ```
+        idempotency_key:
+            Stable and made by the caller; 1 to 200 characters; reused after any unclear answer.
+
+            ```proto
+            string idempotency_key = 3;
+            ```
+    """
+
+    __slots__ = ("order_id", "plan_id", "idempotency_key")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+            plan_id: str | None = None,
+            idempotency_key: str = "",
+        ) -> None:
+            pass
+
+        order_id: str
+        plan_id: str
+        idempotency_key: str
+
+_TopUpEsimResponseFields: TypeAlias = Literal["order"]
+
+class TopUpEsimResponse(Message[_TopUpEsimResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.TopUpEsimResponse
+    ```
+
+    Attributes:
+        order:
+            ```proto
+            optional roamcard.v1.Order order = 1;
+            ```
+    """
+
+    __slots__ = ("order",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order: Order | None = None,
+        ) -> None:
+            pass
+
+        order: Order | None
+
 _RotateEsimTokenRequestFields: TypeAlias = Literal["order_id"]
 
 class RotateEsimTokenRequest(Message[_RotateEsimTokenRequestFields]):
@@ -1331,7 +1475,7 @@ class RotateEsimTokenResponse(Message[_RotateEsimTokenResponseFields]):
 
 
 _DESC = file_desc(
-    b'\n\x16roamcard/v1/esim.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x19roamcard/v1/service.proto"\x19\n\x17GetEsimDiscoveryRequest"\xcb\x03\n\x18GetEsimDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07catalog\x18\x02 \x01(\x0b2\x1d.roamcard.v1.EsimCatalogTermsR\x07catalog\x127\n\x07payment\x18\x03 \x01(\x0b2\x1d.roamcard.v1.EsimPaymentTermsR\x07payment\x128\n\townership\x18\x04 \x01(\x0b2\x1a.roamcard.v1.EsimOwnershipR\townership\x12C\n\x0bfulfillment\x18\x05 \x01(\x0b2!.roamcard.v1.EsimFulfillmentTermsR\x0bfulfillment\x12B\n\x0bcredentials\x18\x06 \x01(\x0b2 .roamcard.v1.EsimCredentialTermsR\x0bcredentials\x12\x16\n\x06paused\x18\x07 \x01(\x08R\x06paused\x127\n\x07profile\x18\x08 \x01(\x0b2\x1d.roamcard.v1.EsimProfileTermsR\x07profile"\xbc\x01\n\x10EsimProfileTerms\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x14\n\x05usage\x18\x02 \x01(\x08R\x05usage\x12&\n\x0fmax_age_seconds\x18\x03 \x01(\rR\rmaxAgeSeconds\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statuses\x12\x1b\n\x06cancel\x18\x05 \x01(\tH\x01R\x06cancel\x88\x01\x01B\t\n\x07_statusB\t\n\x07_cancel"{\n\x10EsimCatalogTerms\x12\x14\n\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n\x07filters\x18\x02 \x03(\tR\x07filters\x12\x14\n\x05types\x18\x03 \x03(\tR\x05types\x12!\n\x0cdefault_plan\x18\x04 \x01(\tR\x0bdefaultPlan"\xbc\x03\n\x10EsimPaymentTerms\x12\x1a\n\x08protocol\x18\x01 \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\x02 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x03 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x04 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x05 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x14\n\x05price\x18\x07 \x01(\tR\x05price\x12-\n\x13min_price_usd_cents\x18\x08 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\t \x01(\rR\x10maxPriceUsdCents\x12\x16\n\x06method\x18\n \x01(\tR\x06method\x12\x1a\n\x08resource\x18\x0b \x01(\tR\x08resource\x12#\n\raccount_types\x18\x0c \x03(\tR\x0caccountTypes\x12=\n\x1bmax_submissions_per_attempt\x18\r \x01(\rR\x18maxSubmissionsPerAttempt"\x9e\x01\n\rEsimOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x12#\n\rcard_required\x18\x02 \x01(\x08R\x0ccardRequired\x124\n\x17sign_in_required_to_buy\x18\x03 \x01(\x08R\x13signInRequiredToBuy\x12\x1c\n\tallowlist\x18\x04 \x01(\x08R\tallowlist"\x94\x01\n\x14EsimFulfillmentTerms\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12$\n\x0einline_wait_ms\x18\x02 \x01(\rR\x0cinlineWaitMs\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statuses"\xed\x01\n\x13EsimCredentialTerms\x12\x1d\n\nowner_only\x18\x01 \x01(\x08R\townerOnly\x12\x19\n\x08no_store\x18\x02 \x01(\x08R\x07noStore\x122\n\x15delivery_token_header\x18\x03 \x01(\tR\x13deliveryTokenHeader\x12.\n\x13delivery_token_days\x18\x04 \x01(\rR\x11deliveryTokenDays\x12 \n\x0bcredentials\x18\x05 \x01(\tR\x0bcredentials\x12\x16\n\x06rotate\x18\x06 \x01(\tR\x06rotate"\x19\n\x17GetEsimReadinessRequest"g\n\x18GetEsimReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"q\n\x14ListEsimPlansRequest\x12&\n\x0ccountry_code\x18\x01 \x01(\tH\x00R\x0bcountryCode\x88\x01\x01\x12\x17\n\x04type\x18\x02 \x01(\tH\x01R\x04type\x88\x01\x01B\x0f\n\r_country_codeB\x07\n\x05_type"D\n\x15ListEsimPlansResponse\x12+\n\x05plans\x18\x01 \x03(\x0b2\x15.roamcard.v1.EsimPlanR\x05plans"\xfa\x02\n\x08EsimPlan\x12\x17\n\x07plan_id\x18\x01 \x01(\tR\x06planId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04type\x18\x03 \x01(\tR\x04type\x12#\n\rcountry_codes\x18\x04 \x03(\tR\x0ccountryCodes\x12\x1c\n\x07data_mb\x18\x05 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDays\x12&\n\x0fprice_usd_cents\x18\x07 \x01(\rR\rpriceUsdCents\x12\x16\n\x06amount\x18\x08 \x01(\tR\x06amount\x12\x14\n\x05asset\x18\t \x01(\tR\x05asset\x12\x18\n\x07network\x18\n \x01(\tR\x07network\x12\x1c\n\tunlimited\x18\x0b \x01(\x08R\tunlimited\x12\x1e\n\x08fair_use\x18\x0c \x01(\tH\x01R\x07fairUse\x88\x01\x01B\n\n\x08_data_mbB\x0b\n\t_fair_use"h\n\x13PurchaseEsimRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKeyB\n\n\x08_plan_id"@\n\x14PurchaseEsimResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"B\n\x16CreateEsimOrderRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01B\n\n\x08_plan_id"C\n\x17CreateEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"0\n\x13GetEsimOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"@\n\x14GetEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"6\n\x19GetEsimCredentialsRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\\\n\x1aGetEsimCredentialsResponse\x12>\n\x0bcredentials\x18\x01 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials"2\n\x15GetEsimProfileRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"L\n\x16GetEsimProfileResponse\x122\n\x07profile\x18\x01 \x01(\x0b2\x18.roamcard.v1.EsimProfileR\x07profile"\xa1\x02\n\x0bEsimProfile\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12,\n\x05usage\x18\x03 \x01(\x0b2\x16.roamcard.v1.EsimUsageR\x05usage\x129\n\nexpires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n\x07read_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06readAt\x12A\n\x0ccancellation\x18\x06 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"\xea\x01\n\x10EsimCancellation\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12(\n\rrefund_amount\x18\x03 \x01(\tH\x00R\x0crefundAmount\x88\x01\x01\x120\n\x05since\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x12%\n\x0btransaction\x18\x05 \x01(\tH\x01R\x0btransaction\x88\x01\x01B\x10\n\x0e_refund_amountB\x0e\n\x0c_transaction"\x9d\x01\n\tEsimUsage\x12\x1d\n\nused_bytes\x18\x01 \x01(\tR\tusedBytes\x12$\n\x0btotal_bytes\x18\x02 \x01(\tH\x00R\ntotalBytes\x88\x01\x01\x12;\n\x0bmeasured_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\nmeasuredAtB\x0e\n\x0c_total_bytes".\n\x11CancelEsimRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"W\n\x12CancelEsimResponse\x12A\n\x0ccancellation\x18\x01 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"3\n\x16RotateEsimTokenRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"P\n\x17RotateEsimTokenResponse\x125\n\x08delivery\x18\x01 \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery2\xbc\x07\n\x0bEsimService\x12d\n\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse"\x03\x90\x02\x01\x12d\n\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse"\x03\x90\x02\x01\x12[\n\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a".roamcard.v1.ListEsimPlansResponse"\x03\x90\x02\x01\x12S\n\x0cPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\x12\\\n\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\x12X\n\x0cGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse"\x03\x90\x02\x01\x12j\n\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a\'.roamcard.v1.GetEsimCredentialsResponse"\x03\x90\x02\x01\x12^\n\x0eGetEsimProfile\x12".roamcard.v1.GetEsimProfileRequest\x1a#.roamcard.v1.GetEsimProfileResponse"\x03\x90\x02\x01\x12M\n\nCancelEsim\x12\x1e.roamcard.v1.CancelEsimRequest\x1a\x1f.roamcard.v1.CancelEsimResponse\x12\\\n\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponseBi\n\x0fcom.roamcard.v1B\tEsimProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x16roamcard/v1/esim.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x19roamcard/v1/service.proto"\x19\n\x17GetEsimDiscoveryRequest"\xcb\x03\n\x18GetEsimDiscoveryResponse\x12)\n\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n\x07catalog\x18\x02 \x01(\x0b2\x1d.roamcard.v1.EsimCatalogTermsR\x07catalog\x127\n\x07payment\x18\x03 \x01(\x0b2\x1d.roamcard.v1.EsimPaymentTermsR\x07payment\x128\n\townership\x18\x04 \x01(\x0b2\x1a.roamcard.v1.EsimOwnershipR\townership\x12C\n\x0bfulfillment\x18\x05 \x01(\x0b2!.roamcard.v1.EsimFulfillmentTermsR\x0bfulfillment\x12B\n\x0bcredentials\x18\x06 \x01(\x0b2 .roamcard.v1.EsimCredentialTermsR\x0bcredentials\x12\x16\n\x06paused\x18\x07 \x01(\x08R\x06paused\x127\n\x07profile\x18\x08 \x01(\x0b2\x1d.roamcard.v1.EsimProfileTermsR\x07profile"\x89\x02\n\x10EsimProfileTerms\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x14\n\x05usage\x18\x02 \x01(\x08R\x05usage\x12&\n\x0fmax_age_seconds\x18\x03 \x01(\rR\rmaxAgeSeconds\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statuses\x12\x1b\n\x06cancel\x18\x05 \x01(\tH\x01R\x06cancel\x88\x01\x01\x12\x1b\n\x06topups\x18\x06 \x01(\tH\x02R\x06topups\x88\x01\x01\x12\x19\n\x05topup\x18\x07 \x01(\tH\x03R\x05topup\x88\x01\x01B\t\n\x07_statusB\t\n\x07_cancelB\t\n\x07_topupsB\x08\n\x06_topup"{\n\x10EsimCatalogTerms\x12\x14\n\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n\x07filters\x18\x02 \x03(\tR\x07filters\x12\x14\n\x05types\x18\x03 \x03(\tR\x05types\x12!\n\x0cdefault_plan\x18\x04 \x01(\tR\x0bdefaultPlan"\xbc\x03\n\x10EsimPaymentTerms\x12\x1a\n\x08protocol\x18\x01 \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\x02 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x03 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x04 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x05 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x14\n\x05price\x18\x07 \x01(\tR\x05price\x12-\n\x13min_price_usd_cents\x18\x08 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\t \x01(\rR\x10maxPriceUsdCents\x12\x16\n\x06method\x18\n \x01(\tR\x06method\x12\x1a\n\x08resource\x18\x0b \x01(\tR\x08resource\x12#\n\raccount_types\x18\x0c \x03(\tR\x0caccountTypes\x12=\n\x1bmax_submissions_per_attempt\x18\r \x01(\rR\x18maxSubmissionsPerAttempt"\x9e\x01\n\rEsimOwnership\x12\x14\n\x05owner\x18\x01 \x01(\tR\x05owner\x12#\n\rcard_required\x18\x02 \x01(\x08R\x0ccardRequired\x124\n\x17sign_in_required_to_buy\x18\x03 \x01(\x08R\x13signInRequiredToBuy\x12\x1c\n\tallowlist\x18\x04 \x01(\x08R\tallowlist"\x94\x01\n\x14EsimFulfillmentTerms\x12"\n\x0casynchronous\x18\x01 \x01(\x08R\x0casynchronous\x12$\n\x0einline_wait_ms\x18\x02 \x01(\rR\x0cinlineWaitMs\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x1a\n\x08statuses\x18\x04 \x03(\tR\x08statuses"\xed\x01\n\x13EsimCredentialTerms\x12\x1d\n\nowner_only\x18\x01 \x01(\x08R\townerOnly\x12\x19\n\x08no_store\x18\x02 \x01(\x08R\x07noStore\x122\n\x15delivery_token_header\x18\x03 \x01(\tR\x13deliveryTokenHeader\x12.\n\x13delivery_token_days\x18\x04 \x01(\rR\x11deliveryTokenDays\x12 \n\x0bcredentials\x18\x05 \x01(\tR\x0bcredentials\x12\x16\n\x06rotate\x18\x06 \x01(\tR\x06rotate"\x19\n\x17GetEsimReadinessRequest"g\n\x18GetEsimReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"q\n\x14ListEsimPlansRequest\x12&\n\x0ccountry_code\x18\x01 \x01(\tH\x00R\x0bcountryCode\x88\x01\x01\x12\x17\n\x04type\x18\x02 \x01(\tH\x01R\x04type\x88\x01\x01B\x0f\n\r_country_codeB\x07\n\x05_type"D\n\x15ListEsimPlansResponse\x12+\n\x05plans\x18\x01 \x03(\x0b2\x15.roamcard.v1.EsimPlanR\x05plans"\xfa\x02\n\x08EsimPlan\x12\x17\n\x07plan_id\x18\x01 \x01(\tR\x06planId\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04type\x18\x03 \x01(\tR\x04type\x12#\n\rcountry_codes\x18\x04 \x03(\tR\x0ccountryCodes\x12\x1c\n\x07data_mb\x18\x05 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDays\x12&\n\x0fprice_usd_cents\x18\x07 \x01(\rR\rpriceUsdCents\x12\x16\n\x06amount\x18\x08 \x01(\tR\x06amount\x12\x14\n\x05asset\x18\t \x01(\tR\x05asset\x12\x18\n\x07network\x18\n \x01(\tR\x07network\x12\x1c\n\tunlimited\x18\x0b \x01(\x08R\tunlimited\x12\x1e\n\x08fair_use\x18\x0c \x01(\tH\x01R\x07fairUse\x88\x01\x01B\n\n\x08_data_mbB\x0b\n\t_fair_use"h\n\x13PurchaseEsimRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKeyB\n\n\x08_plan_id"@\n\x14PurchaseEsimResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"B\n\x16CreateEsimOrderRequest\x12\x1c\n\x07plan_id\x18\x01 \x01(\tH\x00R\x06planId\x88\x01\x01B\n\n\x08_plan_id"C\n\x17CreateEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"0\n\x13GetEsimOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"@\n\x14GetEsimOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"6\n\x19GetEsimCredentialsRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\\\n\x1aGetEsimCredentialsResponse\x12>\n\x0bcredentials\x18\x01 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials"2\n\x15GetEsimProfileRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"L\n\x16GetEsimProfileResponse\x122\n\x07profile\x18\x01 \x01(\x0b2\x18.roamcard.v1.EsimProfileR\x07profile"\xa1\x02\n\x0bEsimProfile\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12,\n\x05usage\x18\x03 \x01(\x0b2\x16.roamcard.v1.EsimUsageR\x05usage\x129\n\nexpires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n\x07read_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06readAt\x12A\n\x0ccancellation\x18\x06 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"\xea\x01\n\x10EsimCancellation\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12(\n\rrefund_amount\x18\x03 \x01(\tH\x00R\x0crefundAmount\x88\x01\x01\x120\n\x05since\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x12%\n\x0btransaction\x18\x05 \x01(\tH\x01R\x0btransaction\x88\x01\x01B\x10\n\x0e_refund_amountB\x0e\n\x0c_transaction"\x9d\x01\n\tEsimUsage\x12\x1d\n\nused_bytes\x18\x01 \x01(\tR\tusedBytes\x12$\n\x0btotal_bytes\x18\x02 \x01(\tH\x00R\ntotalBytes\x88\x01\x01\x12;\n\x0bmeasured_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\nmeasuredAtB\x0e\n\x0c_total_bytes".\n\x11CancelEsimRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"W\n\x12CancelEsimResponse\x12A\n\x0ccancellation\x18\x01 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"2\n\x15ListEsimTopupsRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"E\n\x16ListEsimTopupsResponse\x12+\n\x05plans\x18\x01 \x03(\x0b2\x15.roamcard.v1.EsimPlanR\x05plans"\x80\x01\n\x10TopUpEsimRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x1c\n\x07plan_id\x18\x02 \x01(\tH\x00R\x06planId\x88\x01\x01\x12\'\n\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKeyB\n\n\x08_plan_id"=\n\x11TopUpEsimResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"3\n\x16RotateEsimTokenRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"P\n\x17RotateEsimTokenResponse\x125\n\x08delivery\x18\x01 \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery2\xe8\x08\n\x0bEsimService\x12d\n\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse"\x03\x90\x02\x01\x12d\n\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse"\x03\x90\x02\x01\x12[\n\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a".roamcard.v1.ListEsimPlansResponse"\x03\x90\x02\x01\x12S\n\x0cPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\x12\\\n\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\x12X\n\x0cGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse"\x03\x90\x02\x01\x12j\n\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a\'.roamcard.v1.GetEsimCredentialsResponse"\x03\x90\x02\x01\x12^\n\x0eGetEsimProfile\x12".roamcard.v1.GetEsimProfileRequest\x1a#.roamcard.v1.GetEsimProfileResponse"\x03\x90\x02\x01\x12M\n\nCancelEsim\x12\x1e.roamcard.v1.CancelEsimRequest\x1a\x1f.roamcard.v1.CancelEsimResponse\x12^\n\x0eListEsimTopups\x12".roamcard.v1.ListEsimTopupsRequest\x1a#.roamcard.v1.ListEsimTopupsResponse"\x03\x90\x02\x01\x12J\n\tTopUpEsim\x12\x1d.roamcard.v1.TopUpEsimRequest\x1a\x1e.roamcard.v1.TopUpEsimResponse\x12\\\n\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponseBi\n\x0fcom.roamcard.v1B\tEsimProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         timestamp_pb.desc(),
         order_pb.desc(),
@@ -1366,6 +1510,10 @@ _DESC = file_desc(
         "EsimUsage": EsimUsage,
         "CancelEsimRequest": CancelEsimRequest,
         "CancelEsimResponse": CancelEsimResponse,
+        "ListEsimTopupsRequest": ListEsimTopupsRequest,
+        "ListEsimTopupsResponse": ListEsimTopupsResponse,
+        "TopUpEsimRequest": TopUpEsimRequest,
+        "TopUpEsimResponse": TopUpEsimResponse,
         "RotateEsimTokenRequest": RotateEsimTokenRequest,
         "RotateEsimTokenResponse": RotateEsimTokenResponse,
     },

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import CloseCardRequest, CloseCardResponse, DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -45,6 +45,9 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def retry_card_closing(self, request: RetryCardClosingRequest, ctx: RequestContext[RetryCardClosingRequest, RetryCardClosingResponse]) -> RetryCardClosingResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def conclude_card_closing(self, request: ConcludeCardClosingRequest, ctx: RequestContext[ConcludeCardClosingRequest, ConcludeCardClosingResponse]) -> ConcludeCardClosingResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def retry_esim_cancellation(self, request: RetryEsimCancellationRequest, ctx: RequestContext[RetryEsimCancellationRequest, RetryEsimCancellationResponse]) -> RetryEsimCancellationResponse:
@@ -90,6 +93,33 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def prune_challenges(self, request: PruneChallengesRequest, ctx: RequestContext[PruneChallengesRequest, PruneChallengesResponse]) -> PruneChallengesResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def who_am_i(self, request: WhoAmIRequest, ctx: RequestContext[WhoAmIRequest, WhoAmIResponse]) -> WhoAmIResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def review_order(self, request: ReviewOrderRequest, ctx: RequestContext[ReviewOrderRequest, ReviewOrderResponse]) -> ReviewOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def count_orders(self, request: CountOrdersRequest, ctx: RequestContext[CountOrdersRequest, CountOrdersResponse]) -> CountOrdersResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_audit(self, request: ListAuditRequest, ctx: RequestContext[ListAuditRequest, ListAuditResponse]) -> ListAuditResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_gauges(self, request: GetGaugesRequest, ctx: RequestContext[GetGaugesRequest, GetGaugesResponse]) -> GetGaugesResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_jobs(self, request: ListJobsRequest, ctx: RequestContext[ListJobsRequest, ListJobsResponse]) -> ListJobsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_job(self, request: GetJobRequest, ctx: RequestContext[GetJobRequest, GetJobResponse]) -> GetJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def retry_job(self, request: RetryJobRequest, ctx: RequestContext[RetryJobRequest, RetryJobResponse]) -> RetryJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def drop_job(self, request: DropJobRequest, ctx: RequestContext[DropJobRequest, DropJobResponse]) -> DropJobResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -175,6 +205,16 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.retry_card_closing,
+                ),
+                "/roamcard.v1.OperatorService/ConcludeCardClosing": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ConcludeCardClosing",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ConcludeCardClosingRequest,
+                        output=ConcludeCardClosingResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.conclude_card_closing,
                 ),
                 "/roamcard.v1.OperatorService/RetryEsimCancellation": Endpoint.unary(
                     method=MethodInfo(
@@ -325,6 +365,96 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.prune_challenges,
+                ),
+                "/roamcard.v1.OperatorService/WhoAmI": Endpoint.unary(
+                    method=MethodInfo(
+                        name="WhoAmI",
+                        service_name="roamcard.v1.OperatorService",
+                        input=WhoAmIRequest,
+                        output=WhoAmIResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.who_am_i,
+                ),
+                "/roamcard.v1.OperatorService/ReviewOrder": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ReviewOrder",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ReviewOrderRequest,
+                        output=ReviewOrderResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.review_order,
+                ),
+                "/roamcard.v1.OperatorService/CountOrders": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CountOrders",
+                        service_name="roamcard.v1.OperatorService",
+                        input=CountOrdersRequest,
+                        output=CountOrdersResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.count_orders,
+                ),
+                "/roamcard.v1.OperatorService/ListAudit": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListAudit",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListAuditRequest,
+                        output=ListAuditResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_audit,
+                ),
+                "/roamcard.v1.OperatorService/GetGauges": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetGauges",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetGaugesRequest,
+                        output=GetGaugesResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_gauges,
+                ),
+                "/roamcard.v1.OperatorService/ListJobs": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListJobs",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListJobsRequest,
+                        output=ListJobsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_jobs,
+                ),
+                "/roamcard.v1.OperatorService/GetJob": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetJob",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetJobRequest,
+                        output=GetJobResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_job,
+                ),
+                "/roamcard.v1.OperatorService/RetryJob": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RetryJob",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RetryJobRequest,
+                        output=RetryJobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.retry_job,
+                ),
+                "/roamcard.v1.OperatorService/DropJob": Endpoint.unary(
+                    method=MethodInfo(
+                        name="DropJob",
+                        service_name="roamcard.v1.OperatorService",
+                        input=DropJobRequest,
+                        output=DropJobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.drop_job,
                 ),
             },
             interceptors=interceptors,
@@ -478,6 +608,26 @@ class OperatorServiceClient(ConnectClient):
                 service_name="roamcard.v1.OperatorService",
                 input=RetryCardClosingRequest,
                 output=RetryCardClosingResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def conclude_card_closing(
+        self,
+        request: ConcludeCardClosingRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ConcludeCardClosingResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ConcludeCardClosing",
+                service_name="roamcard.v1.OperatorService",
+                input=ConcludeCardClosingRequest,
+                output=ConcludeCardClosingResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,
@@ -798,6 +948,200 @@ class OperatorServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def who_am_i(
+        self,
+        request: WhoAmIRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> WhoAmIResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="WhoAmI",
+                service_name="roamcard.v1.OperatorService",
+                input=WhoAmIRequest,
+                output=WhoAmIResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def review_order(
+        self,
+        request: ReviewOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ReviewOrderResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ReviewOrder",
+                service_name="roamcard.v1.OperatorService",
+                input=ReviewOrderRequest,
+                output=ReviewOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def count_orders(
+        self,
+        request: CountOrdersRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> CountOrdersResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CountOrders",
+                service_name="roamcard.v1.OperatorService",
+                input=CountOrdersRequest,
+                output=CountOrdersResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def list_audit(
+        self,
+        request: ListAuditRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListAuditResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListAudit",
+                service_name="roamcard.v1.OperatorService",
+                input=ListAuditRequest,
+                output=ListAuditResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def get_gauges(
+        self,
+        request: GetGaugesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetGaugesResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetGauges",
+                service_name="roamcard.v1.OperatorService",
+                input=GetGaugesRequest,
+                output=GetGaugesResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def list_jobs(
+        self,
+        request: ListJobsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListJobsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListJobs",
+                service_name="roamcard.v1.OperatorService",
+                input=ListJobsRequest,
+                output=ListJobsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def get_job(
+        self,
+        request: GetJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetJobResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetJob",
+                service_name="roamcard.v1.OperatorService",
+                input=GetJobRequest,
+                output=GetJobResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def retry_job(
+        self,
+        request: RetryJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RetryJobResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RetryJob",
+                service_name="roamcard.v1.OperatorService",
+                input=RetryJobRequest,
+                output=RetryJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def drop_job(
+        self,
+        request: DropJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DropJobResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="DropJob",
+                service_name="roamcard.v1.OperatorService",
+                input=DropJobRequest,
+                output=DropJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
 class OperatorServiceSync(Protocol):
     def list_fee_jobs(self, request: ListFeeJobsRequest, ctx: RequestContext[ListFeeJobsRequest, ListFeeJobsResponse]) -> ListFeeJobsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -818,6 +1162,9 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def retry_card_closing(self, request: RetryCardClosingRequest, ctx: RequestContext[RetryCardClosingRequest, RetryCardClosingResponse]) -> RetryCardClosingResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def conclude_card_closing(self, request: ConcludeCardClosingRequest, ctx: RequestContext[ConcludeCardClosingRequest, ConcludeCardClosingResponse]) -> ConcludeCardClosingResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def retry_esim_cancellation(self, request: RetryEsimCancellationRequest, ctx: RequestContext[RetryEsimCancellationRequest, RetryEsimCancellationResponse]) -> RetryEsimCancellationResponse:
@@ -863,6 +1210,33 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def prune_challenges(self, request: PruneChallengesRequest, ctx: RequestContext[PruneChallengesRequest, PruneChallengesResponse]) -> PruneChallengesResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def who_am_i(self, request: WhoAmIRequest, ctx: RequestContext[WhoAmIRequest, WhoAmIResponse]) -> WhoAmIResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def review_order(self, request: ReviewOrderRequest, ctx: RequestContext[ReviewOrderRequest, ReviewOrderResponse]) -> ReviewOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def count_orders(self, request: CountOrdersRequest, ctx: RequestContext[CountOrdersRequest, CountOrdersResponse]) -> CountOrdersResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_audit(self, request: ListAuditRequest, ctx: RequestContext[ListAuditRequest, ListAuditResponse]) -> ListAuditResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_gauges(self, request: GetGaugesRequest, ctx: RequestContext[GetGaugesRequest, GetGaugesResponse]) -> GetGaugesResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_jobs(self, request: ListJobsRequest, ctx: RequestContext[ListJobsRequest, ListJobsResponse]) -> ListJobsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_job(self, request: GetJobRequest, ctx: RequestContext[GetJobRequest, GetJobResponse]) -> GetJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def retry_job(self, request: RetryJobRequest, ctx: RequestContext[RetryJobRequest, RetryJobResponse]) -> RetryJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def drop_job(self, request: DropJobRequest, ctx: RequestContext[DropJobRequest, DropJobResponse]) -> DropJobResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -946,6 +1320,16 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.retry_card_closing,
+                ),
+                "/roamcard.v1.OperatorService/ConcludeCardClosing": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ConcludeCardClosing",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ConcludeCardClosingRequest,
+                        output=ConcludeCardClosingResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.conclude_card_closing,
                 ),
                 "/roamcard.v1.OperatorService/RetryEsimCancellation": EndpointSync.unary(
                     method=MethodInfo(
@@ -1097,6 +1481,96 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                     ),
                     function=service.prune_challenges,
                 ),
+                "/roamcard.v1.OperatorService/WhoAmI": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="WhoAmI",
+                        service_name="roamcard.v1.OperatorService",
+                        input=WhoAmIRequest,
+                        output=WhoAmIResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.who_am_i,
+                ),
+                "/roamcard.v1.OperatorService/ReviewOrder": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ReviewOrder",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ReviewOrderRequest,
+                        output=ReviewOrderResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.review_order,
+                ),
+                "/roamcard.v1.OperatorService/CountOrders": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CountOrders",
+                        service_name="roamcard.v1.OperatorService",
+                        input=CountOrdersRequest,
+                        output=CountOrdersResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.count_orders,
+                ),
+                "/roamcard.v1.OperatorService/ListAudit": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListAudit",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListAuditRequest,
+                        output=ListAuditResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_audit,
+                ),
+                "/roamcard.v1.OperatorService/GetGauges": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetGauges",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetGaugesRequest,
+                        output=GetGaugesResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_gauges,
+                ),
+                "/roamcard.v1.OperatorService/ListJobs": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListJobs",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListJobsRequest,
+                        output=ListJobsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_jobs,
+                ),
+                "/roamcard.v1.OperatorService/GetJob": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetJob",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetJobRequest,
+                        output=GetJobResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_job,
+                ),
+                "/roamcard.v1.OperatorService/RetryJob": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RetryJob",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RetryJobRequest,
+                        output=RetryJobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.retry_job,
+                ),
+                "/roamcard.v1.OperatorService/DropJob": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="DropJob",
+                        service_name="roamcard.v1.OperatorService",
+                        input=DropJobRequest,
+                        output=DropJobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.drop_job,
+                ),
             },
             interceptors=interceptors,
             read_max_bytes=read_max_bytes,
@@ -1243,6 +1717,25 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=RetryCardClosingRequest,
                 output=RetryCardClosingResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def conclude_card_closing(
+        self,
+        request: ConcludeCardClosingRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ConcludeCardClosingResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ConcludeCardClosing",
+                service_name="roamcard.v1.OperatorService",
+                input=ConcludeCardClosingRequest,
+                output=ConcludeCardClosingResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,
@@ -1542,6 +2035,191 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=PruneChallengesRequest,
                 output=PruneChallengesResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def who_am_i(
+        self,
+        request: WhoAmIRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> WhoAmIResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="WhoAmI",
+                service_name="roamcard.v1.OperatorService",
+                input=WhoAmIRequest,
+                output=WhoAmIResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def review_order(
+        self,
+        request: ReviewOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ReviewOrderResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ReviewOrder",
+                service_name="roamcard.v1.OperatorService",
+                input=ReviewOrderRequest,
+                output=ReviewOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def count_orders(
+        self,
+        request: CountOrdersRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> CountOrdersResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CountOrders",
+                service_name="roamcard.v1.OperatorService",
+                input=CountOrdersRequest,
+                output=CountOrdersResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def list_audit(
+        self,
+        request: ListAuditRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListAuditResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListAudit",
+                service_name="roamcard.v1.OperatorService",
+                input=ListAuditRequest,
+                output=ListAuditResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def get_gauges(
+        self,
+        request: GetGaugesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetGaugesResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetGauges",
+                service_name="roamcard.v1.OperatorService",
+                input=GetGaugesRequest,
+                output=GetGaugesResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def list_jobs(
+        self,
+        request: ListJobsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListJobsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListJobs",
+                service_name="roamcard.v1.OperatorService",
+                input=ListJobsRequest,
+                output=ListJobsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def get_job(
+        self,
+        request: GetJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetJobResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetJob",
+                service_name="roamcard.v1.OperatorService",
+                input=GetJobRequest,
+                output=GetJobResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def retry_job(
+        self,
+        request: RetryJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RetryJobResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RetryJob",
+                service_name="roamcard.v1.OperatorService",
+                input=RetryJobRequest,
+                output=RetryJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def drop_job(
+        self,
+        request: DropJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DropJobResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="DropJob",
+                service_name="roamcard.v1.OperatorService",
+                input=DropJobRequest,
+                output=DropJobResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

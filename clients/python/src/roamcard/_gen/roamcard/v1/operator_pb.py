@@ -735,6 +735,78 @@ class RetryCardClosingResponse(Message[_RetryCardClosingResponseFields]):
 
         closing: CardClosing | None
 
+_ConcludeCardClosingRequestFields: TypeAlias = Literal["id", "transaction", "reason"]
+
+class ConcludeCardClosingRequest(Message[_ConcludeCardClosingRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ConcludeCardClosingRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        transaction:
+            The transaction that refunded the remainder.
+
+            ```proto
+            string transaction = 2;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 3;
+            ```
+    """
+
+    __slots__ = ("id", "transaction", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            transaction: str = "",
+            reason: str = "",
+        ) -> None:
+            pass
+
+        id: str
+        transaction: str
+        reason: str
+
+_ConcludeCardClosingResponseFields: TypeAlias = Literal["closing"]
+
+class ConcludeCardClosingResponse(Message[_ConcludeCardClosingResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ConcludeCardClosingResponse
+    ```
+
+    Attributes:
+        closing:
+            ```proto
+            optional roamcard.v1.CardClosing closing = 1;
+            ```
+    """
+
+    __slots__ = ("closing",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            closing: CardClosing | None = None,
+        ) -> None:
+            pass
+
+        closing: CardClosing | None
+
 _RetryEsimCancellationRequestFields: TypeAlias = Literal["order_id", "reason"]
 
 class RetryEsimCancellationRequest(Message[_RetryEsimCancellationRequestFields]):
@@ -799,7 +871,7 @@ class RetryEsimCancellationResponse(Message[_RetryEsimCancellationResponseFields
 
         cancellation: EsimCancellation | None
 
-_CardClosingFields: TypeAlias = Literal["id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at"]
+_CardClosingFields: TypeAlias = Literal["id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "refunded_by"]
 
 class CardClosing(Message[_CardClosingFields]):
     """
@@ -868,9 +940,15 @@ class CardClosing(Message[_CardClosingFields]):
             ```proto
             optional google.protobuf.Timestamp finished_at = 11;
             ```
+        refunded_by:
+            The transaction that refunded the remainder by hand, where an operator did.
+
+            ```proto
+            optional string refunded_by = 12;
+            ```
     """
 
-    __slots__ = ("id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at")
+    __slots__ = ("id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "refunded_by")
 
     if TYPE_CHECKING:
 
@@ -888,6 +966,7 @@ class CardClosing(Message[_CardClosingFields]):
             reason: str | None = None,
             created_at: Timestamp | None = None,
             finished_at: Timestamp | None = None,
+            refunded_by: str | None = None,
         ) -> None:
             pass
 
@@ -902,6 +981,7 @@ class CardClosing(Message[_CardClosingFields]):
         reason: str
         created_at: Timestamp | None
         finished_at: Timestamp | None
+        refunded_by: str
 
 _ReconcileRequestFields: TypeAlias = NoReturn
 
@@ -1298,7 +1378,7 @@ class Finding(Message[_FindingFields]):
             optional string owner = 7;
             ```
         product:
-            card_issue, card_topup or esim, when it concerns an order.
+            card_issue, card_topup, esim or esim_topup, when it concerns an order.
 
             ```proto
             optional string product = 8;
@@ -1859,7 +1939,7 @@ class StrayTransfer(Message[_StrayTransferFields]):
         operator: str
         resolved_at: Timestamp | None
 
-_ListOrderQueueRequestFields: TypeAlias = Literal["status", "page_size", "page_token"]
+_ListOrderQueueRequestFields: TypeAlias = Literal["status", "page_size", "page_token", "sort", "kind", "owner", "transaction"]
 
 class ListOrderQueueRequest(Message[_ListOrderQueueRequestFields]):
     """
@@ -1869,7 +1949,7 @@ class ListOrderQueueRequest(Message[_ListOrderQueueRequestFields]):
 
     Attributes:
         status:
-            Only orders in this status; operator_review when absent.
+            Only orders in this status; operator_review when absent, unless owner or transaction is given.
 
             ```proto
             optional string status = 1;
@@ -1886,9 +1966,33 @@ class ListOrderQueueRequest(Message[_ListOrderQueueRequestFields]):
             ```proto
             optional string page_token = 3;
             ```
+        sort:
+            newest, or oldest first; newest when absent.
+
+            ```proto
+            optional string sort = 4;
+            ```
+        kind:
+            Only orders of this kind: card_issue, card_topup, esim or esim_topup.
+
+            ```proto
+            optional string kind = 5;
+            ```
+        owner:
+            Only orders that this wallet pays. An absent status then stands for any.
+
+            ```proto
+            optional string owner = 6;
+            ```
+        transaction:
+            Only the order that this transaction paid for or refunded. An absent status then stands for any.
+
+            ```proto
+            optional string transaction = 7;
+            ```
     """
 
-    __slots__ = ("status", "page_size", "page_token")
+    __slots__ = ("status", "page_size", "page_token", "sort", "kind", "owner", "transaction")
 
     if TYPE_CHECKING:
 
@@ -1898,12 +2002,20 @@ class ListOrderQueueRequest(Message[_ListOrderQueueRequestFields]):
             status: str | None = None,
             page_size: int | None = None,
             page_token: str | None = None,
+            sort: str | None = None,
+            kind: str | None = None,
+            owner: str | None = None,
+            transaction: str | None = None,
         ) -> None:
             pass
 
         status: str
         page_size: int
         page_token: str
+        sort: str
+        kind: str
+        owner: str
+        transaction: str
 
 _ListOrderQueueResponseFields: TypeAlias = Literal["orders", "next_page_token"]
 
@@ -1941,7 +2053,7 @@ class ListOrderQueueResponse(Message[_ListOrderQueueResponseFields]):
         orders: list[QueuedOrder]
         next_page_token: str
 
-_QueuedOrderFields: TypeAlias = Literal["order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at"]
+_QueuedOrderFields: TypeAlias = Literal["order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at", "version"]
 
 class QueuedOrder(Message[_QueuedOrderFields]):
     """
@@ -1957,7 +2069,7 @@ class QueuedOrder(Message[_QueuedOrderFields]):
             string order_id = 1;
             ```
         kind:
-            card_issue, card_topup or esim.
+            card_issue, card_topup, esim or esim_topup.
 
             ```proto
             string kind = 2;
@@ -1992,9 +2104,15 @@ class QueuedOrder(Message[_QueuedOrderFields]):
             ```proto
             optional google.protobuf.Timestamp created_at = 8;
             ```
+        version:
+            Rises with every change of the order. A decision that names it is refused once the order has changed.
+
+            ```proto
+            uint32 version = 9;
+            ```
     """
 
-    __slots__ = ("order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at")
+    __slots__ = ("order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at", "version")
 
     if TYPE_CHECKING:
 
@@ -2009,6 +2127,7 @@ class QueuedOrder(Message[_QueuedOrderFields]):
             reason: str = "",
             since: Timestamp | None = None,
             created_at: Timestamp | None = None,
+            version: int = 0,
         ) -> None:
             pass
 
@@ -2020,6 +2139,7 @@ class QueuedOrder(Message[_QueuedOrderFields]):
         reason: str
         since: Timestamp | None
         created_at: Timestamp | None
+        version: int
 
 _InspectOrderRequestFields: TypeAlias = Literal["order_id"]
 
@@ -2126,6 +2246,183 @@ class InspectOrderResponse(Message[_InspectOrderResponseFields]):
         jobs: list[JobRecord]
         references: list[ProviderReference]
         timeline: list[OrderMove]
+
+_ReviewOrderRequestFields: TypeAlias = Literal["order_id"]
+
+class ReviewOrderRequest(Message[_ReviewOrderRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ReviewOrderRequest
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+    """
+
+    __slots__ = ("order_id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+        ) -> None:
+            pass
+
+        order_id: str
+
+_ReviewOrderResponseFields: TypeAlias = Literal["order", "allowed_actions", "postings", "audit"]
+
+class ReviewOrderResponse(Message[_ReviewOrderResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ReviewOrderResponse
+    ```
+
+    Attributes:
+        order:
+            ```proto
+            optional roamcard.v1.QueuedOrder order = 1;
+            ```
+        allowed_actions:
+            What an operator can do with it, and why not where it is not possible now: refund, retry, fulfilled and
+            prove_payment.
+
+            ```proto
+            repeated roamcard.v1.AllowedAction allowed_actions = 2;
+            ```
+        postings:
+            What the ledger has of it, oldest first.
+
+            ```proto
+            repeated roamcard.v1.LedgerPosting postings = 3;
+            ```
+        audit:
+            What operators did with it, newest first, at most 100.
+
+            ```proto
+            repeated roamcard.v1.AuditRecord audit = 4;
+            ```
+    """
+
+    __slots__ = ("order", "allowed_actions", "postings", "audit")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order: QueuedOrder | None = None,
+            allowed_actions: list[AllowedAction] | None = None,
+            postings: list[LedgerPosting] | None = None,
+            audit: list[AuditRecord] | None = None,
+        ) -> None:
+            pass
+
+        order: QueuedOrder | None
+        allowed_actions: list[AllowedAction]
+        postings: list[LedgerPosting]
+        audit: list[AuditRecord]
+
+_AllowedActionFields: TypeAlias = Literal["action", "allowed", "reason"]
+
+class AllowedAction(Message[_AllowedActionFields]):
+    """
+    Something that an operator can do, or not now.
+
+    ```proto
+    message roamcard.v1.AllowedAction
+    ```
+
+    Attributes:
+        action:
+            ```proto
+            string action = 1;
+            ```
+        allowed:
+            ```proto
+            bool allowed = 2;
+            ```
+        reason:
+            Why not; absent when it is allowed.
+
+            ```proto
+            optional string reason = 3;
+            ```
+    """
+
+    __slots__ = ("action", "allowed", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            action: str = "",
+            allowed: bool = False,
+            reason: str | None = None,
+        ) -> None:
+            pass
+
+        action: str
+        allowed: bool
+        reason: str
+
+_LedgerPostingFields: TypeAlias = Literal["id", "kind", "at", "entries"]
+
+class LedgerPosting(Message[_LedgerPostingFields]):
+    """
+    One thing that happened to money, as balanced entries.
+
+    ```proto
+    message roamcard.v1.LedgerPosting
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        kind:
+            settled, loaded, load_fee, sold, supplied, refunded, ...
+
+            ```proto
+            string kind = 2;
+            ```
+        at:
+            ```proto
+            optional google.protobuf.Timestamp at = 3;
+            ```
+        entries:
+            What it changed: they sum to zero.
+
+            ```proto
+            repeated roamcard.v1.LedgerBalance entries = 4;
+            ```
+    """
+
+    __slots__ = ("id", "kind", "at", "entries")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            kind: str = "",
+            at: Timestamp | None = None,
+            entries: list[LedgerBalance] | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        kind: str
+        at: Timestamp | None
+        entries: list[LedgerBalance]
 
 _PaymentRecordFields: TypeAlias = Literal["id", "status", "payer", "amount", "nonce", "transaction", "dead_reason", "created_at", "settled_at"]
 
@@ -2557,7 +2854,7 @@ class Evidence(Message[_EvidenceFields]):
         name: str
         value: str
 
-_DecideOrderRequestFields: TypeAlias = Literal["order_id", "action", "reason"]
+_DecideOrderRequestFields: TypeAlias = Literal["order_id", "action", "reason", "version"]
 
 class DecideOrderRequest(Message[_DecideOrderRequestFields]):
     """
@@ -2583,9 +2880,15 @@ class DecideOrderRequest(Message[_DecideOrderRequestFields]):
             ```proto
             string reason = 3;
             ```
+        version:
+            The order's version as it was read. At another one, nothing is decided.
+
+            ```proto
+            optional uint32 version = 4;
+            ```
     """
 
-    __slots__ = ("order_id", "action", "reason")
+    __slots__ = ("order_id", "action", "reason", "version")
 
     if TYPE_CHECKING:
 
@@ -2595,12 +2898,14 @@ class DecideOrderRequest(Message[_DecideOrderRequestFields]):
             order_id: str = "",
             action: str = "",
             reason: str = "",
+            version: int | None = None,
         ) -> None:
             pass
 
         order_id: str
         action: str
         reason: str
+        version: int
 
 _DecideOrderResponseFields: TypeAlias = Literal["order"]
 
@@ -2630,7 +2935,7 @@ class DecideOrderResponse(Message[_DecideOrderResponseFields]):
 
         order: QueuedOrder | None
 
-_ProvePaymentRequestFields: TypeAlias = Literal["order_id", "transaction", "reason"]
+_ProvePaymentRequestFields: TypeAlias = Literal["order_id", "transaction", "reason", "version"]
 
 class ProvePaymentRequest(Message[_ProvePaymentRequestFields]):
     """
@@ -2655,9 +2960,15 @@ class ProvePaymentRequest(Message[_ProvePaymentRequestFields]):
             ```proto
             string reason = 3;
             ```
+        version:
+            The order's version as it was read. At another one, nothing is recorded.
+
+            ```proto
+            optional uint32 version = 4;
+            ```
     """
 
-    __slots__ = ("order_id", "transaction", "reason")
+    __slots__ = ("order_id", "transaction", "reason", "version")
 
     if TYPE_CHECKING:
 
@@ -2667,12 +2978,14 @@ class ProvePaymentRequest(Message[_ProvePaymentRequestFields]):
             order_id: str = "",
             transaction: str = "",
             reason: str = "",
+            version: int | None = None,
         ) -> None:
             pass
 
         order_id: str
         transaction: str
         reason: str
+        version: int
 
 _ProvePaymentResponseFields: TypeAlias = Literal["order"]
 
@@ -2758,7 +3071,7 @@ class SetSwitchRequest(Message[_SetSwitchRequestFields]):
 
     Attributes:
         product:
-            card_issue, card_topup or esim.
+            card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as provider.lithic.
 
             ```proto
             string product = 1;
@@ -2822,11 +3135,11 @@ class SetSwitchResponse(Message[_SetSwitchResponseFields]):
 
         switch: Switch | None
 
-_SwitchFields: TypeAlias = Literal["product", "paused", "reason", "operator", "changed_at"]
+_SwitchFields: TypeAlias = Literal["product", "paused", "reason", "operator", "changed_at", "paused_by_config"]
 
 class Switch(Message[_SwitchFields]):
     """
-    The kill switch of one product.
+    The kill switch of one product or one provider.
 
     ```proto
     message roamcard.v1.Switch
@@ -2834,7 +3147,7 @@ class Switch(Message[_SwitchFields]):
 
     Attributes:
         product:
-            card_issue, card_topup or esim.
+            card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a provider.
 
             ```proto
             string product = 1;
@@ -2859,9 +3172,15 @@ class Switch(Message[_SwitchFields]):
             ```proto
             optional google.protobuf.Timestamp changed_at = 5;
             ```
+        paused_by_config:
+            Whether the configuration closes the sale, too; no operator opens it then.
+
+            ```proto
+            bool paused_by_config = 6;
+            ```
     """
 
-    __slots__ = ("product", "paused", "reason", "operator", "changed_at")
+    __slots__ = ("product", "paused", "reason", "operator", "changed_at", "paused_by_config")
 
     if TYPE_CHECKING:
 
@@ -2873,6 +3192,7 @@ class Switch(Message[_SwitchFields]):
             reason: str | None = None,
             operator: str | None = None,
             changed_at: Timestamp | None = None,
+            paused_by_config: bool = False,
         ) -> None:
             pass
 
@@ -2881,10 +3201,1045 @@ class Switch(Message[_SwitchFields]):
         reason: str
         operator: str
         changed_at: Timestamp | None
+        paused_by_config: bool
+
+_WhoAmIRequestFields: TypeAlias = NoReturn
+
+class WhoAmIRequest(Message[_WhoAmIRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.WhoAmIRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_WhoAmIResponseFields: TypeAlias = Literal["operator"]
+
+class WhoAmIResponse(Message[_WhoAmIResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.WhoAmIResponse
+    ```
+
+    Attributes:
+        operator:
+            The operator's name, as the audit trail has it.
+
+            ```proto
+            string operator = 1;
+            ```
+    """
+
+    __slots__ = ("operator",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            operator: str = "",
+        ) -> None:
+            pass
+
+        operator: str
+
+_CountOrdersRequestFields: TypeAlias = NoReturn
+
+class CountOrdersRequest(Message[_CountOrdersRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.CountOrdersRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_CountOrdersResponseFields: TypeAlias = Literal["counts"]
+
+class CountOrdersResponse(Message[_CountOrdersResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.CountOrdersResponse
+    ```
+
+    Attributes:
+        counts:
+            Kinds and statuses that no order has are left out.
+
+            ```proto
+            repeated roamcard.v1.OrderCount counts = 1;
+            ```
+    """
+
+    __slots__ = ("counts",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            counts: list[OrderCount] | None = None,
+        ) -> None:
+            pass
+
+        counts: list[OrderCount]
+
+_OrderCountFields: TypeAlias = Literal["kind", "status", "count", "since"]
+
+class OrderCount(Message[_OrderCountFields]):
+    """
+    How many orders of a kind are in a status.
+
+    ```proto
+    message roamcard.v1.OrderCount
+    ```
+
+    Attributes:
+        kind:
+            card_issue, card_topup, esim or esim_topup.
+
+            ```proto
+            string kind = 1;
+            ```
+        status:
+            payment_required, settling, settled, provisioning, refund_pending or operator_review.
+
+            ```proto
+            string status = 2;
+            ```
+        count:
+            ```proto
+            uint32 count = 3;
+            ```
+        since:
+            When the one came to it that has been in it for longest.
+
+            ```proto
+            optional google.protobuf.Timestamp since = 4;
+            ```
+    """
+
+    __slots__ = ("kind", "status", "count", "since")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            kind: str = "",
+            status: str = "",
+            count: int = 0,
+            since: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        kind: str
+        status: str
+        count: int
+        since: Timestamp | None
+
+_ListAuditRequestFields: TypeAlias = Literal["actor", "action", "subject", "since", "until", "page_size", "page_token"]
+
+class ListAuditRequest(Message[_ListAuditRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListAuditRequest
+    ```
+
+    Attributes:
+        actor:
+            Only what this operator did.
+
+            ```proto
+            optional string actor = 1;
+            ```
+        action:
+            Only actions of this name, such as order.decide.
+
+            ```proto
+            optional string action = 2;
+            ```
+        subject:
+            Only what was done to this order, job, card, product or status.
+
+            ```proto
+            optional string subject = 3;
+            ```
+        since:
+            The earliest time, of RFC 3339, such as 2026-05-04T10:00:00Z.
+
+            ```proto
+            optional string since = 4;
+            ```
+        until:
+            The first time that is too late.
+
+            ```proto
+            optional string until = 5;
+            ```
+        page_size:
+            How many records a page holds, 1 to 100; 50 when absent.
+
+            ```proto
+            optional uint32 page_size = 6;
+            ```
+        page_token:
+            The `nextPageToken` of the page before.
+
+            ```proto
+            optional string page_token = 7;
+            ```
+    """
+
+    __slots__ = ("actor", "action", "subject", "since", "until", "page_size", "page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            actor: str | None = None,
+            action: str | None = None,
+            subject: str | None = None,
+            since: str | None = None,
+            until: str | None = None,
+            page_size: int | None = None,
+            page_token: str | None = None,
+        ) -> None:
+            pass
+
+        actor: str
+        action: str
+        subject: str
+        since: str
+        until: str
+        page_size: int
+        page_token: str
+
+_ListAuditResponseFields: TypeAlias = Literal["records", "next_page_token"]
+
+class ListAuditResponse(Message[_ListAuditResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListAuditResponse
+    ```
+
+    Attributes:
+        records:
+            ```proto
+            repeated roamcard.v1.AuditRecord records = 1;
+            ```
+        next_page_token:
+            Present when there are more.
+
+            ```proto
+            optional string next_page_token = 2;
+            ```
+    """
+
+    __slots__ = ("records", "next_page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            records: list[AuditRecord] | None = None,
+            next_page_token: str | None = None,
+        ) -> None:
+            pass
+
+        records: list[AuditRecord]
+        next_page_token: str
+
+_AuditRecordFields: TypeAlias = Literal["id", "at", "actor", "action", "subject", "reason", "before", "after"]
+
+class AuditRecord(Message[_AuditRecordFields]):
+    """
+    One thing that an operator did.
+
+    ```proto
+    message roamcard.v1.AuditRecord
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        at:
+            ```proto
+            optional google.protobuf.Timestamp at = 2;
+            ```
+        actor:
+            The operator's name.
+
+            ```proto
+            string actor = 3;
+            ```
+        action:
+            Its name, such as order.decide.
+
+            ```proto
+            string action = 4;
+            ```
+        subject:
+            What it was done to; empty when that is nothing of its own.
+
+            ```proto
+            string subject = 5;
+            ```
+        reason:
+            ```proto
+            optional string reason = 6;
+            ```
+        before:
+            The state before and after it, as JSON; absent for what changed nothing.
+
+            ```proto
+            optional string before = 7;
+            ```
+        after:
+            ```proto
+            optional string after = 8;
+            ```
+    """
+
+    __slots__ = ("id", "at", "actor", "action", "subject", "reason", "before", "after")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            at: Timestamp | None = None,
+            actor: str = "",
+            action: str = "",
+            subject: str = "",
+            reason: str | None = None,
+            before: str | None = None,
+            after: str | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        at: Timestamp | None
+        actor: str
+        action: str
+        subject: str
+        reason: str
+        before: str
+        after: str
+
+_GetGaugesRequestFields: TypeAlias = NoReturn
+
+class GetGaugesRequest(Message[_GetGaugesRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetGaugesRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_GetGaugesResponseFields: TypeAlias = Literal["as_of", "floats", "accounts", "jobs", "nodes"]
+
+class GetGaugesResponse(Message[_GetGaugesResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetGaugesResponse
+    ```
+
+    Attributes:
+        as_of:
+            When they were read, a few seconds ago at most.
+
+            ```proto
+            optional google.protobuf.Timestamp as_of = 1;
+            ```
+        floats:
+            What each provider of cards can still take from what was paid to it in advance.
+
+            ```proto
+            repeated roamcard.v1.FloatGauge floats = 2;
+            ```
+        accounts:
+            The service's own accounts on chain.
+
+            ```proto
+            repeated roamcard.v1.AccountGauge accounts = 3;
+            ```
+        jobs:
+            The jobs that have not succeeded.
+
+            ```proto
+            repeated roamcard.v1.JobGauge jobs = 4;
+            ```
+        nodes:
+            The nodes of the chain that answer.
+
+            ```proto
+            repeated roamcard.v1.NodeGauge nodes = 5;
+            ```
+    """
+
+    __slots__ = ("as_of", "floats", "accounts", "jobs", "nodes")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            as_of: Timestamp | None = None,
+            floats: list[FloatGauge] | None = None,
+            accounts: list[AccountGauge] | None = None,
+            jobs: list[JobGauge] | None = None,
+            nodes: list[NodeGauge] | None = None,
+        ) -> None:
+            pass
+
+        as_of: Timestamp | None
+        floats: list[FloatGauge]
+        accounts: list[AccountGauge]
+        jobs: list[JobGauge]
+        nodes: list[NodeGauge]
+
+_FloatGaugeFields: TypeAlias = Literal["provider", "units"]
+
+class FloatGauge(Message[_FloatGaugeFields]):
+    """
+    What one provider can still take.
+
+    ```proto
+    message roamcard.v1.FloatGauge
+    ```
+
+    Attributes:
+        provider:
+            ```proto
+            string provider = 1;
+            ```
+        units:
+            Millionths of a dollar.
+
+            ```proto
+            string units = 2;
+            ```
+    """
+
+    __slots__ = ("provider", "units")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            provider: str = "",
+            units: str = "",
+        ) -> None:
+            pass
+
+        provider: str
+        units: str
+
+_AccountGaugeFields: TypeAlias = Literal["name", "address", "units", "wei"]
+
+class AccountGauge(Message[_AccountGaugeFields]):
+    """
+    One of the service's accounts on chain.
+
+    ```proto
+    message roamcard.v1.AccountGauge
+    ```
+
+    Attributes:
+        name:
+            payee, treasury or relayer.
+
+            ```proto
+            string name = 1;
+            ```
+        address:
+            In EIP-55 form.
+
+            ```proto
+            string address = 2;
+            ```
+        units:
+            What it holds of the token, in atomic units; absent for relayers.
+
+            ```proto
+            optional string units = 3;
+            ```
+        wei:
+            What it holds for gas; absent for others than relayers.
+
+            ```proto
+            optional string wei = 4;
+            ```
+    """
+
+    __slots__ = ("name", "address", "units", "wei")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str = "",
+            address: str = "",
+            units: str | None = None,
+            wei: str | None = None,
+        ) -> None:
+            pass
+
+        name: str
+        address: str
+        units: str
+        wei: str
+
+_JobGaugeFields: TypeAlias = Literal["kind", "status", "count", "oldest"]
+
+class JobGauge(Message[_JobGaugeFields]):
+    """
+    How many jobs of a kind are in a status.
+
+    ```proto
+    message roamcard.v1.JobGauge
+    ```
+
+    Attributes:
+        kind:
+            ```proto
+            string kind = 1;
+            ```
+        status:
+            queued, processing, failed or operator_review.
+
+            ```proto
+            string status = 2;
+            ```
+        count:
+            ```proto
+            uint32 count = 3;
+            ```
+        oldest:
+            When the oldest of them was due, or was made.
+
+            ```proto
+            optional google.protobuf.Timestamp oldest = 4;
+            ```
+    """
+
+    __slots__ = ("kind", "status", "count", "oldest")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            kind: str = "",
+            status: str = "",
+            count: int = 0,
+            oldest: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        kind: str
+        status: str
+        count: int
+        oldest: Timestamp | None
+
+_NodeGaugeFields: TypeAlias = Literal["node", "block", "age_seconds"]
+
+class NodeGauge(Message[_NodeGaugeFields]):
+    """
+    The latest block of one node of the chain.
+
+    ```proto
+    message roamcard.v1.NodeGauge
+    ```
+
+    Attributes:
+        node:
+            The node's position among the configured ones, from 1.
+
+            ```proto
+            string node = 1;
+            ```
+        block:
+            ```proto
+            uint32 block = 2;
+            ```
+        age_seconds:
+            How old the block is.
+
+            ```proto
+            uint32 age_seconds = 3;
+            ```
+    """
+
+    __slots__ = ("node", "block", "age_seconds")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            node: str = "",
+            block: int = 0,
+            age_seconds: int = 0,
+        ) -> None:
+            pass
+
+        node: str
+        block: int
+        age_seconds: int
+
+_ListJobsRequestFields: TypeAlias = Literal["status", "kind", "page_size", "page_token"]
+
+class ListJobsRequest(Message[_ListJobsRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListJobsRequest
+    ```
+
+    Attributes:
+        status:
+            Only jobs in this status; failed and operator_review when absent.
+
+            ```proto
+            optional string status = 1;
+            ```
+        kind:
+            Only jobs of this kind.
+
+            ```proto
+            optional string kind = 2;
+            ```
+        page_size:
+            How many jobs a page holds, 1 to 100; 50 when absent.
+
+            ```proto
+            optional uint32 page_size = 3;
+            ```
+        page_token:
+            The `nextPageToken` of the page before.
+
+            ```proto
+            optional string page_token = 4;
+            ```
+    """
+
+    __slots__ = ("status", "kind", "page_size", "page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str | None = None,
+            kind: str | None = None,
+            page_size: int | None = None,
+            page_token: str | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        kind: str
+        page_size: int
+        page_token: str
+
+_ListJobsResponseFields: TypeAlias = Literal["jobs", "next_page_token"]
+
+class ListJobsResponse(Message[_ListJobsResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListJobsResponse
+    ```
+
+    Attributes:
+        jobs:
+            ```proto
+            repeated roamcard.v1.OperatorJob jobs = 1;
+            ```
+        next_page_token:
+            Present when there are more.
+
+            ```proto
+            optional string next_page_token = 2;
+            ```
+    """
+
+    __slots__ = ("jobs", "next_page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            jobs: list[OperatorJob] | None = None,
+            next_page_token: str | None = None,
+        ) -> None:
+            pass
+
+        jobs: list[OperatorJob]
+        next_page_token: str
+
+_GetJobRequestFields: TypeAlias = Literal["id"]
+
+class GetJobRequest(Message[_GetJobRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetJobRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+    """
+
+    __slots__ = ("id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+        ) -> None:
+            pass
+
+        id: str
+
+_GetJobResponseFields: TypeAlias = Literal["job"]
+
+class GetJobResponse(Message[_GetJobResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetJobResponse
+    ```
+
+    Attributes:
+        job:
+            ```proto
+            optional roamcard.v1.OperatorJob job = 1;
+            ```
+    """
+
+    __slots__ = ("job",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            job: OperatorJob | None = None,
+        ) -> None:
+            pass
+
+        job: OperatorJob | None
+
+_RetryJobRequestFields: TypeAlias = Literal["id", "reason", "version"]
+
+class RetryJobRequest(Message[_RetryJobRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.RetryJobRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 2;
+            ```
+        version:
+            The job's version as it was read. At another one, nothing happens.
+
+            ```proto
+            optional uint32 version = 3;
+            ```
+    """
+
+    __slots__ = ("id", "reason", "version")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            reason: str = "",
+            version: int | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        reason: str
+        version: int
+
+_RetryJobResponseFields: TypeAlias = Literal["job"]
+
+class RetryJobResponse(Message[_RetryJobResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.RetryJobResponse
+    ```
+
+    Attributes:
+        job:
+            ```proto
+            optional roamcard.v1.OperatorJob job = 1;
+            ```
+    """
+
+    __slots__ = ("job",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            job: OperatorJob | None = None,
+        ) -> None:
+            pass
+
+        job: OperatorJob | None
+
+_DropJobRequestFields: TypeAlias = Literal["id", "reason", "version"]
+
+class DropJobRequest(Message[_DropJobRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.DropJobRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 2;
+            ```
+        version:
+            The job's version as it was read. At another one, nothing happens.
+
+            ```proto
+            optional uint32 version = 3;
+            ```
+    """
+
+    __slots__ = ("id", "reason", "version")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            reason: str = "",
+            version: int | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        reason: str
+        version: int
+
+_DropJobResponseFields: TypeAlias = Literal["id"]
+
+class DropJobResponse(Message[_DropJobResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.DropJobResponse
+    ```
+
+    Attributes:
+        id:
+            The id of the job that is no more.
+
+            ```proto
+            string id = 1;
+            ```
+    """
+
+    __slots__ = ("id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+        ) -> None:
+            pass
+
+        id: str
+
+_OperatorJobFields: TypeAlias = Literal["id", "kind", "status", "attempt", "step", "last_error", "run_at", "created_at", "finished_at", "unique_key", "version", "attempts_used", "max_attempts", "allowed_actions"]
+
+class OperatorJob(Message[_OperatorJobFields]):
+    """
+    One job: work that survives a restart.
+
+    ```proto
+    message roamcard.v1.OperatorJob
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        kind:
+            ```proto
+            string kind = 2;
+            ```
+        status:
+            queued, processing, succeeded, failed or operator_review.
+
+            ```proto
+            string status = 3;
+            ```
+        attempt:
+            How often it was begun.
+
+            ```proto
+            uint32 attempt = 4;
+            ```
+        step:
+            The last call begun that cannot be undone.
+
+            ```proto
+            optional string step = 5;
+            ```
+        last_error:
+            ```proto
+            optional string last_error = 6;
+            ```
+        run_at:
+            ```proto
+            optional google.protobuf.Timestamp run_at = 7;
+            ```
+        created_at:
+            ```proto
+            optional google.protobuf.Timestamp created_at = 8;
+            ```
+        finished_at:
+            ```proto
+            optional google.protobuf.Timestamp finished_at = 9;
+            ```
+        unique_key:
+            What it is about, such as an order, a payment or a period. There is one job of a kind for it.
+
+            ```proto
+            string unique_key = 10;
+            ```
+        version:
+            Rises with every change of the job. An action that names it is refused once the job has changed.
+
+            ```proto
+            uint32 version = 11;
+            ```
+        attempts_used:
+            How many attempts count, and how many it may have.
+
+            ```proto
+            uint32 attempts_used = 12;
+            ```
+        max_attempts:
+            ```proto
+            uint32 max_attempts = 13;
+            ```
+        allowed_actions:
+            What an operator can do with it, and why not where it is not possible now: retry and drop.
+
+            ```proto
+            repeated roamcard.v1.AllowedAction allowed_actions = 14;
+            ```
+    """
+
+    __slots__ = ("id", "kind", "status", "attempt", "step", "last_error", "run_at", "created_at", "finished_at", "unique_key", "version", "attempts_used", "max_attempts", "allowed_actions")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            kind: str = "",
+            status: str = "",
+            attempt: int = 0,
+            step: str | None = None,
+            last_error: str | None = None,
+            run_at: Timestamp | None = None,
+            created_at: Timestamp | None = None,
+            finished_at: Timestamp | None = None,
+            unique_key: str = "",
+            version: int = 0,
+            attempts_used: int = 0,
+            max_attempts: int = 0,
+            allowed_actions: list[AllowedAction] | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        kind: str
+        status: str
+        attempt: int
+        step: str
+        last_error: str
+        run_at: Timestamp | None
+        created_at: Timestamp | None
+        finished_at: Timestamp | None
+        unique_key: str
+        version: int
+        attempts_used: int
+        max_attempts: int
+        allowed_actions: list[AllowedAction]
 
 
 _DESC = file_desc(
-    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16roamcard/v1/esim.proto\x1a\x17roamcard/v1/order.proto"\x1e\n\x1cGetChallengeRetentionRequest"\x97\x01\n\x1dGetChallengeRetentionResponse\x12+\n\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n\nbatch_size\x18\x04 \x01(\rR\tbatchSize"\x18\n\x16PruneChallengesRequest"Q\n\x17PruneChallengesResponse\x12\x18\n\x07deleted\x18\x01 \x01(\rR\x07deleted\x12\x1c\n\tremaining\x18\x02 \x01(\rR\tremaining"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"?\n\x15WriteOffFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"?\n\x16WriteOffFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xa9\x03\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12 \n\x0boutstanding\x18\x0b \x01(\x08R\x0boutstanding\x12\x1f\n\x0bwritten_off\x18\x0c \x01(\x08R\nwrittenOffB\t\n\x07_reason":\n\x10CloseCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x11CloseCardResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\xa4\x01\n\x17ListCardClosingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x91\x01\n\x18ListCardClosingsResponse\x124\n\x08closings\x18\x01 \x03(\x0b2\x18.roamcard.v1.CardClosingR\x08closings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"A\n\x17RetryCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"N\n\x18RetryCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"Q\n\x1cRetryEsimCancellationRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"b\n\x1dRetryEsimCancellationResponse\x12A\n\x0ccancellation\x18\x01 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"\xa4\x03\n\x0bCardClosing\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x14\n\x05stage\x18\x05 \x01(\tR\x05stage\x123\n\x13remainder_usd_cents\x18\x06 \x01(\rH\x00R\x11remainderUsdCents\x88\x01\x01\x12\x18\n\x07version\x18\x07 \x01(\rR\x07version\x12\x1c\n\treference\x18\x08 \x01(\tR\treference\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x16\n\x14_remainder_usd_centsB\t\n\x07_reason"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xed\x03\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12;\n\x08resolved\x18\x08 \x03(\x0b2\x1f.roamcard.v1.ResolvedDifferenceR\x08resolved\x12+\n\x04sums\x18\t \x03(\x0b2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n\x0bcomplete_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\ncompleteAt"P\n\nFindingSum\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n\x08blocking\x18\x03 \x01(\rR\x08blocking"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\xd1\x04\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocks\x12\x0e\n\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n\x05owner\x18\x07 \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n\x07product\x18\x08 \x01(\tH\x02R\x07product\x88\x01\x01\x12>\n\rfirst_seen_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bfirstSeenAt\x12<\n\x0clast_seen_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastSeenAt\x12\x16\n\x06status\x18\x0b \x01(\tR\x06status\x12#\n\nresolution\x18\x0c \x01(\tH\x03R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x0e \x01(\tH\x05R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0f \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\x0b\n\t_order_idB\x08\n\x06_ownerB\n\n\x08_productB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"z\n\x12ResolvedDifference\x12\x18\n\x07subject\x18\x01 \x01(\tR\x07subject\x12\x1e\n\nresolution\x18\x02 \x01(\tR\nresolution\x12\x16\n\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n\x04code\x18\x04 \x01(\tR\x04code"\xc2\x01\n\x13ListFindingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04code\x18\x02 \x01(\tH\x01R\x04code\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_codeB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x14ListFindingsResponse\x120\n\x08findings\x18\x01 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"?\n\x15ResolveFindingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"H\n\x16ResolveFindingResponse\x12.\n\x07finding\x18\x01 \x01(\x0b2\x14.roamcard.v1.FindingR\x07finding"\xa1\x01\n\x14ListTransfersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x92\x01\n\x15ListTransfersResponse\x128\n\ttransfers\x18\x01 \x03(\x0b2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x8f\x01\n\x16ResolveTransferRequest\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x1e\n\nresolution\x18\x03 \x01(\tR\nresolution\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"Q\n\x17ResolveTransferResponse\x126\n\x08transfer\x18\x01 \x01(\x0b2\x1a.roamcard.v1.StrayTransferR\x08transfer"\xa4\x03\n\rStrayTransfer\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x14\n\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x123\n\x07seen_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n\x06status\x18\x07 \x01(\tR\x06status\x12#\n\nresolution\x18\x08 \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\n \x01(\tH\x02R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"\xa2\x01\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x99\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"_\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"j\n\x13ProvePaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"F\n\x14ProvePaymentResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xcb\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n\x07_reasonB\x0b\n\t_operator2\xf5\x0f\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12Y\n\x0eWriteOffFeeJob\x12".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\x12J\n\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\x12d\n\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse"\x03\x90\x02\x01\x12_\n\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\x12n\n\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12X\n\x0cListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse"\x03\x90\x02\x01\x12Y\n\x0eResolveFinding\x12".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\x12[\n\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a".roamcard.v1.ListTransfersResponse"\x03\x90\x02\x01\x12\\\n\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12S\n\x0cProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\x12s\n\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse"\x03\x90\x02\x01\x12\\\n\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16roamcard/v1/esim.proto\x1a\x17roamcard/v1/order.proto"\x1e\n\x1cGetChallengeRetentionRequest"\x97\x01\n\x1dGetChallengeRetentionResponse\x12+\n\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n\nbatch_size\x18\x04 \x01(\rR\tbatchSize"\x18\n\x16PruneChallengesRequest"Q\n\x17PruneChallengesResponse\x12\x18\n\x07deleted\x18\x01 \x01(\rR\x07deleted\x12\x1c\n\tremaining\x18\x02 \x01(\rR\tremaining"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"?\n\x15WriteOffFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"?\n\x16WriteOffFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xa9\x03\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12 \n\x0boutstanding\x18\x0b \x01(\x08R\x0boutstanding\x12\x1f\n\x0bwritten_off\x18\x0c \x01(\x08R\nwrittenOffB\t\n\x07_reason":\n\x10CloseCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x11CloseCardResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\xa4\x01\n\x17ListCardClosingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x91\x01\n\x18ListCardClosingsResponse\x124\n\x08closings\x18\x01 \x03(\x0b2\x18.roamcard.v1.CardClosingR\x08closings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"A\n\x17RetryCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"N\n\x18RetryCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"f\n\x1aConcludeCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"Q\n\x1bConcludeCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"Q\n\x1cRetryEsimCancellationRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"b\n\x1dRetryEsimCancellationResponse\x12A\n\x0ccancellation\x18\x01 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"\xda\x03\n\x0bCardClosing\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x14\n\x05stage\x18\x05 \x01(\tR\x05stage\x123\n\x13remainder_usd_cents\x18\x06 \x01(\rH\x00R\x11remainderUsdCents\x88\x01\x01\x12\x18\n\x07version\x18\x07 \x01(\rR\x07version\x12\x1c\n\treference\x18\x08 \x01(\tR\treference\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12$\n\x0brefunded_by\x18\x0c \x01(\tH\x02R\nrefundedBy\x88\x01\x01B\x16\n\x14_remainder_usd_centsB\t\n\x07_reasonB\x0e\n\x0c_refunded_by"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xed\x03\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12;\n\x08resolved\x18\x08 \x03(\x0b2\x1f.roamcard.v1.ResolvedDifferenceR\x08resolved\x12+\n\x04sums\x18\t \x03(\x0b2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n\x0bcomplete_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\ncompleteAt"P\n\nFindingSum\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n\x08blocking\x18\x03 \x01(\rR\x08blocking"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\xd1\x04\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocks\x12\x0e\n\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n\x05owner\x18\x07 \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n\x07product\x18\x08 \x01(\tH\x02R\x07product\x88\x01\x01\x12>\n\rfirst_seen_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bfirstSeenAt\x12<\n\x0clast_seen_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastSeenAt\x12\x16\n\x06status\x18\x0b \x01(\tR\x06status\x12#\n\nresolution\x18\x0c \x01(\tH\x03R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x0e \x01(\tH\x05R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0f \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\x0b\n\t_order_idB\x08\n\x06_ownerB\n\n\x08_productB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"z\n\x12ResolvedDifference\x12\x18\n\x07subject\x18\x01 \x01(\tR\x07subject\x12\x1e\n\nresolution\x18\x02 \x01(\tR\nresolution\x12\x16\n\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n\x04code\x18\x04 \x01(\tR\x04code"\xc2\x01\n\x13ListFindingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04code\x18\x02 \x01(\tH\x01R\x04code\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_codeB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x14ListFindingsResponse\x120\n\x08findings\x18\x01 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"?\n\x15ResolveFindingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"H\n\x16ResolveFindingResponse\x12.\n\x07finding\x18\x01 \x01(\x0b2\x14.roamcard.v1.FindingR\x07finding"\xa1\x01\n\x14ListTransfersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x92\x01\n\x15ListTransfersResponse\x128\n\ttransfers\x18\x01 \x03(\x0b2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x8f\x01\n\x16ResolveTransferRequest\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x1e\n\nresolution\x18\x03 \x01(\tR\nresolution\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"Q\n\x17ResolveTransferResponse\x126\n\x08transfer\x18\x01 \x01(\x0b2\x1a.roamcard.v1.StrayTransferR\x08transfer"\xa4\x03\n\rStrayTransfer\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x14\n\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x123\n\x07seen_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n\x06status\x18\x07 \x01(\tR\x06status\x12#\n\nresolution\x18\x08 \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\n \x01(\tH\x02R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"\xc2\x02\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x12\x17\n\x04sort\x18\x04 \x01(\tH\x03R\x04sort\x88\x01\x01\x12\x17\n\x04kind\x18\x05 \x01(\tH\x04R\x04kind\x88\x01\x01\x12\x19\n\x05owner\x18\x06 \x01(\tH\x05R\x05owner\x88\x01\x01\x12%\n\x0btransaction\x18\x07 \x01(\tH\x06R\x0btransaction\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_tokenB\x07\n\x05_sortB\x07\n\x05_kindB\x08\n\x06_ownerB\x0e\n\x0c_transaction"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xb3\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x18\n\x07version\x18\t \x01(\rR\x07version"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"/\n\x12ReviewOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xf2\x01\n\x13ReviewOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order\x12C\n\x0fallowed_actions\x18\x02 \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions\x126\n\x08postings\x18\x03 \x03(\x0b2\x1a.roamcard.v1.LedgerPostingR\x08postings\x12.\n\x05audit\x18\x04 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x05audit"i\n\rAllowedAction\x12\x16\n\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n\x07allowed\x18\x02 \x01(\x08R\x07allowed\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n\x07_reason"\x95\x01\n\rLedgerPosting\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12*\n\x02at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x124\n\x07entries\x18\x04 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x07entries"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"\x8a\x01\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x95\x01\n\x13ProvePaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"F\n\x14ProvePaymentResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xf5\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAt\x12(\n\x10paused_by_config\x18\x06 \x01(\x08R\x0epausedByConfigB\t\n\x07_reasonB\x0b\n\t_operator"\x0f\n\rWhoAmIRequest",\n\x0eWhoAmIResponse\x12\x1a\n\x08operator\x18\x01 \x01(\tR\x08operator"\x14\n\x12CountOrdersRequest"F\n\x13CountOrdersResponse\x12/\n\x06counts\x18\x01 \x03(\x0b2\x17.roamcard.v1.OrderCountR\x06counts"\x80\x01\n\nOrderCount\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x120\n\x05since\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since"\xb7\x02\n\x10ListAuditRequest\x12\x19\n\x05actor\x18\x01 \x01(\tH\x00R\x05actor\x88\x01\x01\x12\x1b\n\x06action\x18\x02 \x01(\tH\x01R\x06action\x88\x01\x01\x12\x1d\n\x07subject\x18\x03 \x01(\tH\x02R\x07subject\x88\x01\x01\x12\x19\n\x05since\x18\x04 \x01(\tH\x03R\x05since\x88\x01\x01\x12\x19\n\x05until\x18\x05 \x01(\tH\x04R\x05until\x88\x01\x01\x12 \n\tpage_size\x18\x06 \x01(\rH\x05R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x07 \x01(\tH\x06R\tpageToken\x88\x01\x01B\x08\n\x06_actorB\t\n\x07_actionB\n\n\x08_subjectB\x08\n\x06_sinceB\x08\n\x06_untilB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x88\x01\n\x11ListAuditResponse\x122\n\x07records\x18\x01 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x07records\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x86\x02\n\x0bAuditRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n\x06action\x18\x04 \x01(\tR\x06action\x12\x18\n\x07subject\x18\x05 \x01(\tR\x07subject\x12\x1b\n\x06reason\x18\x06 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1b\n\x06before\x18\x07 \x01(\tH\x01R\x06before\x88\x01\x01\x12\x19\n\x05after\x18\x08 \x01(\tH\x02R\x05after\x88\x01\x01B\t\n\x07_reasonB\t\n\x07_beforeB\x08\n\x06_after"\x12\n\x10GetGaugesRequest"\x85\x02\n\x11GetGaugesResponse\x12/\n\x05as_of\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n\x06floats\x18\x02 \x03(\x0b2\x17.roamcard.v1.FloatGaugeR\x06floats\x125\n\x08accounts\x18\x03 \x03(\x0b2\x19.roamcard.v1.AccountGaugeR\x08accounts\x12)\n\x04jobs\x18\x04 \x03(\x0b2\x15.roamcard.v1.JobGaugeR\x04jobs\x12,\n\x05nodes\x18\x05 \x03(\x0b2\x16.roamcard.v1.NodeGaugeR\x05nodes">\n\nFloatGauge\x12\x1a\n\x08provider\x18\x01 \x01(\tR\x08provider\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\x80\x01\n\x0cAccountGauge\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07address\x18\x02 \x01(\tR\x07address\x12\x19\n\x05units\x18\x03 \x01(\tH\x00R\x05units\x88\x01\x01\x12\x15\n\x03wei\x18\x04 \x01(\tH\x01R\x03wei\x88\x01\x01B\x08\n\x06_unitsB\x06\n\x04_wei"\x80\x01\n\x08JobGauge\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x122\n\x06oldest\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06oldest"V\n\tNodeGauge\x12\x12\n\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n\x05block\x18\x02 \x01(\rR\x05block\x12\x1f\n\x0bage_seconds\x18\x03 \x01(\rR\nageSeconds"\xbe\x01\n\x0fListJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04kind\x18\x02 \x01(\tH\x01R\x04kind\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_kindB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x10ListJobsResponse\x12,\n\x04jobs\x18\x01 \x03(\x0b2\x18.roamcard.v1.OperatorJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x1f\n\rGetJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"<\n\x0eGetJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"d\n\x0fRetryJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version">\n\x10RetryJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"c\n\x0eDropJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"!\n\x0fDropJobResponse\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"\xa9\x04\n\x0bOperatorJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12\x1d\n\nunique_key\x18\n \x01(\tR\tuniqueKey\x12\x18\n\x07version\x18\x0b \x01(\rR\x07version\x12#\n\rattempts_used\x18\x0c \x01(\rR\x0cattemptsUsed\x12!\n\x0cmax_attempts\x18\r \x01(\rR\x0bmaxAttempts\x12C\n\x0fallowed_actions\x18\x0e \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\x07\n\x05_stepB\r\n\x0b_last_error2\x9c\x16\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12Y\n\x0eWriteOffFeeJob\x12".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\x12J\n\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\x12d\n\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse"\x03\x90\x02\x01\x12_\n\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\x12h\n\x13ConcludeCardClosing\x12\'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\x12n\n\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12X\n\x0cListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse"\x03\x90\x02\x01\x12Y\n\x0eResolveFinding\x12".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\x12[\n\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a".roamcard.v1.ListTransfersResponse"\x03\x90\x02\x01\x12\\\n\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12S\n\x0cProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\x12s\n\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse"\x03\x90\x02\x01\x12\\\n\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\x12F\n\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse"\x03\x90\x02\x01\x12U\n\x0bReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse"\x03\x90\x02\x01\x12U\n\x0bCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse"\x03\x90\x02\x01\x12O\n\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse"\x03\x90\x02\x01\x12O\n\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse"\x03\x90\x02\x01\x12L\n\x08ListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse"\x03\x90\x02\x01\x12F\n\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse"\x03\x90\x02\x01\x12G\n\x08RetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\x12D\n\x07DropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         timestamp_pb.desc(),
         esim_pb.desc(),
@@ -2910,6 +4265,8 @@ _DESC = file_desc(
         "ListCardClosingsResponse": ListCardClosingsResponse,
         "RetryCardClosingRequest": RetryCardClosingRequest,
         "RetryCardClosingResponse": RetryCardClosingResponse,
+        "ConcludeCardClosingRequest": ConcludeCardClosingRequest,
+        "ConcludeCardClosingResponse": ConcludeCardClosingResponse,
         "RetryEsimCancellationRequest": RetryEsimCancellationRequest,
         "RetryEsimCancellationResponse": RetryEsimCancellationResponse,
         "CardClosing": CardClosing,
@@ -2937,6 +4294,10 @@ _DESC = file_desc(
         "QueuedOrder": QueuedOrder,
         "InspectOrderRequest": InspectOrderRequest,
         "InspectOrderResponse": InspectOrderResponse,
+        "ReviewOrderRequest": ReviewOrderRequest,
+        "ReviewOrderResponse": ReviewOrderResponse,
+        "AllowedAction": AllowedAction,
+        "LedgerPosting": LedgerPosting,
         "PaymentRecord": PaymentRecord,
         "RefundRecord": RefundRecord,
         "JobRecord": JobRecord,
@@ -2952,6 +4313,29 @@ _DESC = file_desc(
         "SetSwitchRequest": SetSwitchRequest,
         "SetSwitchResponse": SetSwitchResponse,
         "Switch": Switch,
+        "WhoAmIRequest": WhoAmIRequest,
+        "WhoAmIResponse": WhoAmIResponse,
+        "CountOrdersRequest": CountOrdersRequest,
+        "CountOrdersResponse": CountOrdersResponse,
+        "OrderCount": OrderCount,
+        "ListAuditRequest": ListAuditRequest,
+        "ListAuditResponse": ListAuditResponse,
+        "AuditRecord": AuditRecord,
+        "GetGaugesRequest": GetGaugesRequest,
+        "GetGaugesResponse": GetGaugesResponse,
+        "FloatGauge": FloatGauge,
+        "AccountGauge": AccountGauge,
+        "JobGauge": JobGauge,
+        "NodeGauge": NodeGauge,
+        "ListJobsRequest": ListJobsRequest,
+        "ListJobsResponse": ListJobsResponse,
+        "GetJobRequest": GetJobRequest,
+        "GetJobResponse": GetJobResponse,
+        "RetryJobRequest": RetryJobRequest,
+        "RetryJobResponse": RetryJobResponse,
+        "DropJobRequest": DropJobRequest,
+        "DropJobResponse": DropJobResponse,
+        "OperatorJob": OperatorJob,
     },
 )
 

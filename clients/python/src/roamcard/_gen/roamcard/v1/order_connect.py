@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, ListOrdersRequest, ListOrdersResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse, WatchOrderRequest, WatchOrderResponse
+from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, GetPayableOrderRequest, GetPayableOrderResponse, ListOrdersRequest, ListOrdersResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse, WatchOrderRequest, WatchOrderResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -42,6 +42,9 @@ class OrderService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def submit_payment(self, request: SubmitPaymentRequest, ctx: RequestContext[SubmitPaymentRequest, SubmitPaymentResponse]) -> SubmitPaymentResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_payable_order(self, request: GetPayableOrderRequest, ctx: RequestContext[GetPayableOrderRequest, GetPayableOrderResponse]) -> GetPayableOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -117,6 +120,16 @@ class OrderServiceASGIApplication(ConnectASGIApplication[OrderService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.submit_payment,
+                ),
+                "/roamcard.v1.OrderService/GetPayableOrder": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetPayableOrder",
+                        service_name="roamcard.v1.OrderService",
+                        input=GetPayableOrderRequest,
+                        output=GetPayableOrderResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_payable_order,
                 ),
             },
             interceptors=interceptors,
@@ -256,6 +269,28 @@ class OrderServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def get_payable_order(
+        self,
+        request: GetPayableOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetPayableOrderResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetPayableOrder",
+                service_name="roamcard.v1.OrderService",
+                input=GetPayableOrderRequest,
+                output=GetPayableOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
 class OrderServiceSync(Protocol):
     def list_orders(self, request: ListOrdersRequest, ctx: RequestContext[ListOrdersRequest, ListOrdersResponse]) -> ListOrdersResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -273,6 +308,9 @@ class OrderServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def submit_payment(self, request: SubmitPaymentRequest, ctx: RequestContext[SubmitPaymentRequest, SubmitPaymentResponse]) -> SubmitPaymentResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_payable_order(self, request: GetPayableOrderRequest, ctx: RequestContext[GetPayableOrderRequest, GetPayableOrderResponse]) -> GetPayableOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -346,6 +384,16 @@ class OrderServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.submit_payment,
+                ),
+                "/roamcard.v1.OrderService/GetPayableOrder": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetPayableOrder",
+                        service_name="roamcard.v1.OrderService",
+                        input=GetPayableOrderRequest,
+                        output=GetPayableOrderResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_payable_order,
                 ),
             },
             interceptors=interceptors,
@@ -478,4 +526,25 @@ class OrderServiceClientSync(ConnectClientSync):
             ),
             headers=headers,
             timeout_ms=timeout_ms,
+        )
+    def get_payable_order(
+        self,
+        request: GetPayableOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetPayableOrderResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetPayableOrder",
+                service_name="roamcard.v1.OrderService",
+                input=GetPayableOrderRequest,
+                output=GetPayableOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
         )

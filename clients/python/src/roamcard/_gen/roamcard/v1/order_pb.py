@@ -121,7 +121,7 @@ class PayOrderRequest(Message[_PayOrderRequestFields]):
 
         order_id: str
 
-_PayOrderResponseFields: TypeAlias = Literal["order"]
+_PayOrderResponseFields: TypeAlias = Literal["order", "watch_token", "watch_token_expires_at"]
 
 class PayOrderResponse(Message[_PayOrderResponseFields]):
     """
@@ -134,9 +134,22 @@ class PayOrderResponse(Message[_PayOrderResponseFields]):
             ```proto
             optional roamcard.v1.Order order = 1;
             ```
+        watch_token:
+            Follows the order without a session, in the header X-Order-Watch-Token of WatchOrder: it shows what this
+            answer shows. It has no REST form, as the stream has none.
+
+            ```proto
+            string watch_token = 2;
+            ```
+        watch_token_expires_at:
+            When the token ends.
+
+            ```proto
+            optional google.protobuf.Timestamp watch_token_expires_at = 3;
+            ```
     """
 
-    __slots__ = ("order",)
+    __slots__ = ("order", "watch_token", "watch_token_expires_at")
 
     if TYPE_CHECKING:
 
@@ -144,10 +157,14 @@ class PayOrderResponse(Message[_PayOrderResponseFields]):
             self,
             *,
             order: Order | None = None,
+            watch_token: str = "",
+            watch_token_expires_at: Timestamp | None = None,
         ) -> None:
             pass
 
         order: Order | None
+        watch_token: str
+        watch_token_expires_at: Timestamp | None
 
 _SubmitPaymentRequestFields: TypeAlias = Literal["order_id", "payment_signature"]
 
@@ -185,7 +202,7 @@ class SubmitPaymentRequest(Message[_SubmitPaymentRequestFields]):
         order_id: str
         payment_signature: str
 
-_SubmitPaymentResponseFields: TypeAlias = Literal["order"]
+_SubmitPaymentResponseFields: TypeAlias = Literal["order", "watch_token", "watch_token_expires_at"]
 
 class SubmitPaymentResponse(Message[_SubmitPaymentResponseFields]):
     """
@@ -198,9 +215,22 @@ class SubmitPaymentResponse(Message[_SubmitPaymentResponseFields]):
             ```proto
             optional roamcard.v1.Order order = 1;
             ```
+        watch_token:
+            Follows the order without a session, in the header X-Order-Watch-Token of WatchOrder: it shows what this
+            answer shows. It has no REST form, as the stream has none.
+
+            ```proto
+            string watch_token = 2;
+            ```
+        watch_token_expires_at:
+            When the token ends.
+
+            ```proto
+            optional google.protobuf.Timestamp watch_token_expires_at = 3;
+            ```
     """
 
-    __slots__ = ("order",)
+    __slots__ = ("order", "watch_token", "watch_token_expires_at")
 
     if TYPE_CHECKING:
 
@@ -208,10 +238,14 @@ class SubmitPaymentResponse(Message[_SubmitPaymentResponseFields]):
             self,
             *,
             order: Order | None = None,
+            watch_token: str = "",
+            watch_token_expires_at: Timestamp | None = None,
         ) -> None:
             pass
 
         order: Order | None
+        watch_token: str
+        watch_token_expires_at: Timestamp | None
 
 _ListOrdersRequestFields: TypeAlias = Literal["status", "page_size", "page_token"]
 
@@ -423,7 +457,7 @@ class GetOrderResponse(Message[_GetOrderResponseFields]):
 
         order: Order | None
 
-_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements"]
+_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements", "esim_topup", "updated_at"]
 
 class Order(Message[_OrderFields]):
     """
@@ -447,7 +481,7 @@ class Order(Message[_OrderFields]):
             string operation_id = 2;
             ```
         kind:
-            card_issue, card_topup or esim.
+            card_issue, card_topup, esim or esim_topup.
 
             ```proto
             string kind = 3;
@@ -530,9 +564,21 @@ class Order(Message[_OrderFields]):
             ```proto
             optional roamcard.v1.PaymentRequirements payment_requirements = 17;
             ```
+        esim_topup:
+            How the data stands, for esim_topup.
+
+            ```proto
+            optional roamcard.v1.EsimTopup esim_topup = 18;
+            ```
+        updated_at:
+            When the order last changed.
+
+            ```proto
+            optional google.protobuf.Timestamp updated_at = 19;
+            ```
     """
 
-    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements")
+    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements", "esim_topup", "updated_at")
 
     if TYPE_CHECKING:
 
@@ -555,6 +601,8 @@ class Order(Message[_OrderFields]):
             delivery: EsimDelivery | None = None,
             credentials: EsimCredentials | None = None,
             payment_requirements: PaymentRequirements | None = None,
+            esim_topup: EsimTopup | None = None,
+            updated_at: Timestamp | None = None,
         ) -> None:
             pass
 
@@ -574,6 +622,8 @@ class Order(Message[_OrderFields]):
         delivery: EsimDelivery | None
         credentials: EsimCredentials | None
         payment_requirements: PaymentRequirements | None
+        esim_topup: EsimTopup | None
+        updated_at: Timestamp | None
 
 _PaymentFields: TypeAlias = Literal["payer", "network", "asset", "amount", "transaction", "settled_at"]
 
@@ -822,6 +872,74 @@ class Issuance(Message[_IssuanceFields]):
         card_id: str
         card_issue_fee_usd_cents: int
         expected_available_after_issue_usd_cents: int
+
+_EsimTopupFields: TypeAlias = Literal["status", "order_id", "plan_id", "data_mb", "unlimited", "validity_days"]
+
+class EsimTopup(Message[_EsimTopupFields]):
+    """
+    How the data that was bought for an eSIM stands.
+
+    ```proto
+    message roamcard.v1.EsimTopup
+    ```
+
+    Attributes:
+        status:
+            unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+
+            ```proto
+            string status = 1;
+            ```
+        order_id:
+            The order of the eSIM that it is added to.
+
+            ```proto
+            string order_id = 2;
+            ```
+        plan_id:
+            The plan that was bought.
+
+            ```proto
+            string plan_id = 3;
+            ```
+        data_mb:
+            The data that it adds, in mebibytes; absent when it is unlimited.
+
+            ```proto
+            optional uint32 data_mb = 4;
+            ```
+        unlimited:
+            ```proto
+            bool unlimited = 5;
+            ```
+        validity_days:
+            ```proto
+            uint32 validity_days = 6;
+            ```
+    """
+
+    __slots__ = ("status", "order_id", "plan_id", "data_mb", "unlimited", "validity_days")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str = "",
+            order_id: str = "",
+            plan_id: str = "",
+            data_mb: int | None = None,
+            unlimited: bool = False,
+            validity_days: int = 0,
+        ) -> None:
+            pass
+
+        status: str
+        order_id: str
+        plan_id: str
+        data_mb: int
+        unlimited: bool
+        validity_days: int
 
 _EsimDeliveryFields: TypeAlias = Literal["status", "plan_id", "token", "token_expires_at"]
 
@@ -1076,9 +1194,192 @@ class PaymentRequirements(Message[_PaymentRequirementsFields]):
         resource: str
         max_timeout_seconds: int
 
+_GetPayableOrderRequestFields: TypeAlias = Literal["order_id"]
+
+class GetPayableOrderRequest(Message[_GetPayableOrderRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetPayableOrderRequest
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+    """
+
+    __slots__ = ("order_id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+        ) -> None:
+            pass
+
+        order_id: str
+
+_GetPayableOrderResponseFields: TypeAlias = Literal["order"]
+
+class GetPayableOrderResponse(Message[_GetPayableOrderResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetPayableOrderResponse
+    ```
+
+    Attributes:
+        order:
+            ```proto
+            optional roamcard.v1.PayableOrder order = 1;
+            ```
+    """
+
+    __slots__ = ("order",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order: PayableOrder | None = None,
+        ) -> None:
+            pass
+
+        order: PayableOrder | None
+
+_PayableOrderFields: TypeAlias = Literal["order_id", "kind", "status", "description", "amount_usd_cents", "amount", "network", "asset", "pay_to", "owner", "expires_at", "payable_url", "updated_at"]
+
+class PayableOrder(Message[_PayableOrderFields]):
+    """
+    What the link of an order tells those who have it.
+
+    ```proto
+    message roamcard.v1.PayableOrder
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+        kind:
+            card_issue, card_topup, esim or esim_topup.
+
+            ```proto
+            string kind = 2;
+            ```
+        status:
+            payment_required, settling, settled, provisioning, fulfilled, expired, refund_pending,
+            refunded or operator_review.
+
+            ```proto
+            string status = 3;
+            ```
+        description:
+            What is paid for, in English. A plan's name in it is its supplier's text.
+
+            ```proto
+            string description = 4;
+            ```
+        amount_usd_cents:
+            The price in US dollar cents.
+
+            ```proto
+            uint32 amount_usd_cents = 5;
+            ```
+        amount:
+            The price in USDC's atomic units, a decimal string.
+
+            ```proto
+            string amount = 6;
+            ```
+        network:
+            The CAIP-2 network, `eip155:8453`.
+
+            ```proto
+            string network = 7;
+            ```
+        asset:
+            Native USDC.
+
+            ```proto
+            string asset = 8;
+            ```
+        pay_to:
+            Who is paid.
+
+            ```proto
+            string pay_to = 9;
+            ```
+        owner:
+            The wallet that has to pay, in EIP-55 form without its middle: `0x1234…cdEF`.
+
+            ```proto
+            string owner = 10;
+            ```
+        expires_at:
+            When an unpaid order stops being payable.
+
+            ```proto
+            optional google.protobuf.Timestamp expires_at = 11;
+            ```
+        payable_url:
+            Where it is paid; absent when it cannot be paid.
+
+            ```proto
+            optional string payable_url = 12 [json_name = "payable_url"];
+            ```
+        updated_at:
+            When the order last changed.
+
+            ```proto
+            optional google.protobuf.Timestamp updated_at = 13;
+            ```
+    """
+
+    __slots__ = ("order_id", "kind", "status", "description", "amount_usd_cents", "amount", "network", "asset", "pay_to", "owner", "expires_at", "payable_url", "updated_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+            kind: str = "",
+            status: str = "",
+            description: str = "",
+            amount_usd_cents: int = 0,
+            amount: str = "",
+            network: str = "",
+            asset: str = "",
+            pay_to: str = "",
+            owner: str = "",
+            expires_at: Timestamp | None = None,
+            payable_url: str | None = None,
+            updated_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        order_id: str
+        kind: str
+        status: str
+        description: str
+        amount_usd_cents: int
+        amount: str
+        network: str
+        asset: str
+        pay_to: str
+        owner: str
+        expires_at: Timestamp | None
+        payable_url: str
+        updated_at: Timestamp | None
+
 
 _DESC = file_desc(
-    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"<\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"A\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x9e\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xfc\x05\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01\x125\n\x08delivery\x18\x0f \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery\x12>\n\x0bcredentials\x18\x10 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials\x12S\n\x14payment_requirements\x18\x11 \x01(\x0b2 .roamcard.v1.PaymentRequirementsR\x13paymentRequirementsB\x0e\n\x0c_payable_urlB\x0b\n\t_replayed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id"\xaf\x01\n\x0cEsimDelivery\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n\x07plan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n\x05token\x18\x03 \x01(\tH\x00R\x05tokenB\x03\x80\x01\x01\x88\x01\x01\x12D\n\x10token_expires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0etokenExpiresAtB\x08\n\x06_token"\x8a\x02\n\x0fEsimCredentials\x12\x19\n\x05iccid\x18\x01 \x01(\tR\x05iccidB\x03\x80\x01\x01\x12&\n\x0csmdp_address\x18\x02 \x01(\tR\x0bsmdpAddressB\x03\x80\x01\x01\x12$\n\x0bmatching_id\x18\x03 \x01(\tR\nmatchingIdB\x03\x80\x01\x01\x12\x15\n\x03lpa\x18\x04 \x01(\tR\x03lpaB\x03\x80\x01\x01\x12\x1a\n\x06qr_svg\x18\x05 \x01(\tR\x05qrSvgB\x03\x80\x01\x01\x12\x1a\n\x06qr_png\x18\x06 \x01(\tR\x05qrPngB\x03\x80\x01\x01\x12?\n\x0cinstall_urls\x18\x07 \x01(\x0b2\x1c.roamcard.v1.EsimInstallUrlsR\x0binstallUrls"G\n\x0fEsimInstallUrls\x12\x15\n\x03ios\x18\x01 \x01(\tR\x03iosB\x03\x80\x01\x01\x12\x1d\n\x07android\x18\x02 \x01(\tR\x07androidB\x03\x80\x01\x01"\xfb\x01\n\x13PaymentRequirements\x12!\n\x0cx402_version\x18\x01 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x03 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x04 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x1a\n\x08resource\x18\x07 \x01(\tR\x08resource\x12.\n\x13max_timeout_seconds\x18\x08 \x01(\rR\x11maxTimeoutSeconds2\xf9\x03\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponseBj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xb3\x01\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12$\n\x0bwatch_token\x18\x02 \x01(\tR\nwatchTokenB\x03\x80\x01\x01\x12O\n\x16watch_token_expires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"\xb8\x01\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12$\n\x0bwatch_token\x18\x02 \x01(\tR\nwatchTokenB\x03\x80\x01\x01\x12O\n\x16watch_token_expires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt"\x9e\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xee\x06\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01\x125\n\x08delivery\x18\x0f \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery\x12>\n\x0bcredentials\x18\x10 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials\x12S\n\x14payment_requirements\x18\x11 \x01(\x0b2 .roamcard.v1.PaymentRequirementsR\x13paymentRequirements\x125\n\nesim_topup\x18\x12 \x01(\x0b2\x16.roamcard.v1.EsimTopupR\tesimTopup\x129\n\nupdated_at\x18\x13 \x01(\x0b2\x1a.google.protobuf.TimestampR\tupdatedAtB\x0e\n\x0c_payable_urlB\x0b\n\t_replayed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id"\xc4\x01\n\tEsimTopup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07plan_id\x18\x03 \x01(\tR\x06planId\x12\x1c\n\x07data_mb\x18\x04 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12\x1c\n\tunlimited\x18\x05 \x01(\x08R\tunlimited\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDaysB\n\n\x08_data_mb"\xaf\x01\n\x0cEsimDelivery\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n\x07plan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n\x05token\x18\x03 \x01(\tH\x00R\x05tokenB\x03\x80\x01\x01\x88\x01\x01\x12D\n\x10token_expires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0etokenExpiresAtB\x08\n\x06_token"\x8a\x02\n\x0fEsimCredentials\x12\x19\n\x05iccid\x18\x01 \x01(\tR\x05iccidB\x03\x80\x01\x01\x12&\n\x0csmdp_address\x18\x02 \x01(\tR\x0bsmdpAddressB\x03\x80\x01\x01\x12$\n\x0bmatching_id\x18\x03 \x01(\tR\nmatchingIdB\x03\x80\x01\x01\x12\x15\n\x03lpa\x18\x04 \x01(\tR\x03lpaB\x03\x80\x01\x01\x12\x1a\n\x06qr_svg\x18\x05 \x01(\tR\x05qrSvgB\x03\x80\x01\x01\x12\x1a\n\x06qr_png\x18\x06 \x01(\tR\x05qrPngB\x03\x80\x01\x01\x12?\n\x0cinstall_urls\x18\x07 \x01(\x0b2\x1c.roamcard.v1.EsimInstallUrlsR\x0binstallUrls"G\n\x0fEsimInstallUrls\x12\x15\n\x03ios\x18\x01 \x01(\tR\x03iosB\x03\x80\x01\x01\x12\x1d\n\x07android\x18\x02 \x01(\tR\x07androidB\x03\x80\x01\x01"\xfb\x01\n\x13PaymentRequirements\x12!\n\x0cx402_version\x18\x01 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x03 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x04 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x1a\n\x08resource\x18\x07 \x01(\tR\x08resource\x12.\n\x13max_timeout_seconds\x18\x08 \x01(\rR\x11maxTimeoutSeconds"3\n\x16GetPayableOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"J\n\x17GetPayableOrderResponse\x12/\n\x05order\x18\x01 \x01(\x0b2\x19.roamcard.v1.PayableOrderR\x05order"\xc3\x03\n\x0cPayableOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12 \n\x0bdescription\x18\x04 \x01(\tR\x0bdescription\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06amount\x18\x06 \x01(\tR\x06amount\x12\x18\n\x07network\x18\x07 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x08 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\t \x01(\tR\x05payTo\x12\x14\n\x05owner\x18\n \x01(\tR\x05owner\x129\n\nexpires_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12%\n\x0bpayable_url\x18\x0c \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x129\n\nupdated_at\x18\r \x01(\x0b2\x1a.google.protobuf.TimestampR\tupdatedAtB\x0e\n\x0c_payable_url2\xdc\x04\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponse\x12a\n\x0fGetPayableOrder\x12#.roamcard.v1.GetPayableOrderRequest\x1a$.roamcard.v1.GetPayableOrderResponse"\x03\x90\x02\x01Bj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),
@@ -1101,10 +1402,14 @@ _DESC = file_desc(
         "Refund": Refund,
         "Topup": Topup,
         "Issuance": Issuance,
+        "EsimTopup": EsimTopup,
         "EsimDelivery": EsimDelivery,
         "EsimCredentials": EsimCredentials,
         "EsimInstallUrls": EsimInstallUrls,
         "PaymentRequirements": PaymentRequirements,
+        "GetPayableOrderRequest": GetPayableOrderRequest,
+        "GetPayableOrderResponse": GetPayableOrderResponse,
+        "PayableOrder": PayableOrder,
     },
 )
 

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .service_pb import GetConfigRequest, GetConfigResponse, GetHealthRequest, GetHealthResponse, GetLivenessRequest, GetLivenessResponse, GetReadinessRequest, GetReadinessResponse
+from .service_pb import GetConfigRequest, GetConfigResponse, GetHealthRequest, GetHealthResponse, GetLivenessRequest, GetLivenessResponse, GetReadinessRequest, GetReadinessResponse, GetStatusRequest, GetStatusResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -36,6 +36,9 @@ class RuntimeService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_config(self, request: GetConfigRequest, ctx: RequestContext[GetConfigRequest, GetConfigResponse]) -> GetConfigResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_status(self, request: GetStatusRequest, ctx: RequestContext[GetStatusRequest, GetStatusResponse]) -> GetStatusResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -91,6 +94,16 @@ class RuntimeServiceASGIApplication(ConnectASGIApplication[RuntimeService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_config,
+                ),
+                "/roamcard.v1.RuntimeService/GetStatus": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetStatus",
+                        service_name="roamcard.v1.RuntimeService",
+                        input=GetStatusRequest,
+                        output=GetStatusResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_status,
                 ),
             },
             interceptors=interceptors,
@@ -194,6 +207,28 @@ class RuntimeServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def get_status(
+        self,
+        request: GetStatusRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetStatusResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetStatus",
+                service_name="roamcard.v1.RuntimeService",
+                input=GetStatusRequest,
+                output=GetStatusResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
 class RuntimeServiceSync(Protocol):
     def get_health(self, request: GetHealthRequest, ctx: RequestContext[GetHealthRequest, GetHealthResponse]) -> GetHealthResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -205,6 +240,9 @@ class RuntimeServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_config(self, request: GetConfigRequest, ctx: RequestContext[GetConfigRequest, GetConfigResponse]) -> GetConfigResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_status(self, request: GetStatusRequest, ctx: RequestContext[GetStatusRequest, GetStatusResponse]) -> GetStatusResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -258,6 +296,16 @@ class RuntimeServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_config,
+                ),
+                "/roamcard.v1.RuntimeService/GetStatus": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetStatus",
+                        service_name="roamcard.v1.RuntimeService",
+                        input=GetStatusRequest,
+                        output=GetStatusResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_status,
                 ),
             },
             interceptors=interceptors,
@@ -351,6 +399,27 @@ class RuntimeServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.RuntimeService",
                 input=GetConfigRequest,
                 output=GetConfigResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def get_status(
+        self,
+        request: GetStatusRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetStatusResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetStatus",
+                service_name="roamcard.v1.RuntimeService",
+                input=GetStatusRequest,
+                output=GetStatusResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,

@@ -10,9 +10,11 @@ from typing import Literal, NoReturn, TYPE_CHECKING, TypeAlias
 
 from protobuf import Message
 from protobuf._codegen import file_desc
+from protobuf.wkt import timestamp_pb
 
 if TYPE_CHECKING:
     from protobuf import DescFile
+    from protobuf.wkt import Timestamp
 
 
 _GetHealthRequestFields: TypeAlias = NoReturn
@@ -297,7 +299,7 @@ class GetConfigResponse(Message[_GetConfigResponseFields]):
         version: str
         esim: EsimConfig | None
 
-_NetworkConfigFields: TypeAlias = Literal["network", "chain_id", "asset", "asset_symbol", "asset_decimals", "asset_name", "asset_version", "pay_to", "protocol", "x402_version", "scheme"]
+_NetworkConfigFields: TypeAlias = Literal["network", "chain_id", "asset", "asset_symbol", "asset_decimals", "asset_name", "asset_version", "pay_to", "protocol", "x402_version", "scheme", "explorer_url", "rpc_url"]
 
 class NetworkConfig(Message[_NetworkConfigFields]):
     """
@@ -356,9 +358,21 @@ class NetworkConfig(Message[_NetworkConfigFields]):
             ```proto
             string scheme = 11;
             ```
+        explorer_url:
+            Where people look transactions up, at `/tx/` and the hash below it; absent where there is no such place.
+
+            ```proto
+            optional string explorer_url = 12;
+            ```
+        rpc_url:
+            A public node of the network, for wallets that do not know it yet; absent when none is named.
+
+            ```proto
+            optional string rpc_url = 13;
+            ```
     """
 
-    __slots__ = ("network", "chain_id", "asset", "asset_symbol", "asset_decimals", "asset_name", "asset_version", "pay_to", "protocol", "x402_version", "scheme")
+    __slots__ = ("network", "chain_id", "asset", "asset_symbol", "asset_decimals", "asset_name", "asset_version", "pay_to", "protocol", "x402_version", "scheme", "explorer_url", "rpc_url")
 
     if TYPE_CHECKING:
 
@@ -376,6 +390,8 @@ class NetworkConfig(Message[_NetworkConfigFields]):
             protocol: str = "",
             x402_version: int = 0,
             scheme: str = "",
+            explorer_url: str | None = None,
+            rpc_url: str | None = None,
         ) -> None:
             pass
 
@@ -390,6 +406,8 @@ class NetworkConfig(Message[_NetworkConfigFields]):
         protocol: str
         x402_version: int
         scheme: str
+        explorer_url: str
+        rpc_url: str
 
 _CardConfigFields: TypeAlias = Literal["wallet_payment_usd_cents", "card_issue_fee_usd_cents", "expected_available_after_issue_usd_cents", "min_order_usd_cents", "default_order_usd_cents", "max_order_usd_cents", "load_fee_bps", "issue_paused", "topup_paused"]
 
@@ -577,10 +595,186 @@ class LimitConfig(Message[_LimitConfigFields]):
         sign_in_challenge_seconds: int
         reveal_challenge_seconds: int
 
+_GetStatusRequestFields: TypeAlias = NoReturn
+
+class GetStatusRequest(Message[_GetStatusRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetStatusRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_GetStatusResponseFields: TypeAlias = Literal["status", "as_of", "products"]
+
+class GetStatusResponse(Message[_GetStatusResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetStatusResponse
+    ```
+
+    Attributes:
+        status:
+            open; degraded while a product is; paused while nothing is sold.
+
+            ```proto
+            string status = 1;
+            ```
+        as_of:
+            When this was found, a few seconds ago at most.
+
+            ```proto
+            optional google.protobuf.Timestamp as_of = 2;
+            ```
+        products:
+            ```proto
+            repeated roamcard.v1.ProductStatus products = 3;
+            ```
+    """
+
+    __slots__ = ("status", "as_of", "products")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str = "",
+            as_of: Timestamp | None = None,
+            products: list[ProductStatus] | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        as_of: Timestamp | None
+        products: list[ProductStatus]
+
+_ProductStatusFields: TypeAlias = Literal["product", "title", "status", "reason", "since", "delivery"]
+
+class ProductStatus(Message[_ProductStatusFields]):
+    """
+    How one product stands.
+
+    ```proto
+    message roamcard.v1.ProductStatus
+    ```
+
+    Attributes:
+        product:
+            card_issue, card_topup, esim or esim_topup.
+
+            ```proto
+            string product = 1;
+            ```
+        title:
+            Its name for people.
+
+            ```proto
+            string title = 2;
+            ```
+        status:
+            open; degraded while something that it depends on is missing; paused while nothing of it is sold.
+
+            ```proto
+            string status = 3;
+            ```
+        reason:
+            Why it is not open; absent while it is.
+
+            ```proto
+            optional string reason = 4;
+            ```
+        since:
+            Since when it stands so, as far as the process knows that answers.
+
+            ```proto
+            optional google.protobuf.Timestamp since = 5;
+            ```
+        delivery:
+            How long its recent deliveries took; absent when there was none in the last hour.
+
+            ```proto
+            optional roamcard.v1.DeliveryTime delivery = 6;
+            ```
+    """
+
+    __slots__ = ("product", "title", "status", "reason", "since", "delivery")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            product: str = "",
+            title: str = "",
+            status: str = "",
+            reason: str | None = None,
+            since: Timestamp | None = None,
+            delivery: DeliveryTime | None = None,
+        ) -> None:
+            pass
+
+        product: str
+        title: str
+        status: str
+        reason: str
+        since: Timestamp | None
+        delivery: DeliveryTime | None
+
+_DeliveryTimeFields: TypeAlias = Literal["median_ms", "count"]
+
+class DeliveryTime(Message[_DeliveryTimeFields]):
+    """
+    How long the deliveries of the last hour took, from the settled payment to the goods.
+
+    ```proto
+    message roamcard.v1.DeliveryTime
+    ```
+
+    Attributes:
+        median_ms:
+            Half of them took at most so many milliseconds.
+
+            ```proto
+            uint32 median_ms = 1;
+            ```
+        count:
+            How many they were.
+
+            ```proto
+            uint32 count = 2;
+            ```
+    """
+
+    __slots__ = ("median_ms", "count")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            median_ms: int = 0,
+            count: int = 0,
+        ) -> None:
+            pass
+
+        median_ms: int
+        count: int
+
 
 _DESC = file_desc(
-    b'\n\x19roamcard/v1/service.proto\x12\x0broamcard.v1"\x12\n\x10GetHealthRequest"+\n\x11GetHealthResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x14\n\x12GetLivenessRequest"-\n\x13GetLivenessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x15\n\x13GetReadinessRequest"c\n\x14GetReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"<\n\x0eReadinessCheck\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status"\x12\n\x10GetConfigRequest"\xd1\x02\n\x11GetConfigResponse\x12\x19\n\x08base_url\x18\x01 \x01(\tR\x07baseUrl\x124\n\x07network\x18\x02 \x01(\x0b2\x1a.roamcard.v1.NetworkConfigR\x07network\x12+\n\x04card\x18\x03 \x01(\x0b2\x17.roamcard.v1.CardConfigR\x04card\x120\n\x06limits\x18\x04 \x01(\x0b2\x18.roamcard.v1.LimitConfigR\x06limits\x12#\n\rtreasury_mode\x18\x05 \x01(\tR\x0ctreasuryMode\x12 \n\x0benvironment\x18\x06 \x01(\tR\x0benvironment\x12\x18\n\x07version\x18\x07 \x01(\tR\x07version\x12+\n\x04esim\x18\x08 \x01(\x0b2\x17.roamcard.v1.EsimConfigR\x04esim"\xd6\x02\n\rNetworkConfig\x12\x18\n\x07network\x18\x01 \x01(\tR\x07network\x12\x19\n\x08chain_id\x18\x02 \x01(\rR\x07chainId\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12!\n\x0casset_symbol\x18\x04 \x01(\tR\x0bassetSymbol\x12%\n\x0easset_decimals\x18\x05 \x01(\rR\rassetDecimals\x12\x1d\n\nasset_name\x18\x06 \x01(\tR\tassetName\x12#\n\rasset_version\x18\x07 \x01(\tR\x0cassetVersion\x12\x15\n\x06pay_to\x18\x08 \x01(\tR\x05payTo\x12\x1a\n\x08protocol\x18\t \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\n \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x0b \x01(\tR\x06scheme"\xd1\x03\n\nCardConfig\x127\n\x18wallet_payment_usd_cents\x18\x01 \x01(\rR\x15walletPaymentUsdCents\x126\n\x18card_issue_fee_usd_cents\x18\x02 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x03 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12-\n\x13min_order_usd_cents\x18\x04 \x01(\rR\x10minOrderUsdCents\x125\n\x17default_order_usd_cents\x18\x05 \x01(\rR\x14defaultOrderUsdCents\x12-\n\x13max_order_usd_cents\x18\x06 \x01(\rR\x10maxOrderUsdCents\x12 \n\x0cload_fee_bps\x18\x07 \x01(\rR\nloadFeeBps\x12!\n\x0cissue_paused\x18\x08 \x01(\x08R\x0bissuePaused\x12!\n\x0ctopup_paused\x18\t \x01(\x08R\x0btopupPaused"\x93\x01\n\nEsimConfig\x12-\n\x13min_price_usd_cents\x18\x01 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\x02 \x01(\rR\x10maxPriceUsdCents\x12\'\n\x0fpurchase_paused\x18\x03 \x01(\x08R\x0epurchasePaused"\xd8\x02\n\x0bLimitConfig\x12;\n\x1aidempotency_key_max_length\x18\x01 \x01(\rR\x17idempotencyKeyMaxLength\x125\n\x17purchase_body_max_bytes\x18\x02 \x01(\rR\x14purchaseBodyMaxBytes\x127\n\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12\'\n\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xe3\x02\n\x0eRuntimeService\x12O\n\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse"\x03\x90\x02\x01\x12U\n\x0bGetLiveness\x12\x1f.roamcard.v1.GetLivenessRequest\x1a .roamcard.v1.GetLivenessResponse"\x03\x90\x02\x01\x12X\n\x0cGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse"\x03\x90\x02\x01\x12O\n\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse"\x03\x90\x02\x01Bl\n\x0fcom.roamcard.v1B\x0cServiceProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
-    [],
+    b'\n\x19roamcard/v1/service.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\x12\n\x10GetHealthRequest"+\n\x11GetHealthResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x14\n\x12GetLivenessRequest"-\n\x13GetLivenessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x15\n\x13GetReadinessRequest"c\n\x14GetReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"<\n\x0eReadinessCheck\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status"\x12\n\x10GetConfigRequest"\xd1\x02\n\x11GetConfigResponse\x12\x19\n\x08base_url\x18\x01 \x01(\tR\x07baseUrl\x124\n\x07network\x18\x02 \x01(\x0b2\x1a.roamcard.v1.NetworkConfigR\x07network\x12+\n\x04card\x18\x03 \x01(\x0b2\x17.roamcard.v1.CardConfigR\x04card\x120\n\x06limits\x18\x04 \x01(\x0b2\x18.roamcard.v1.LimitConfigR\x06limits\x12#\n\rtreasury_mode\x18\x05 \x01(\tR\x0ctreasuryMode\x12 \n\x0benvironment\x18\x06 \x01(\tR\x0benvironment\x12\x18\n\x07version\x18\x07 \x01(\tR\x07version\x12+\n\x04esim\x18\x08 \x01(\x0b2\x17.roamcard.v1.EsimConfigR\x04esim"\xb9\x03\n\rNetworkConfig\x12\x18\n\x07network\x18\x01 \x01(\tR\x07network\x12\x19\n\x08chain_id\x18\x02 \x01(\rR\x07chainId\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12!\n\x0casset_symbol\x18\x04 \x01(\tR\x0bassetSymbol\x12%\n\x0easset_decimals\x18\x05 \x01(\rR\rassetDecimals\x12\x1d\n\nasset_name\x18\x06 \x01(\tR\tassetName\x12#\n\rasset_version\x18\x07 \x01(\tR\x0cassetVersion\x12\x15\n\x06pay_to\x18\x08 \x01(\tR\x05payTo\x12\x1a\n\x08protocol\x18\t \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\n \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x0b \x01(\tR\x06scheme\x12&\n\x0cexplorer_url\x18\x0c \x01(\tH\x00R\x0bexplorerUrl\x88\x01\x01\x12\x1c\n\x07rpc_url\x18\r \x01(\tH\x01R\x06rpcUrl\x88\x01\x01B\x0f\n\r_explorer_urlB\n\n\x08_rpc_url"\xd1\x03\n\nCardConfig\x127\n\x18wallet_payment_usd_cents\x18\x01 \x01(\rR\x15walletPaymentUsdCents\x126\n\x18card_issue_fee_usd_cents\x18\x02 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x03 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12-\n\x13min_order_usd_cents\x18\x04 \x01(\rR\x10minOrderUsdCents\x125\n\x17default_order_usd_cents\x18\x05 \x01(\rR\x14defaultOrderUsdCents\x12-\n\x13max_order_usd_cents\x18\x06 \x01(\rR\x10maxOrderUsdCents\x12 \n\x0cload_fee_bps\x18\x07 \x01(\rR\nloadFeeBps\x12!\n\x0cissue_paused\x18\x08 \x01(\x08R\x0bissuePaused\x12!\n\x0ctopup_paused\x18\t \x01(\x08R\x0btopupPaused"\x93\x01\n\nEsimConfig\x12-\n\x13min_price_usd_cents\x18\x01 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\x02 \x01(\rR\x10maxPriceUsdCents\x12\'\n\x0fpurchase_paused\x18\x03 \x01(\x08R\x0epurchasePaused"\xd8\x02\n\x0bLimitConfig\x12;\n\x1aidempotency_key_max_length\x18\x01 \x01(\rR\x17idempotencyKeyMaxLength\x125\n\x17purchase_body_max_bytes\x18\x02 \x01(\rR\x14purchaseBodyMaxBytes\x127\n\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12\'\n\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds"\x12\n\x10GetStatusRequest"\x94\x01\n\x11GetStatusResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12/\n\x05as_of\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf\x126\n\x08products\x18\x03 \x03(\x0b2\x1a.roamcard.v1.ProductStatusR\x08products"\xe8\x01\n\rProductStatus\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x14\n\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x1b\n\x06reason\x18\x04 \x01(\tH\x00R\x06reason\x88\x01\x01\x120\n\x05since\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x125\n\x08delivery\x18\x06 \x01(\x0b2\x19.roamcard.v1.DeliveryTimeR\x08deliveryB\t\n\x07_reason"A\n\x0cDeliveryTime\x12\x1b\n\tmedian_ms\x18\x01 \x01(\rR\x08medianMs\x12\x14\n\x05count\x18\x02 \x01(\rR\x05count2\xb4\x03\n\x0eRuntimeService\x12O\n\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse"\x03\x90\x02\x01\x12U\n\x0bGetLiveness\x12\x1f.roamcard.v1.GetLivenessRequest\x1a .roamcard.v1.GetLivenessResponse"\x03\x90\x02\x01\x12X\n\x0cGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse"\x03\x90\x02\x01\x12O\n\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse"\x03\x90\x02\x01\x12O\n\tGetStatus\x12\x1d.roamcard.v1.GetStatusRequest\x1a\x1e.roamcard.v1.GetStatusResponse"\x03\x90\x02\x01Bl\n\x0fcom.roamcard.v1B\x0cServiceProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    [
+        timestamp_pb.desc(),
+    ],
     {
         "GetHealthRequest": GetHealthRequest,
         "GetHealthResponse": GetHealthResponse,
@@ -595,6 +789,10 @@ _DESC = file_desc(
         "CardConfig": CardConfig,
         "EsimConfig": EsimConfig,
         "LimitConfig": LimitConfig,
+        "GetStatusRequest": GetStatusRequest,
+        "GetStatusResponse": GetStatusResponse,
+        "ProductStatus": ProductStatus,
+        "DeliveryTime": DeliveryTime,
     },
 )
 

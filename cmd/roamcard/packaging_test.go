@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/roamcard/roamcard/internal/app"
+)
+
+func packaged(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("../../packaging", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func unpack(t *testing.T, path string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(packaged(t, path)), into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// variables are the settings' names in the environment, by their names in the file.
+func variables(t *testing.T) map[string]string {
+	t.Helper()
+	home(t)
+	out, _, _ := runWith(t, "config", "show", "--json")
+	var all []struct{ Key, Env string }
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{}
+	for _, s := range all {
+		known[s.Key] = s.Env
+	}
+	return known
+}
+
+func TestPackagingNamesSettingsThatExist(t *testing.T) {
+	known := variables(t)
+	var names []string
+	for _, name := range known {
+		names = append(names, name)
+	}
+	variable := regexp.MustCompile(`ROAMCARD_[A-Z0-9_]+`)
+	for _, path := range []string{
+		"compose.yaml", "systemd/roamcard-server.service", "systemd/roamcard-worker.service",
+	} {
+		found := variable.FindAllString(packaged(t, path), -1)
+		if len(found) < 5 {
+			t.Errorf("%s names only %v", path, found)
+		}
+		for _, name := range found {
+			if !slices.Contains(names, strings.TrimSuffix(name, "_FILE")) {
+				t.Errorf("%s: there is no setting %s", path, name)
+			}
+		}
+	}
+	var values struct {
+		Secret struct{ Keys map[string]string }
+	}
+	unpack(t, "helm/roamcard/values.yaml", &values)
+	for key := range values.Secret.Keys {
+		if known[key] == "" {
+			t.Errorf("the chart: there is no setting %s", key)
+		}
+	}
+}
+
+func TestPackagingRunsCommandsThatExist(t *testing.T) {
+	var compose struct {
+		Services map[string]struct {
+			Image   string
+			Command yaml.Node
+		}
+	}
+	unpack(t, "compose.yaml", &compose)
+	var calls []string
+	for name, service := range compose.Services {
+		if !strings.HasPrefix(service.Image, "roamcard:") {
+			continue
+		}
+		var words []string
+		if err := service.Command.Decode(&words); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		calls = append(calls, strings.Join(words, " "))
+	}
+	for _, unit := range []string{"server", "worker"} {
+		for line := range strings.Lines(packaged(t, "systemd/roamcard-"+unit+".service")) {
+			if call, is := strings.CutPrefix(line, "ExecStart=/usr/bin/roamcard "); is {
+				calls = append(calls, strings.TrimSpace(call))
+			}
+		}
+	}
+	if len(calls) != 8 {
+		t.Errorf("%d calls: %q", len(calls), calls)
+	}
+	for _, call := range calls {
+		if why := wrong(call); why != "" {
+			t.Errorf("roamcard %s: %s", call, why)
+		}
+	}
+}
+
+// TestImageIsBuiltFromAllThereIs compares the container file with the modules, and with the Go, of the repository.
+func TestImageIsBuiltFromAllThereIs(t *testing.T) {
+	file, ignored := packaged(t, "Containerfile"), packaged(t, "Containerfile.dockerignore")
+	work, err := os.ReadFile("../../go.work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := regexp.MustCompile(`(?m)^\t\./(\S+)$`).FindAllStringSubmatch(string(work), -1)
+	if len(modules) < 5 {
+		t.Fatalf("%d modules", len(modules))
+	}
+	for _, m := range modules {
+		copied := "COPY " + m[1] + "/go.mod "
+		if _, err := os.Stat("../../" + m[1] + "/go.sum"); err == nil {
+			copied += m[1] + "/go.sum "
+		}
+		if !strings.Contains(file, copied+m[1]+"/\n") {
+			t.Errorf("the image lacks %q", copied)
+		}
+		top, _, _ := strings.Cut(m[1], "/")
+		if !strings.Contains(ignored, "\n!"+top) {
+			t.Errorf("%s is kept from the image", m[1])
+		}
+	}
+	language := regexp.MustCompile(`(?m)^go (1\.\d+)`).FindStringSubmatch(string(work))
+	if language == nil || !strings.Contains(file, "golang:"+language[1]+".") {
+		t.Errorf("the image is not made with Go %v", language)
+	}
+	for _, must := range []string{
+		"USER 65532:65532\n", "GOPROXY=off", "-trimpath", "CGO_ENABLED=0", "internal/app.Commit=",
+	} {
+		if !strings.Contains(file, must) {
+			t.Errorf("the container file lacks %q", must)
+		}
+	}
+}
+
+func TestReleaseIsOfTheProgramsVersion(t *testing.T) {
+	changes, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil || !strings.Contains(string(changes), "\n## "+app.Version+"\n") {
+		t.Errorf("the changelog lacks %s, %v", app.Version, err)
+	}
+	var chart struct {
+		AppVersion string `yaml:"appVersion"`
+	}
+	unpack(t, "helm/roamcard/Chart.yaml", &chart)
+	if chart.AppVersion != app.Version {
+		t.Errorf("the chart is of %s, the program of %s", chart.AppVersion, app.Version)
+	}
+	var release struct {
+		Builds   []struct{ Env, Flags, Ldflags []string }
+		Archives []struct{ Files []struct{ Src string } }
+	}
+	unpack(t, "goreleaser.yaml", &release)
+	for _, build := range release.Builds {
+		if !slices.Contains(build.Flags, "-trimpath") || !slices.Contains(build.Env, "CGO_ENABLED=0") ||
+			!strings.Contains(strings.Join(build.Ldflags, " "), "internal/app.Commit={{ .FullCommit }}") {
+			t.Errorf("the build is %+v", build)
+		}
+	}
+	for _, archive := range release.Archives {
+		for _, file := range archive.Files {
+			found, err := filepath.Glob("../../" + file.Src)
+			if err != nil || len(found) == 0 && !strings.HasPrefix(file.Src, "bin/") {
+				t.Errorf("%s is not there, %v", file.Src, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package admin
+
+import (
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// Action is something that an operator can do, and whether now.
+type Action struct {
+	Name    string
+	Allowed bool
+	// Reason says why not; empty when it is allowed.
+	Reason string
+}
+
+// The actions that are no decisions.
+const (
+	// ActionProve names the transaction of an order's payment.
+	ActionProve = "prove_payment"
+	// ActionRetry puts a job back into the queue, and ActionDrop deletes it.
+	ActionRetry = "retry"
+	ActionDrop  = "drop"
+)
+
+// action is an action that is allowed unless a fault says why not.
+func action(name string, not *fault.Fault) Action {
+	if not != nil {
+		return Action{Name: name, Reason: not.Detail}
+	}
+	return Action{Name: name, Allowed: true}
+}
+
+// actions are what can be done with an order as it stands.
+func (a Admin) actions(o order.Order) []Action {
+	var all []Action
+	for _, d := range []Decision{DecideRefund, DecideRetry, DecideFulfilled} {
+		not := a.refusal(d)
+		if o.Status != order.OperatorReview {
+			not = notInReview()
+		}
+		all = append(all, action(string(d), not))
+	}
+	var not *fault.Fault
+	if o.Status != order.Settling {
+		not = notSettling()
+	}
+	return append(all, action(ActionProve, not))
+}
+
+// refusal says why a decision cannot be made about any order, or is nil.
+func (a Admin) refusal(d Decision) *fault.Fault {
+	if why := a.Refunds.Unavailable(); d == DecideRefund && why != "" {
+		return fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why)
+	}
+	return nil
+}
+
+func notInReview() *fault.Fault {
+	return fault.New(fault.OrderNotInReview, "Only an order in operator_review can be decided.")
+}
+
+func notSettling() *fault.Fault {
+	return fault.New(fault.OrderNotPayable, "Only an order in settling waits for its payment.")
+}

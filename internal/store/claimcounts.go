@@ -1,0 +1,268 @@
+package store
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// crowds remembers the resources of which a batch has found too little to reserve in some shards only. The next one
+// takes all shards at once.
+type crowds struct{ resources sync.Map }
+
+func (c *crowds) has(resource string) bool { _, ok := c.resources.Load(resource); return ok }
+
+func (c *crowds) set(resource string, crowded bool) {
+	if crowded {
+		c.resources.Store(resource, true)
+	} else {
+		c.resources.Delete(resource)
+	}
+}
+
+// claimCounts is what limits the claims of a batch, as read under the locks of the batch.
+type claimCounts struct {
+	crowds *crowds
+	// paused are the switches that are on, of products and of providers.
+	paused    map[order.Kind]bool
+	undecided map[string]undecided
+	// spent are the limits that one more request exceeds, or that a claim of the batch has counted in.
+	spent  map[string]bool
+	stocks map[string]*stock
+}
+
+// undecided counts the payments of an owner that the chain has not decided.
+type undecided struct{ all, inFlight int }
+
+// stock is a resource of which claims of a batch reserve.
+type stock struct {
+	most int64
+	// held is how many shards the batch has locked, and enough how many it needs: each has its uncommitted reservations
+	// in shards of at most the resource's Most.
+	held, enough int
+	asOf         time.Time
+	bounded      bool
+	units        int64
+	// reserved and unsettled include the claims of the batch so far.
+	reserved, unsettled int64
+}
+
+const (
+	pausedSQL = `SELECT id FROM kill_switches WHERE id = ANY($1::varchar[]) AND paused`
+
+	undecidedSQL = `
+		SELECT o.owner, p.n, p.in_flight
+		FROM unnest($1::varchar[], $2::timestamptz[]) AS o (owner, since), LATERAL (
+			SELECT count(*) AS n, count(*) FILTER (WHERE created_at > o.since) AS in_flight
+			FROM payments WHERE status = 'claimed' AND owner = o.owner) AS p`
+
+	overRateSQL = `
+		SELECT t.id FROM unnest($1::varchar[], $2::interval[], $3::interval[]) AS t (id, each, most)
+		WHERE greatest((SELECT resets_at FROM rate_limits WHERE id = t.id), now()) + t.each > now() + t.most`
+
+	stocksSQL = `
+		SELECT s.resource,
+			(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = s.resource AND released_at IS NULL) +
+			(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = s.resource AND released_at > s.as_of),
+			CASE WHEN s.bounded THEN (SELECT coalesce(sum(units), 0) FROM reservations
+				WHERE resource = s.resource AND released_at IS NULL AND settled_at IS NULL) ELSE 0 END
+		FROM unnest($1::varchar[], $2::timestamptz[], $3::bool[]) AS s (resource, as_of, bounded)`
+)
+
+// countClaims queues the locks of a batch of claims, and the statements that read its counts.
+func (s *Store) countClaims(tx *ent.Tx, batch []*claimMember) *claimCounts {
+	c := &claimCounts{crowds: &s.crowds, paused: map[order.Kind]bool{}, undecided: map[string]undecided{},
+		spent: map[string]bool{}, stocks: map[string]*stock{}}
+	var sales []order.Kind
+	var locks, payers, turns []string
+	var since []time.Time
+	var each, most []time.Duration
+	for _, m := range batch {
+		p := m.in
+		sales = append(sales, switchesOf(p)...)
+		if countsPayments(p) {
+			payers, since = append(payers, claimKey(p)), append(since, p.InFlightSince)
+			locks = append(locks, bucket("payer/"+claimKey(p)))
+		}
+		for _, t := range p.Turns {
+			turns, each, most = append(turns, turnID(t)), append(each, t.Each()), append(most, spanOf(t))
+		}
+		for _, h := range p.Reservations {
+			c.expect(h)
+		}
+	}
+	c.sale(tx, sales)
+	lockAll(tx, append(locks, c.locks()...))
+	if len(payers) > 0 {
+		readRows(tx, func(row pgx.CollectableRow) error {
+			var owner string
+			var n undecided
+			err := row.Scan(&owner, &n.all, &n.inFlight)
+			c.undecided[owner] = n
+			return err
+		}, undecidedSQL, payers, since)
+	}
+	if len(turns) > 0 {
+		readRows(tx, func(row pgx.CollectableRow) error {
+			var id string
+			err := row.Scan(&id)
+			c.spent[id] = true
+			return err
+		}, overRateSQL, turns, each, most)
+	}
+	c.read(tx)
+	return c
+}
+
+// sale queues the shared locks of the switches of a batch, and reads which of them are on, as selling does.
+func (c *claimCounts) sale(tx *ent.Tx, switches []order.Kind) {
+	lockSales(tx, switches)
+	readRows(tx, func(row pgx.CollectableRow) error {
+		var of order.Kind
+		err := row.Scan(&of)
+		c.paused[of] = true
+		return err
+	}, pausedSQL, switches)
+}
+
+// expect adds a reservation to what the batch needs of its resource.
+func (c *claimCounts) expect(h order.Reservation) {
+	s := c.stocks[h.Resource]
+	if s == nil {
+		s = &stock{most: h.Most, asOf: h.AsOf}
+		c.stocks[h.Resource] = s
+	}
+	// The earliest reading counts the most of what was released since.
+	if h.AsOf.Before(s.asOf) {
+		s.asOf = h.AsOf
+	}
+	s.bounded = s.bounded || h.Unsettled > 0
+	if s.shared(h) {
+		s.units += h.Units
+	}
+}
+
+// shared reports whether a reservation may be one of several: those that need all shards are made by themselves.
+func (s *stock) shared(h order.Reservation) bool {
+	return h.Most == s.most && (s.most == 0 || h.Units <= s.most)
+}
+
+// locks chooses the locks of the resources: the one of a resource, or as many shards as the units of the batch take up
+// when each shard has at most the resource's Most.
+func (c *claimCounts) locks() (names []string) {
+	for resource, s := range c.stocks {
+		if s.most == 0 {
+			names = append(names, bucket(resource))
+			continue
+		}
+		s.enough = int(min((s.units+s.most-1)/s.most, shards))
+		if s.held = s.enough; c.crowds.has(resource) {
+			s.held = shards
+		}
+		for _, n := range rand.Perm(shards)[:s.held] {
+			names = append(names, shard(resource, n))
+		}
+	}
+	return names
+}
+
+// read queues the statement that reads what is reserved of the resources.
+func (c *claimCounts) read(tx *ent.Tx) {
+	if len(c.stocks) == 0 {
+		return
+	}
+	var names []string
+	var asOf []time.Time
+	var bounded []bool
+	for resource, s := range c.stocks {
+		names, asOf, bounded = append(names, resource), append(asOf, s.asOf), append(bounded, s.bounded)
+	}
+	readRows(tx, func(row pgx.CollectableRow) error {
+		var resource string
+		var reserved, unsettled int64
+		err := row.Scan(&resource, &reserved, &unsettled)
+		if s := c.stocks[resource]; s != nil {
+			s.reserved, s.unsettled = reserved, unsettled
+		}
+		return err
+	}, stocksSQL, names, asOf, bounded)
+}
+
+// fits reports whether nothing is known against a claim of the batch, in addition to those added so far.
+func (c *claimCounts) fits(p checkout.ClaimRequest) bool {
+	payer := c.undecided[claimKey(p)]
+	if p.MaxUndecided > 0 && payer.all >= p.MaxUndecided || p.MaxInFlight > 0 && payer.inFlight >= p.MaxInFlight {
+		return false
+	}
+	for _, of := range switchesOf(p) {
+		if c.paused[of] {
+			return false
+		}
+	}
+	for _, t := range p.Turns {
+		if c.spent[turnID(t)] {
+			return false
+		}
+	}
+	for _, h := range p.Reservations {
+		if s := c.stocks[h.Resource]; !s.shared(h) || !s.holds(h, s.held) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether a reservation fits when the batch has so many shards.
+func (s *stock) holds(h order.Reservation, held int) bool {
+	limit, unsettled := h.Limit, h.Unsettled
+	if s.most > 0 {
+		limit, unsettled = room(limit, s.most, held), room(unsettled, s.most, held)
+	}
+	return s.reserved+h.Units <= limit && (h.Unsettled == 0 || s.unsettled+h.Units <= unsettled)
+}
+
+// add counts a claim that the batch stores.
+func (c *claimCounts) add(p checkout.ClaimRequest) {
+	for _, t := range p.Turns {
+		c.spent[turnID(t)] = true
+	}
+	for _, h := range p.Reservations {
+		s := c.stocks[h.Resource]
+		s.reserved, s.unsettled = s.reserved+h.Units, s.unsettled+h.Units
+	}
+}
+
+// learn remembers of which resources the next batch takes all shards: of those of which one of these claims would not
+// have fitted otherwise.
+func (c *claimCounts) learn(batch []*claimMember) {
+	crowded := map[string]bool{}
+	for _, m := range batch {
+		for _, h := range m.in.Reservations {
+			s := c.stocks[h.Resource]
+			crowded[h.Resource] = crowded[h.Resource] || s.shared(h) && !s.holds(h, s.enough)
+		}
+	}
+	for resource, s := range c.stocks {
+		if s.most > 0 {
+			c.crowds.set(resource, crowded[resource])
+		}
+	}
+}
+
+// readRows queues a statement whose rows are read one by one.
+func readRows(tx *ent.Tx, read func(pgx.CollectableRow) error, sql string, args ...any) {
+	pgxOf(tx).later(statement{sql: sql, args: args, read: func(answers pgx.BatchResults) error {
+		rows, err := answers.Query()
+		if err != nil {
+			return err
+		}
+		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, read(row) })
+		return err
+	}})
+}

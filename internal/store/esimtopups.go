@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	entorder "github.com/roamcard/roamcard/ent/order"
+	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+var _ esim.TopupStore = Esims{}
+
+// EsimTopupProduct is the store's part of the sale of more data for eSIMs.
+func EsimTopupProduct() Product {
+	return Product{
+		Kind: esim.TopupKind, records: esimTopupRecords,
+		referencesSQL: `SELECT reference FROM esim_topups WHERE reference = ANY($1)`,
+		ownersSQL:     `SELECT owner FROM esim_topups WHERE reference = ANY($2)`,
+	}
+}
+
+const (
+	esimTopupsOfSQL = `SELECT order_id, cost_micros FROM esim_topups
+		WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
+
+	// The lock lets a top-up and a cancellation of one profile begin one after the other.
+	lockToppedSQL = `SELECT status FROM esim_profiles WHERE id = $1 FOR UPDATE`
+
+	toppedUpSQL = `SELECT EXISTS (SELECT FROM esim_topups WHERE profile_id = $1 AND status <> 'failed')`
+
+	findTopupSQL = `SELECT id, order_id, profile_id, plan_id, provider, status, reference, account,
+		cost_micros, created_at,
+		updated_at FROM esim_topups WHERE reference = $1`
+
+	reserveTopupSQL = `
+		INSERT INTO esim_topups (id, order_id, owner, profile_id, plan_id, provider, status, reference, account, cost_micros,
+			created_at, updated_at)
+		SELECT $1, id, owner, $3, $4, $5, $6, $7, '', 0, $8, $9 FROM orders WHERE id = $2 RETURNING 1`
+
+	completeTopupSQL = `UPDATE esim_topups SET status = 'ready', account = $2, cost_micros = $3, updated_at = $4
+		WHERE id = $1 AND status = 'ordered'`
+
+	failTopupSQL = `UPDATE esim_topups SET status = 'failed', updated_at = $2 WHERE id = $1 AND status = 'ordered'`
+
+	soldByAccountSQL = `SELECT account, order_id, owner FROM esim_profiles
+		WHERE provider = $1 AND status IN ('ready', 'cancelled') AND account = ANY($2)`
+
+	// A live plan stays as the last sync left it. Rows that did not change are not written.
+	learnPlansSQL = `
+		INSERT INTO esim_plans AS old (id, provider, code, name, type, countries, data_mb, unlimited, fair_use,
+			validity_days, cost_micros, price_usd_cents, live, created_at, updated_at)
+		SELECT id, $3, code, name, type, countries, data_mb, unlimited, fair_use, validity_days, cost_micros,
+			price_usd_cents, false, $2::timestamptz, $2::timestamptz
+		FROM jsonb_to_recordset($1::jsonb) AS new(id varchar, code varchar, name varchar, type varchar,
+			countries jsonb, data_mb bigint, unlimited boolean, fair_use varchar,
+			validity_days bigint, cost_micros bigint, price_usd_cents bigint)
+		ORDER BY code
+		ON CONFLICT (provider, code) DO UPDATE SET name = excluded.name, type = excluded.type, countries = excluded.countries,
+			data_mb = excluded.data_mb, unlimited = excluded.unlimited, fair_use = excluded.fair_use,
+			validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
+			price_usd_cents = excluded.price_usd_cents, updated_at = excluded.updated_at
+		WHERE NOT old.live AND (old.name, old.type, old.countries, old.data_mb, old.unlimited, old.fair_use,
+			old.validity_days, old.cost_micros, old.price_usd_cents)
+			IS DISTINCT FROM (excluded.name, excluded.type, excluded.countries, excluded.data_mb, excluded.unlimited,
+				excluded.fair_use, excluded.validity_days, excluded.cost_micros, excluded.price_usd_cents)`
+)
+
+// Learn implements esim.Store.
+func (e Esims) Learn(ctx context.Context, provider string, plans []esim.Plan) ([]esim.Plan, error) {
+	encoded, err := json.Marshal(planRows(plans))
+	if err != nil {
+		return nil, fmt.Errorf("encode the plans: %w", err)
+	}
+	if _, err := e.s.pool.Exec(ctx, learnPlansSQL, string(encoded), e.s.stamp(), provider); err != nil {
+		return nil, mapError(err)
+	}
+	known, err := e.PlansByCode(ctx, provider)
+	if err != nil {
+		return nil, err
+	}
+	learned := make([]esim.Plan, len(plans))
+	for i, p := range plans {
+		learned[i] = known[p.Code]
+	}
+	return learned, nil
+}
+
+// TopupOrder implements esim.TopupStore.
+func (e Esims) TopupOrder(ctx context.Context, id order.ID) (order.Order, error) {
+	row, err := e.s.ent.Order.Query().Where(entorder.ID(string(id)), entorder.Kind(string(esim.TopupKind))).Only(ctx)
+	if ent.IsNotFound(err) {
+		return order.Order{}, esim.ErrNotFound
+	}
+	if err != nil {
+		return order.Order{}, mapError(err)
+	}
+	return orderOf(row)
+}
+
+// ReserveTopup implements esim.TopupStore.
+func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esim.Topup, error) {
+	var got esim.Topup
+	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		var status esim.Status
+		if err := raw(tx).QueryRow(ctx, lockToppedSQL, t.Profile).Scan(&status); err != nil {
+			return fmt.Errorf("lock profile %s: %w", t.Profile, err)
+		}
+		rows, err := raw(tx).Query(ctx, findTopupSQL, uuid.UUID(t.Ref))
+		if err != nil {
+			return err
+		}
+		known, err := pgx.CollectRows(rows, scanTopup)
+		if err != nil {
+			return err
+		}
+		if len(known) > 0 {
+			got = known[0]
+			return nil
+		}
+		free, err := notCancelled(ctx, tx, t.Profile, status)
+		if err != nil {
+			return err
+		}
+		if !free {
+			return esim.ErrCancelling
+		}
+		got = t
+		touchOne(tx, fmt.Errorf("order %s: %w", t.Order, esim.ErrNotFound), reserveTopupSQL,
+			t.ID, t.Order, t.Profile, t.Plan, t.Provider, t.Status, uuid.UUID(t.Ref), t.CreatedAt, t.UpdatedAt)
+		return nil
+	})
+	return got, err
+}
+
+const cancelOfProfileSQL = `SELECT j.payload FROM jobs j JOIN esim_profiles p ON p.order_id = j.unique_key
+	WHERE j.kind = $1 AND p.id = $2`
+
+// notCancelled reports whether a locked profile is its owner's, and not being given back.
+func notCancelled(ctx context.Context, tx *ent.Tx, profile uuid.UUID, status esim.Status) (bool, error) {
+	if status != esim.Ready {
+		return false, nil
+	}
+	rows, err := raw(tx).Query(ctx, cancelOfProfileSQL, esim.CancelJob, profile)
+	if err != nil {
+		return false, err
+	}
+	all, err := pgx.CollectRows(rows, scanEsimCancel)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range all {
+		if c.Stage != esim.StageKept {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// CompleteTopup implements esim.TopupStore.
+func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, t esim.Topup, postings []ledger.Posting) error {
+	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		now := e.s.stamp()
+		tag, err := raw(tx).Exec(ctx, completeTopupSQL, t.ID, t.Account, int64(t.Cost), now)
+		if err == nil && tag.RowsAffected() > 0 {
+			post(tx, now, postings...)
+		}
+		return errors.Join(err, faultpoint.Fail("extend.before_commit"))
+	})
+}
+
+// FailTopup implements esim.TopupStore.
+func (e Esims) FailTopup(ctx context.Context, f job.Fence, id uuid.UUID) error {
+	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		_, err := raw(tx).Exec(ctx, failTopupSQL, id, e.s.stamp())
+		return err
+	})
+}
+
+func scanTopup(row pgx.CollectableRow) (t esim.Topup, err error) {
+	var ref uuid.UUID
+	err = row.Scan(&t.ID, &t.Order, &t.Profile, &t.Plan, &t.Provider, &t.Status, &ref, &t.Account, (*int64)(&t.Cost),
+		&t.CreatedAt, &t.UpdatedAt)
+	t.Ref, t.CreatedAt, t.UpdatedAt = fulfilment.Ref(ref), t.CreatedAt.UTC(), t.UpdatedAt.UTC()
+	return t, err
+}
+
+// SoldByAccount implements esim.Accounts.
+func (e Esims) SoldByAccount(ctx context.Context, provider string, accounts []string) (map[string]esim.Sold, error) {
+	rows, err := e.s.pool.Query(ctx, soldByAccountSQL, provider, accounts)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	all := map[string]esim.Sold{}
+	var account, owner string
+	var of order.ID
+	_, err = pgx.ForEachRow(rows, []any{&account, &of, &owner}, func() error {
+		address, err := x402.ParseAddress(owner)
+		all[account] = esim.Sold{Order: of, Owner: address}
+		return err
+	})
+	return all, mapError(err)
+}
+
+// esimTopupRecords reads the top-ups of orders that were made.
+func esimTopupRecords(b booksReader, orders []string) (reconcile.Goods, error) {
+	var r esim.TopupRecords
+	err := b.all(readAll(b, &r.Topups, func(row pgx.CollectableRow) (t esim.Topup, err error) {
+		var cost money.USDC
+		err = row.Scan(&t.Order, (*int64)(&cost))
+		t.Cost = cost
+		return t, err
+	}, esimTopupsOfSQL, orders))
+	return r, err
+}

@@ -1,0 +1,105 @@
+package crash_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/testing/apptest"
+)
+
+// Twelve buyers pay at the same time, and the program dies with one transaction for several of them stored or sent.
+// Each ends with one card for one payment.
+func TestKilledWithABatch(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"batch.stored", "batch.sent"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			note := record{Flow: issue + ", of twelve buyers", Settler: relayer, Mode: "kill", First: point, Failed: true}
+			defer func() { note.write(t) }()
+			buyers, headers := w.killedWithABatch(t, point)
+			p := w.start(t, relayer, "")
+			began := time.Now()
+			w.eachEnds(t, buyers, headers, began)
+			note.Recovery = time.Since(began).Seconds()
+			p.stop(t)
+			note.Violations = len(w.checkBooks(t))
+			note.Failed = t.Failed()
+		})
+	}
+}
+
+// One of those whose payment is in the stored transaction cancels it while the program is down. The others' payments
+// move, that order is payable again, and only its second authorization pays.
+func TestMemberOfABatchCancelsWhileTheProgramIsDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	note := record{Flow: issue + ", of twelve buyers, one cancels", Settler: relayer, Mode: "kill",
+		First: "batch.stored", Failed: true}
+	defer func() { note.write(t) }()
+	buyers, headers := w.killedWithABatch(t, "batch.stored")
+	var payer string
+	w.query(t, `SELECT max(p.owner) FROM transaction_members m JOIN payments p ON p.id = m.payment_id
+		WHERE m.transaction_id = (SELECT transaction_id FROM transaction_members GROUP BY 1 HAVING count(*) > 1 LIMIT 1)`,
+		nil, &payer)
+	i := slices.IndexFunc(buyers, func(b *buyer) bool { return strings.EqualFold(b.address.String(), payer) })
+	if i < 0 {
+		t.Fatalf("no buyer is %s", payer)
+	}
+	buyers[i].cancel(t, headers[i])
+	p := w.start(t, relayer, "")
+	began := time.Now()
+	apptest.Until(t, recovery, "the cancelled payment is refused", func() error {
+		status, _, got, err := buyers[i].ask(t.Context(), headers[i])
+		if err == nil && status != http.StatusPaymentRequired {
+			err = fmt.Errorf("status %d, %+v", status, got)
+		}
+		return err
+	})
+	headers[i] = buyers[i].sign(t)
+	w.eachEnds(t, buyers, headers, began)
+	note.Recovery = time.Since(began).Seconds()
+	p.stop(t)
+	note.Violations = len(w.checkBooks(t))
+	note.Failed = t.Failed()
+}
+
+// killedWithABatch has twelve buyers pay until the program dies at a point of a batch. The first transaction is held
+// for a while, so that what comes meanwhile goes together.
+func (w *world) killedWithABatch(t *testing.T, point string) (buyers []*buyer, headers []string) {
+	t.Helper()
+	const all = 12
+	p := w.start(t, relayer, "transaction.sent:sleep=2s,"+fault(point, "kill"))
+	for range all {
+		b := w.buyer(t)
+		if err := b.challenge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		buyers, headers = append(buyers, b), append(headers, b.sign(t))
+	}
+	var pressing sync.WaitGroup
+	for i, b := range buyers {
+		pressing.Go(func() { b.press(t, p, headers[i], false) })
+	}
+	pressing.Wait()
+	p.awaitKill(t, recovery)
+	var most int
+	w.query(t, "SELECT max(n) FROM (SELECT count(*) n FROM transaction_members GROUP BY transaction_id) AS t", nil, &most)
+	if most < 2 {
+		t.Fatal("no transaction is for several payments")
+	}
+	return buyers, headers
+}
+
+// eachEnds checks that each purchase succeeds in time, and that repeats change nothing.
+func (w *world) eachEnds(t *testing.T, buyers []*buyer, headers []string, began time.Time) {
+	t.Helper()
+	for i, b := range buyers {
+		w.ends(t, b, headers[i], began)
+	}
+}

@@ -1,0 +1,28 @@
+package rest
+
+import (
+	"maps"
+	"net/http"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+)
+
+// paged shows a page to those who ask for one.
+type paged struct {
+	operation http.Handler
+	page      Page
+}
+
+// ServeHTTP implements http.Handler.
+func (p paged) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !p.page.Wanted(r) {
+		p.operation.ServeHTTP(w, r)
+		return
+	}
+	var answer rpcx.Answer
+	maps.Copy(answer.Header(), w.Header())
+	p.operation.ServeHTTP(&answer, r)
+	maps.Copy(w.Header(), answer.Header())
+	w.Header().Del("Content-Length")
+	p.page.Send(w, answer.Status)
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Makes the secrets of compose.yaml that are not there yet. Fund the relayer's and the treasury's addresses, which
+# `roamcard doctor` shows. Nothing here is committed.
+set -euo pipefail
+cd "$(dirname "$0")"
+mkdir -p secrets
+chmod 700 secrets
+# keep NAME VALUE
+keep() {
+  if [[ -s secrets/$1 ]]; then return; fi
+  printf '%s' "$2" >"secrets/$1"
+  echo "made $1"
+}
+random() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
+
+keep postgres_password "$(random)"
+keep database_url "postgres://roamcard:$(cat secrets/postgres_password)@primary:5432,standby:5432/roamcard?target_session_attrs=read-write"
+keep relayer_keys "$(random)"
+keep treasury_key "$(random)"
+keep quote_key "$(random)"
+keep esim_keys "k1:$(random)"
+keep esim_token_key "$(random)"
+# The sandbox has one account, whose key is public.
+keep sandbox_key sandbox
+# The containers' user reads them by its number; nobody else gets into the folder.
+chmod 444 secrets/*

@@ -1,0 +1,77 @@
+{{- define "roamcard.name" -}}
+{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "roamcard.labels" -}}
+app.kubernetes.io/name: roamcard
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "roamcard.selector" -}}
+app.kubernetes.io/name: roamcard
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "roamcard.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{/* pod is the part of a pod that is the same for servers, workers and the migration. */}}
+{{- define "roamcard.pod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- with .root.Values.nodeSelector }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.tolerations }}
+tolerations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.affinity }}
+affinity: {{ toYaml . | nindent 2 }}
+{{- end }}
+volumes:
+  - name: config
+    configMap: {name: {{ .config }}}
+  - name: secrets
+    secret:
+      secretName: {{ .root.Values.secret.name }}
+      # The user's group reads them; files of Kubernetes belong to root.
+      defaultMode: 0440
+{{- end }}
+
+{{- define "roamcard.container" -}}
+image: {{ include "roamcard.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+env:
+  - {name: ROAMCARD_ADDR, value: "0.0.0.0:8402"}
+  - {name: ROAMCARD_METRICS__ADDR, value: "0.0.0.0:{{ .root.Values.metrics.port }}"}
+  {{- range $setting, $key := .root.Values.secret.keys }}
+  - {name: {{ printf "ROAMCARD_%s_FILE" ($setting | replace "." "__" | upper) }}, value: /run/secrets/roamcard/{{ $key }}}
+  {{- end }}
+  {{- range $name, $value := .root.Values.env }}
+  - {name: {{ $name }}, value: {{ $value | quote }}}
+  {{- end }}
+volumeMounts:
+  - {name: config, mountPath: /etc/roamcard, readOnly: true}
+  - {name: secrets, mountPath: /run/secrets/roamcard, readOnly: true}
+{{- end }}

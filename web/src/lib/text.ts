@@ -1,0 +1,40 @@
+// The language of the person, and how it writes numbers.
+import { de } from "../text/de.js";
+import { en, type Texts } from "../text/en.js";
+
+const catalogues: Record<string, Texts> = { en, de };
+
+/** The texts in the first language of the browser that there is a catalogue for. */
+export function textsFor(languages: readonly string[]): Texts {
+  for (const language of languages) {
+    const texts = catalogues[language.toLowerCase().split("-")[0] ?? ""];
+    if (texts) return texts;
+  }
+  return en;
+}
+
+export const texts = textsFor([navigator.language]);
+
+/** US dollars of a number of cents. */
+export function dollars(cents: number): string {
+  return new Intl.NumberFormat(texts.lang, { style: "currency", currency: "USD" }).format(cents / 100);
+}
+
+/** USDC of a number of its smallest units: rounded down, so that nobody reads more than there is. */
+export function usdc(units: bigint): string {
+  const cents = units / 10_000n;
+  const format = new Intl.NumberFormat(texts.lang, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  return format.format(Number(cents) / 100);
+}
+
+/** An address without its middle, as the service writes it. */
+export function short(address: string): string {
+  return address.length > 12 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address;
+}
+
+/** Minutes and seconds. */
+export function clock(ms: number): string {
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  const [minutes, rest] = [Math.floor(seconds / 60), seconds % 60];
+  return `${minutes}:${String(rest).padStart(2, "0")}`;
+}

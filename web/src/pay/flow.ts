@@ -1,0 +1,286 @@
+// What happens on the page of an order, without how it looks: from the link to the delivery.
+import {
+  AmbiguousPaymentError, ApiError, ClockError, eip1193Signer, InsufficientFundsError, isMasked, type LinkPayment,
+  NotFoundError, PaymentError, PayLink, UnavailableError,
+} from "roamcard";
+import {
+  discoverWallets, ensureChain, IndexedDbStore, tokenBalance, type Wallet, type WalletChain, walletCode,
+} from "roamcard/browser";
+import { texts } from "../lib/text.js";
+
+type PayableOrder = Awaited<ReturnType<PayLink["read"]>>;
+type Order = LinkPayment["order"];
+
+/** What a person is told in addition to where the payment is. */
+export type NoticeKind =
+  | "wrongWallet" | "poor" | "refused" | "wrongChain" | "walletFailed" | "unavailable" | "notPayable" | "rejected"
+  | "clock" | "unknown" | "offline" | "failed";
+
+export interface Notice {
+  kind: NoticeKind;
+  /** The service's own words. */
+  detail?: string | undefined;
+  requestId?: string | undefined;
+}
+
+/** What is waited for. */
+export type Step = "connecting" | "switching" | "checking" | "signing" | "sending";
+
+export interface State {
+  /** open: it can be paid. closed: it cannot be paid any more. paid: a payment of this browser is on its way. */
+  at: "loading" | "missing" | "offline" | "open" | "closed" | "paid";
+  order?: PayableOrder | undefined;
+  chain?: WalletChain | undefined;
+  asset?: string | undefined;
+  wallets: Wallet[];
+  wallet?: Wallet | undefined;
+  account?: string | undefined;
+  balance?: bigint | undefined;
+  /** The account may pay: it is the right one, on the right chain, and has enough. */
+  ready?: boolean | undefined;
+  step?: Step | undefined;
+  notice?: Notice | undefined;
+  /** The paid order as it moves on. */
+  progress?: Order | undefined;
+}
+
+/** How often the page looks again while something is closed or does not answer. */
+const lookEvery = 3_000;
+const askEvery = 15_000;
+
+/** One order on its page. */
+export class PayFlow {
+  state: State = { at: "loading", wallets: [] };
+  readonly #link: PayLink;
+  readonly #show: (state: State) => void;
+  readonly #tabs: BroadcastChannel;
+  #signing: AbortController | undefined;
+  #unfollow: (() => void) | undefined;
+  #looking = false;
+  #resuming = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(orderId: string, show: (state: State) => void) {
+    const store = new IndexedDbStore();
+    this.#show = show;
+    this.#link = new PayLink({
+      baseUrl: location.origin, orderId, store, events: { onSigned: () => this.#signed() },
+    });
+    this.#tabs = new BroadcastChannel(`roamcard pay ${orderId}`);
+    this.#tabs.onmessage = () => void this.look();
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "visible") void this.look();
+    });
+    discoverWallets((wallets) => this.#set({ wallets }));
+    void this.look();
+  }
+
+  #set(change: Partial<State>): void {
+    this.state = { ...this.state, ...change };
+    this.#show(this.state);
+  }
+
+  #signed(): void {
+    this.#set({ step: "sending", notice: undefined });
+    this.#tabs.postMessage("signed");
+  }
+
+  #later(ms: number, what: () => void): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(what, ms);
+  }
+
+  /** Reads the order and what this browser has of it, unless something is under way. */
+  async look(): Promise<void> {
+    if (this.#looking || this.state.step || this.state.at === "paid") return;
+    this.#looking = true;
+    try {
+      await this.#look();
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const [{ network, environment }, order] = await Promise.all([this.#link.config(), this.#link.read()]);
+      const name = environment === "production" ? texts.baseNetwork : texts.testNetwork;
+      const { chainId = 0, rpcUrl, explorerUrl, asset } = network ?? {};
+      this.#set({ order, asset, chain: { id: chainId, name, rpcUrl, explorerUrl } });
+      const kept = await this.#link.kept().catch(() => undefined);
+      if (kept && ["signed", "settled"].includes(kept.state)) return void this.#resume();
+      if (order.status === "payment_required") return await this.#open();
+      this.#set({ at: "closed", step: undefined });
+      if (isMoving(order.status)) this.#later(lookEvery, () => void this.look());
+    } catch (error) {
+      if (error instanceof NotFoundError) return this.#set({ at: "missing" });
+      if (this.state.at === "loading") this.#set({ at: "offline", notice: noticeOf(error) });
+      this.#later(lookEvery, () => void this.look());
+    }
+  }
+
+  // open shows that the order can be paid, or why not now.
+  async #open(): Promise<void> {
+    const kinds: NoticeKind[] = ["unavailable", "offline", "notPayable"];
+    const told = this.state.notice && kinds.includes(this.state.notice.kind);
+    try {
+      await this.#link.ask();
+      this.#set({ at: "open", ...(told && { notice: undefined }) });
+    } catch (error) {
+      this.#set({ at: "open", notice: noticeOf(error) });
+      this.#later(askEvery, () => void this.look());
+    }
+  }
+
+  /** Connects a wallet and looks whether it can pay. */
+  async choose(wallet: Wallet): Promise<void> {
+    this.#unfollow?.();
+    this.#set({
+      wallet, account: undefined, balance: undefined, ready: false, step: "connecting", notice: undefined,
+    });
+    try {
+      const accounts = (await wallet.provider.request({ method: "eth_requestAccounts" })) as string[];
+      this.#follow(wallet);
+      await this.#check(accounts);
+    } catch (error) {
+      this.#walletFailed(error);
+    }
+  }
+
+  /** Lets the person choose another wallet. */
+  leave(): void {
+    this.#unfollow?.();
+    this.#set({
+      wallet: undefined, account: undefined, balance: undefined, ready: false, step: undefined, notice: undefined,
+    });
+  }
+
+  /** Looks again whether the connected wallet can pay. */
+  async recheck(): Promise<void> {
+    const { wallet, step, at } = this.state;
+    if (!wallet || at !== "open" || step) return;
+    try {
+      await this.#check((await wallet.provider.request({ method: "eth_accounts" })) as string[]);
+    } catch (error) {
+      this.#walletFailed(error);
+    }
+  }
+
+  // follow looks again when the wallet changes its account or its chain.
+  #follow(wallet: Wallet): void {
+    const changed = () => void this.recheck();
+    const events = ["accountsChanged", "chainChanged"];
+    for (const event of events) wallet.provider.on?.(event, changed);
+    this.#unfollow = () => {
+      for (const event of events) wallet.provider.removeListener?.(event, changed);
+    };
+  }
+
+  async #check(accounts: string[]): Promise<void> {
+    const { order, chain, asset, wallet } = this.state;
+    if (!order || !chain || !asset || !wallet) return;
+    const account = accounts.find((each) => isMasked(order.owner, each)) ?? accounts[0];
+    this.#set({ account, ready: false, notice: undefined });
+    if (account === undefined) return this.#set({ wallet: undefined, step: undefined });
+    if (!isMasked(order.owner, account)) return this.#set({ step: undefined, notice: { kind: "wrongWallet" } });
+    this.#set({ step: "switching" });
+    try {
+      await ensureChain(wallet.provider, chain);
+    } catch (error) {
+      const kind = walletCode(error) === 4001 ? "refused" : "wrongChain";
+      return this.#set({ step: undefined, notice: { kind } });
+    }
+    this.#set({ step: "checking" });
+    // A wallet whose node does not tell is not kept from paying: the service checks, too.
+    const balance = await tokenBalance(wallet.provider, asset, account).catch(() => undefined);
+    if (this.state.wallet !== wallet) return;
+    const poor = balance !== undefined && balance < BigInt(order.amount);
+    this.#set({ balance, step: undefined, ready: !poor, ...(poor && { notice: { kind: "poor" } }) });
+  }
+
+  /** Asks the wallet for the one signature, sends it, and follows the order. */
+  async pay(): Promise<void> {
+    const { wallet, account, ready, step, chain } = this.state;
+    if (!wallet || !account || !ready || !chain || step) return;
+    this.#signing = new AbortController();
+    this.#set({ step: "signing", notice: undefined });
+    try {
+      await ensureChain(wallet.provider, chain);
+      const signer = await eip1193Signer(wallet.provider, account);
+      const paid = await this.#link.pay(signer, this.#signing.signal);
+      void this.#paid(paid);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** Gives up waiting for the wallet; what it signs later is not sent. */
+  cancel(): void {
+    if (this.state.step === "sending") return;
+    this.#signing?.abort(new DOMException("cancelled", "AbortError"));
+    this.#set({ step: undefined, ...(this.state.ready ? {} : { wallet: undefined, account: undefined }) });
+  }
+
+  // resume sends what was signed until the answer is clear. The wallet is not needed.
+  async #resume(): Promise<void> {
+    if (this.#resuming) return;
+    this.#resuming = true;
+    try {
+      this.#set({ at: "paid", step: "sending" });
+      const paid = await this.#link.resume();
+      void this.#paid(paid);
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.#resuming = false;
+    }
+  }
+
+  async #paid(paid: LinkPayment): Promise<void> {
+    this.#unfollow?.();
+    clearTimeout(this.#timer);
+    this.#set({ at: "paid", step: undefined, notice: undefined, progress: paid.order });
+    try {
+      for await (const progress of this.#link.watch(paid)) this.#set({ progress });
+    } catch (error) {
+      this.#set({ notice: noticeOf(error) });
+    }
+  }
+
+  #walletFailed(error: unknown): void {
+    const kind = walletCode(error) === 4001 ? "refused" : "walletFailed";
+    this.#set({ step: undefined, wallet: undefined, account: undefined, ready: false, notice: { kind } });
+  }
+
+  #failed(error: unknown): void {
+    if (error instanceof DOMException && error.name === "AbortError") return this.#set({ step: undefined });
+    const notice = noticeOf(error);
+    if (["unknown", "unavailable", "offline"].includes(notice.kind) && this.state.step === "sending") {
+      // Something was signed: only its outcome is of interest now.
+      this.#set({ at: "paid", step: "sending", notice: { ...notice, kind: "unknown" } });
+      return this.#later(lookEvery, () => void this.#resume());
+    }
+    this.#set({ at: "open", step: undefined, notice });
+    if (error instanceof ApiError) this.#later(lookEvery, () => void this.look());
+  }
+}
+
+/** Whether an order goes on by itself. */
+export function isMoving(status: string): boolean {
+  return ["settling", "settled", "provisioning", "refund_pending"].includes(status);
+}
+
+function noticeOf(error: unknown): Notice {
+  const requestId = error instanceof ApiError ? error.requestId : undefined;
+  const detail = error instanceof ApiError ? error.message.replace(/^\d+ \w+: /, "") : undefined;
+  if (walletCode(error) === 4001) return { kind: "refused" };
+  if (error instanceof AmbiguousPaymentError) return { kind: "unknown" };
+  if (error instanceof InsufficientFundsError) return { kind: "poor" };
+  if (error instanceof ClockError) return { kind: "clock" };
+  if (error instanceof UnavailableError) return { kind: error.status === 0 ? "offline" : "unavailable", requestId };
+  if (error instanceof ApiError && error.code === "wrong_payer") return { kind: "wrongWallet" };
+  if (error instanceof ApiError && error.status === 402) return { kind: "rejected", detail, requestId };
+  if (error instanceof ApiError) return { kind: "notPayable", detail, requestId };
+  if (error instanceof PaymentError) return { kind: "walletFailed" };
+  return { kind: "failed" };
+}

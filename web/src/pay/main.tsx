@@ -1,0 +1,12 @@
+import { render } from "preact";
+import { texts } from "../lib/text.js";
+import { PayFlow } from "./flow.js";
+import { PayPage } from "./page.js";
+
+const [, orderId = ""] = /\/pay\/([^/]+)$/.exec(location.pathname) ?? [];
+const place = document.querySelector("#page")!;
+document.documentElement.lang = texts.lang;
+place.replaceChildren();
+const flow: PayFlow = new PayFlow(decodeURIComponent(orderId), (state) =>
+  render(<PayPage state={state} flow={flow} />, place),
+);

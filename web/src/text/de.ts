@@ -1,0 +1,110 @@
+// Die Texte der Seiten auf Deutsch.
+import type { Texts } from "./en.js";
+
+export const de: Texts = {
+  lang: "de",
+  documentTitle: (what) => `${what} · roamcard`,
+  loading: "Die Bestellung wird geladen …",
+  retry: "Noch einmal versuchen",
+  cancel: "Abbrechen",
+
+  kinds: {
+    card_issue: "Virtuelle Karte",
+    card_topup: "Kartenaufladung",
+    esim: "Reise-eSIM",
+    esim_topup: "Mehr Daten für die eSIM",
+  },
+  otherKind: "Bestellung",
+
+  pay: {
+    title: "Bezahlen",
+    amountIn: (usdc) => `${usdc} USDC`,
+    payee: "Empfänger",
+    network: "Netzwerk",
+    owner: "Wallet, die zahlt",
+    order: "Bestellung",
+    expires: "Verbleibende Zeit",
+    terms: "Du unterschreibst einmal. Netzwerkgebühren fallen nicht an.",
+    copy: "Kopieren",
+    copied: "Kopiert",
+
+    choose: "Wähle die Wallet, die zahlt",
+    chooseHint: (owner) => `Nur ${owner} kann diese Bestellung bezahlen.`,
+    noWallet: "In diesem Browser ist keine Wallet.",
+    noWalletHint:
+      "Öffne diese Seite im Browser deiner Wallet, oder installiere eine Wallet-Erweiterung und lade die Seite neu.",
+    unnamedWallet: "Wallet des Browsers",
+    connecting: (wallet) => `Warten, bis sich ${wallet} verbindet …`,
+    switching: (chain) => `Bestätige in der Wallet den Wechsel zu ${chain} …`,
+    checking: "Die Wallet wird geprüft …",
+    signing: "Bestätige die Zahlung in der Wallet …",
+    otherTab: "Ist diese Bestellung in einem anderen Tab offen, dann schließe sie dort ab: Beide sind eine Zahlung.",
+    sending: "Die Zahlung ist unterschrieben. Warten, bis sie ankommt …",
+    connected: (account) => `Verbunden: ${account}`,
+    balance: (usdc) => `${usdc} USDC verfügbar`,
+    otherWallet: "Andere Wallet verwenden",
+    payNow: (amount) => `${amount} bezahlen`,
+
+    wrongWallet: "Das ist nicht die Wallet dieser Bestellung",
+    wrongWalletText: (owner, account) =>
+      `Die Bestellung gehört ${owner}, deine Wallet zeigt ${account}. Wähle in der Wallet das andere Konto.`,
+    poor: "Zu wenig USDC",
+    poorText: (have, price, chain) =>
+      `Diese Wallet hat ${have} USDC auf ${chain}, der Preis ist ${price} USDC. Es wurde nichts unterschrieben.`,
+    refused: "Du hast in der Wallet abgelehnt",
+    refusedText: "Es wurde nichts unterschrieben und nichts bezahlt. Du kannst es noch einmal versuchen.",
+    wrongChain: "Die Wallet ist in einem anderen Netzwerk",
+    wrongChainText: (chain) => `Wechsle zu ${chain} und versuche es noch einmal. Es wurde nichts unterschrieben.`,
+    walletFailed: "Die Wallet hat nicht wie erwartet geantwortet",
+    walletFailedText:
+      "Es wurde nichts unterschrieben und nichts bezahlt. Entsperre die Wallet und versuche es noch einmal.",
+    unavailable: "Das kann gerade nicht bezahlt werden",
+    unavailableText:
+      "Der Verkauf ruht für einen Moment. Es wurde nichts abgebucht. Diese Seite sieht von selbst wieder nach.",
+    notPayable: "Diese Bestellung kann nicht bezahlt werden",
+    rejected: "Die Zahlung wurde nicht angenommen",
+    rejectedText: "Es wurde kein Geld bewegt.",
+    clock: "Die Uhr dieses Geräts geht falsch",
+    clockText: "Stelle sie richtig und versuche es noch einmal. Es wurde nichts unterschrieben.",
+    unknown: "Die Antwort ging verloren",
+    unknownText:
+      "Deine Zahlung kann unterwegs sein. Diese Seite fragt mit derselben Unterschrift nach: Doppelt zahlst du nie.",
+    offline: "Der Dienst antwortet nicht",
+    offlineText: "Prüfe deine Verbindung.",
+    failed: "Etwas ist schiefgegangen",
+    requestId: (id) => `Anfrage ${id}`,
+
+    expired: "Dieser Link ist abgelaufen",
+    expiredText: "Es wurde nichts abgebucht. Bitte um einen neuen Link.",
+    missing: "Diese Bestellung gibt es nicht",
+    missingText: "Prüfe den Link, oder bitte um einen neuen.",
+
+    progress: "Fortschritt",
+    stepSigned: "Zahlung unterschrieben",
+    stepSettled: "Zahlung bestätigt",
+    stepDelivered: "Geliefert",
+    stepNow: "jetzt",
+    stepDone: "erledigt",
+    transaction: "Transaktion ansehen",
+    paid: "Bezahlt",
+    paidText: "Danke. Wir liefern; du kannst diese Seite schließen.",
+    paidElsewhere: "Diese Bestellung ist bezahlt",
+    delivered: {
+      card_issue: "Die Karte ist aktiv.",
+      card_topup: "Das Guthaben ist auf der Karte.",
+      esim: "Die eSIM kann installiert werden.",
+      esim_topup: "Die Daten sind auf der eSIM.",
+    },
+    deliveredText: "Du findest es dort, wo die Bestellung gemacht wurde.",
+    done: "Fertig",
+    refundPending: "Das Geld kommt zurück",
+    refundPendingText: "Es konnte nicht geliefert werden. Der ganze Betrag geht zurück an die Wallet, die bezahlt hat.",
+    refunded: "Das Geld ging zurück",
+    refundedText: "Es konnte nicht geliefert werden. Der ganze Betrag ging zurück an die Wallet, die bezahlt hat.",
+    review: "Jemand sieht es sich an",
+    reviewText: "Die Zahlung ist da. Ein Mensch entscheidet, wie es weitergeht; nichts geht verloren.",
+  },
+
+  baseNetwork: "Base",
+  testNetwork: "Base (Entwicklung)",
+};
