@@ -148,7 +148,7 @@ type Event struct {
 	At      time.Time
 }
 
-// Act is an operator's deed, for the audit trail.
+// Act is an operator's action, for the audit trail.
 type Act struct {
 	// Operator is the operator's name.
 	Operator string

@@ -27,10 +27,10 @@ type Metrics struct {
 var seconds = metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 	10, 20, 45)
 
-// patience are those of what a buyer waits for, up to a day; prices are those of gas, in gwei.
+// waits are those of what a buyer waits for, up to a day; prices are those of gas, in gwei.
 var (
-	patience = metric.WithExplicitBucketBoundaries(0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 900, 3600, 4*3600, 24*3600)
-	prices   = metric.WithExplicitBucketBoundaries(10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000,
+	waits  = metric.WithExplicitBucketBoundaries(0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 900, 3600, 4*3600, 24*3600)
+	prices = metric.WithExplicitBucketBoundaries(10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000,
 		1_000_000, 10_000_000)
 )
 
@@ -70,8 +70,8 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		{&m.procedures, "rpc.server.call.duration", "s", "calls by procedure, over every transport", seconds},
 		{&m.calls, "provider.request.duration", "s", "calls of providers", seconds},
 		{&m.waits, "esim.inline_wait.duration", "s", "paid requests that waited for their eSIM", seconds},
-		{&m.settled, "order.settlement.duration", "s", "from the claim of a payment to its proof", patience},
-		{&m.delivered, "order.delivery.duration", "s", "from the claim of a payment to the end of its order", patience},
+		{&m.settled, "order.settlement.duration", "s", "from the claim of a payment to its proof", waits},
+		{&m.delivered, "order.delivery.duration", "s", "from the claim of a payment to the end of its order", waits},
 		{&m.cost, "relayer.payment.gwei", "", "gas cost of a payment that was settled, in gwei", prices},
 	} {
 		if *h.into, err = m.meter.Float64Histogram(h.name, metric.WithDescription(h.help), metric.WithUnit(h.unit),
