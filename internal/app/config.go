@@ -112,6 +112,8 @@ type Config struct {
 	MaxConns, MaxConnsPerAddress, MaxRequests int
 	// MetricsAddr is the address of the metrics for Prometheus; empty disables them.
 	MetricsAddr string
+	// Preconfirmed shows owners that a payment is in a block that is being built.
+	Preconfirmed bool
 	// Explorer is where people look transactions up, and PublicNode a node for wallets of payers; both may be empty.
 	Explorer, PublicNode string
 	// Contact is the e-mail address of whoever runs the service.
@@ -182,6 +184,9 @@ func (m Modules) settings() []setting {
 			}
 			return nil
 		}},
+		{key: "chain.preconfirmed", help: "show that a payment is in the block that a node with Flashblocks is building, " +
+			"before it is settled; for display only", byDefault: "false",
+			set: boolean(func(c *Config) *bool { return &c.Preconfirmed })},
 		{key: "chain.explorer", help: "where people look transactions up, at /tx/ below it",
 			byDefault: "https://basescan.org",
 			set:       func(c *Config, s string) (err error) { c.Explorer, err = apiURL(s); return err }},

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -172,6 +173,11 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	}
 	if p.screening != nil {
 		config.Screener = p.screening
+	}
+	if c.Preconfirmed {
+		config.Preconfirmed = chain.NewPreconfirmations(chain.PreconfirmationsConfig{
+			Chain: a.chain.Following(), Transactions: a.store.Transactions(), Now: time.Now,
+		}).Preconfirmed
 	}
 	return checkout.New(config), nil
 }

@@ -194,6 +194,9 @@ type Config struct {
 	// VerifyArrived decides whether the chain shows a stored transfer: Settled, Void when it was never made or can no
 	// longer be made, else Unknown. Nil takes every stored transfer as settled.
 	VerifyArrived func(ctx context.Context, a payment.Arrived) (payment.Verdict, error)
+	// Preconfirmed reports whether a payment that is not settled is in a block that is being built. It is shown to owners
+	// and decides nothing. Nil: it never is.
+	Preconfirmed func(ctx context.Context, p payment.Payment) bool
 	// VerdictTimeout bounds how long Buy asks the chain for the verdict on a refused payment or a stored transfer. Zero
 	// is 4 s.
 	VerdictTimeout time.Duration
@@ -260,6 +263,8 @@ type PaidOrder struct {
 	// Refund is set when the payment was or is being refunded.
 	Refund   *payment.Refund
 	Replayed bool
+	// Preconfirmed says that the payment of an order that is settling is in a block that is being built. For display.
+	Preconfirmed bool
 	// ProvenCaller says that the caller may see the order's secrets: it has proven to be the payer by more than what is
 	// public on the chain.
 	ProvenCaller bool

@@ -24,6 +24,9 @@ func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (
 	if err != nil {
 		return PaidOrder{}, err
 	}
+	if c.Preconfirmed != nil && o.Status == order.Settling {
+		all[0].Preconfirmed = c.Preconfirmed(ctx, all[0].Payment)
+	}
 	return all[0], nil
 }
 

@@ -8,8 +8,16 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Watch calls show with an order of a wallet, now and after each change, while its version is above after. It returns
-// when the order is final or the timeout has passed. Changes in quick succession may be shown as one.
+// watchPoll is how often a watched order is read when nothing wakes its watcher, and previewPoll how often while its
+// payment may be preconfirmed, which wakes nobody.
+const (
+	watchPoll   = time.Second
+	previewPoll = 250 * time.Millisecond
+)
+
+// Watch calls show with an order of a wallet, now and after each change, while its version is above after, and once when
+// its payment is preconfirmed. It returns when the order is final or the timeout has passed. Changes in quick succession
+// may be shown as one.
 func (c *Checkout) Watch(
 	ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration, show func(PaidOrder) error,
 ) error {
@@ -17,22 +25,28 @@ func (c *Checkout) Watch(
 	defer stop()
 	end := time.NewTimer(timeout)
 	defer end.Stop()
-	poll := time.NewTicker(time.Second)
+	poll := time.NewTimer(0)
 	defer poll.Stop()
+	previewed := false
 	for {
 		at, err := c.Order(ctx, id, owner)
 		if err != nil {
 			return err
 		}
-		if at.Order.Version > after {
+		if at.Order.Version > after || (at.Preconfirmed && !previewed) {
 			if err := show(at); err != nil {
 				return err
 			}
-			after = at.Order.Version
+			after, previewed = max(after, at.Order.Version), at.Preconfirmed
 		}
 		if at.Order.Status.Final() {
 			return nil
 		}
+		pause := watchPoll
+		if c.Preconfirmed != nil && at.Order.Status == order.Settling && !previewed {
+			pause = previewPoll
+		}
+		poll.Reset(pause)
 		select {
 		case <-wake:
 		case <-poll.C:

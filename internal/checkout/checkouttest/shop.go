@@ -97,6 +97,8 @@ type Options struct {
 	MaxUnpaid int
 	// Session, when set, says whether a wallet is signed in; nobody is by default.
 	Session func(context.Context, x402.Address) bool
+	// Preconfirmed, when set, says whether a payment is in a block that is being built.
+	Preconfirmed func(context.Context, payment.Payment) bool
 	// Dead is a process that dies once an order is claimed: its runner never runs anything.
 	Dead bool
 }
@@ -229,6 +231,7 @@ func (s *Shop) sell(o Options, settled *settlement.Settlement) {
 		Log:        slog.New(slog.DiscardHandler), Now: s.now, QuoteKey: make([]byte, 32), Wait: o.Wait,
 		Session: o.Session, VerdictTimeout: o.VerdictTimeout, VerifyArrived: o.VerifyArrived, Unexplained: s.unexplained,
 		Limits: limit.New(o.Limits, s.now), MaxUnpaid: o.MaxUnpaid,
+		Preconfirmed: o.Preconfirmed,
 	})
 }
 

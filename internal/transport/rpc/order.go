@@ -134,6 +134,9 @@ func orderMessage(s checkout.PaidOrder) *roamcardv1.Order {
 	if s.Replayed {
 		m.Replayed = proto.Bool(true)
 	}
+	if s.Preconfirmed {
+		m.Preconfirmed = proto.Bool(true)
+	}
 	if r := s.Payment.Receipt; r != nil {
 		m.Payment = &roamcardv1.Payment{
 			Payer: r.Payer.String(), Network: s.Payment.Network, Asset: s.Payment.Asset.String(),

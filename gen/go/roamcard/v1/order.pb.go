@@ -706,7 +706,10 @@ type Order struct {
 	// How the data stands, for esim_topup.
 	EsimTopup *EsimTopup `protobuf:"bytes,18,opt,name=esim_topup,json=esimTopup,proto3" json:"esim_topup,omitempty"`
 	// When the order last changed.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// True while the order is settling and its payment's transaction is in the block that the chain is building. Such a
+	// block can still be replaced: for display only, the order is not paid. Absent where the service does not look.
+	Preconfirmed  *bool `protobuf:"varint,24,opt,name=preconfirmed,proto3,oneof" json:"preconfirmed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -865,6 +868,13 @@ func (x *Order) GetUpdatedAt() *timestamppb.Timestamp {
 		return x.UpdatedAt
 	}
 	return nil
+}
+
+func (x *Order) GetPreconfirmed() bool {
+	if x != nil && x.Preconfirmed != nil {
+		return *x.Preconfirmed
+	}
+	return false
 }
 
 // A payment proven on chain.
@@ -1902,7 +1912,7 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xee\x06\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xa8\a\n" +
 	"\x05Order\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -1926,9 +1936,11 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\n" +
 	"esim_topup\x18\x12 \x01(\v2\x16.roamcard.v1.EsimTopupR\tesimTopup\x129\n" +
 	"\n" +
-	"updated_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAtB\x0e\n" +
+	"updated_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12'\n" +
+	"\fpreconfirmed\x18\x18 \x01(\bH\x02R\fpreconfirmed\x88\x01\x01B\x0e\n" +
 	"\f_payable_urlB\v\n" +
-	"\t_replayed\"\xc4\x01\n" +
+	"\t_replayedB\x0f\n" +
+	"\r_preconfirmed\"\xc4\x01\n" +
 	"\aPayment\x12\x14\n" +
 	"\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\tR\anetwork\x12\x14\n" +

@@ -172,6 +172,10 @@ class Order(Model):
     """How the data stands, for esim_topup."""
     updated_at: datetime | None = None
     """When the order last changed."""
+    preconfirmed: bool | None = None
+    """True while the order is settling and its payment's transaction is in the block that the chain is building. Such a
+    block can still be replaced: for display only, the order is not paid. Absent where the service does not look.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
