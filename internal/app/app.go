@@ -104,7 +104,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 		}
 	}()
 	if o.Migrate {
-		if _, err := store.Migrate(ctx, c.DatabaseURL.Reveal(), o.Log); err != nil {
+		if _, err := store.Migrate(ctx, c.migrateURL(), o.Log); err != nil {
 			return nil, fmt.Errorf("migrate: %w", err)
 		}
 	}
@@ -140,9 +140,9 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {
-	a.store, err = store.Open(ctx, store.Config{
-		URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now, Products: a.config.StoredProducts(),
-	})
+	stored := a.config.StoreConfig()
+	stored.Log = a.log
+	a.store, err = store.Open(ctx, stored)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}

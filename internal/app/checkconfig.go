@@ -2,14 +2,12 @@ package app
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/store"
 )
 
 // CheckConfig prints every mistake of a file and the environment together, as `serve` would find them at its start. It
@@ -63,10 +61,7 @@ func (c Config) unusable() (wrong []error) {
 			wrong = append(wrong, fmt.Errorf("treasury.key: %w", err))
 		}
 	}
-	if !c.DatabaseURL.IsZero() && store.CheckURL(c.DatabaseURL.Reveal()) != nil {
-		// The parser's own words may quote the password.
-		wrong = append(wrong, errors.New("database.url: is not a URL like postgres://user@host:5432/database"))
-	}
+	wrong = append(wrong, c.databaseMistakes()...)
 	for _, of := range []struct{ key, addr string }{{"addr", c.Addr}, {"metrics.addr", c.MetricsAddr}} {
 		if _, _, err := net.SplitHostPort(of.addr); of.addr != "" && err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %q is not host:port", of.key, of.addr))

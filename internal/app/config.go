@@ -22,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/routing"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -38,6 +39,7 @@ type Config struct {
 	BaseURL     string
 	Environment string
 	DatabaseURL secret.Text
+	Database    DatabaseConfig
 	RPCURLs     []string
 	// PaidAt and DeadAt are the block tags at which a payment counts as paid, and as dead.
 	PaidAt, DeadAt string
@@ -159,6 +161,13 @@ func (m Modules) settings() []setting {
 			set: oneOf(func(c *Config) *string { return &c.Environment }, Production, Sandbox)},
 		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true,
 			set: secretAt(func(c *Config) *secret.Text { return &c.DatabaseURL })},
+		{key: "database.listen_url", help: "the server itself, where database.url is a pooler: for LISTEN and migrations",
+			secret: true, byDefault: none, set: secretAt(func(c *Config) *secret.Text { return &c.Database.ListenURL })},
+		{key: "database.max_conns", help: "the most connections of a process's pool, 4 to 500; one more listens",
+			byDefault: strconv.Itoa(defaultMaxConns),
+			set:       within(leastMaxConns, mostMaxConns, func(c *Config) *int { return &c.Database.MaxConns })},
+		{key: "database.query_mode", help: "cache_statement, or cache_describe behind a pooler that shares sessions",
+			byDefault: none, set: oneOf(func(c *Config) *string { return &c.Database.QueryMode }, store.QueryModes()...)},
 		{key: "chain.rpc_url", help: "JSON-RPC endpoints of Base, best first, separated by commas",
 			shown: nodesShown,
 			set:   func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
@@ -516,6 +525,20 @@ func number(at func(*Config) *int) func(*Config, string) error {
 			return fmt.Errorf("%q is not a positive number", s)
 		}
 		*at(c) = n
+		return nil
+	}
+}
+
+// within is number with bounds.
+func within(least, most int, at func(*Config) *int) func(*Config, string) error {
+	read := number(at)
+	return func(c *Config, s string) error {
+		if err := read(c, s); err != nil {
+			return err
+		}
+		if *at(c) < least || *at(c) > most {
+			return fmt.Errorf("%s is not within %d and %d", s, least, most)
+		}
 		return nil
 	}
 }

@@ -132,7 +132,7 @@ func Migrate(ctx context.Context, file string, logTo io.Writer) (int, error) {
 	if cfg.DatabaseURL.IsZero() {
 		return 0, fmt.Errorf("configuration:\n%w", err)
 	}
-	return store.Migrate(ctx, cfg.DatabaseURL.Reveal(), telemetry.NewLogger(logTo, slog.LevelInfo, false))
+	return store.Migrate(ctx, cfg.migrateURL(), telemetry.NewLogger(logTo, slog.LevelInfo, false))
 }
 
 // ErrNotReady says that the service is not ready to run.
@@ -144,9 +144,7 @@ func MigrationStatus(ctx context.Context, file string) error {
 	if cfg.DatabaseURL.IsZero() {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
-	s, err := store.Open(ctx, store.Config{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now, Products: cfg.StoredProducts(),
-	})
+	s, err := store.Open(ctx, cfg.StoreConfig())
 	if err != nil {
 		return err
 	}

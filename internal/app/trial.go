@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
@@ -28,9 +27,7 @@ func (c Config) TryProviders(ctx context.Context, spend money.USDC) (all []Trial
 	if c.Environment == Production {
 		return nil, ErrProductionTrial
 	}
-	s, err := store.Open(ctx, store.Config{
-		URL: c.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now, Products: c.StoredProducts(),
-	})
+	s, err := store.Open(ctx, c.StoreConfig())
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -158,4 +160,11 @@ func Maintenance(before time.Time, limit int) []Statement {
 		{"challenges", pruneChallengesSQL, []any{before, limit}, nil},
 		{"sessions", pruneSessionsSQL, []any{before, limit}, nil},
 	}
+}
+
+// MigrateWith is Migrate with files and limits of a test's own.
+func MigrateWith(
+	ctx context.Context, url string, files fs.FS, log *slog.Logger, lockTimeout, within time.Duration,
+) (int, error) {
+	return migrateWith(ctx, url, files, log, migrationLimits{lockTimeout: lockTimeout, within: within})
 }

@@ -43,6 +43,10 @@ type bus struct {
 	subscribers map[subject]map[chan struct{}]struct{}
 	outbox      map[subject]struct{}
 	hasMail     chan struct{}
+	// listening is closed when LISTEN first succeeded; failure is why it did not yet.
+	listening  chan struct{}
+	listenOnce sync.Once
+	failure    error
 
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
@@ -56,6 +60,7 @@ func newBus(pool *pgxpool.Pool, config *pgx.ConnConfig, log *slog.Logger) *bus {
 		subscribers: map[subject]map[chan struct{}]struct{}{},
 		outbox:      map[subject]struct{}{},
 		hasMail:     make(chan struct{}, 1),
+		listening:   make(chan struct{}),
 		cancel:      func() {},
 	}
 }
@@ -172,6 +177,9 @@ func (b *bus) listenLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		b.mu.Lock()
+		b.failure = err
+		b.mu.Unlock()
 		b.log.Warn("not listening for wake-ups, polling goes on", "error", err, "retry_in", wait)
 		pause(ctx, wait/2+rand.N(wait/2))
 	}
@@ -191,6 +199,7 @@ func (b *bus) listen(ctx context.Context, connected func()) error {
 	}()
 	connected()
 	b.wakeAll() // notifications may have been missed
+	b.listenOnce.Do(func() { close(b.listening) })
 	for {
 		said, err := waitForNotification(ctx, conn)
 		if err != nil {

@@ -9,49 +9,21 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	sessionlock "github.com/pressly/goose/v3/lock"
 
 	"github.com/roamcard/roamcard/ent/migrate"
 )
 
 // Migrate applies the missing migrations to the database of url and returns their number. Several processes may call it
-// concurrently.
+// concurrently. url reaches the server itself: one migration at a time is a lock of its session.
 func Migrate(ctx context.Context, url string, log *slog.Logger) (applied int, err error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return 0, fmt.Errorf("read database URL: %w", err)
-	}
-	config.RuntimeParams["application_name"] = "roamcard migrate"
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
 	files, err := fs.Sub(migrate.Files, "migrations")
 	if err != nil {
 		return 0, fmt.Errorf("read migrations: %w", err)
 	}
-	locker, err := sessionlock.NewPostgresSessionLocker()
-	if err != nil {
-		return 0, fmt.Errorf("make migration lock: %w", err)
-	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
-	if err != nil {
-		return 0, fmt.Errorf("read migrations: %w", err)
-	}
-	results, err := provider.Up(ctx)
-	for _, result := range results {
-		log.Info("migration applied", "file", path.Base(result.Source.Path), "took", result.Duration)
-	}
-	if err != nil {
-		return len(results), fmt.Errorf("migrate: %w", err)
-	}
-	return len(results), nil
+	return migrateWith(ctx, url, files, log, migrationLimits{lockTimeout: time.Second, within: 15 * time.Minute})
 }
 
 // CheckSchema is ErrSchemaBehind while the database lacks a migration of this program. A newer schema is accepted,

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -20,18 +19,22 @@ import (
 type Config struct {
 	// URL is the connection string of PostgreSQL, in libpq's form.
 	URL string
+	// ListenURL reaches the server itself where URL goes through a pooler that shares connections between transactions:
+	// LISTEN succeeds there and hears nothing. Empty is URL.
+	ListenURL string
 	// MaxConns bounds the pool; zero is pgx's default. Two to four for each of the server's cores is
 	// enough. One more connection listens.
 	MaxConns int
-	Log      *slog.Logger
-	Now      func() time.Time
+	// QueryMode is one of QueryModes; empty is what URL says, and the first one when it says nothing.
+	QueryMode string
+	Log       *slog.Logger
+	Now       func() time.Time
 	// Products are the products sold, in display order.
 	Products []Product
 }
 
 // Store is the service's state.
 type Store struct {
-	url  string
 	pool *pgxpool.Pool
 	ent  *ent.Client
 	bus  *bus
@@ -59,30 +62,22 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	config, err := pgxpool.ParseConfig(c.URL)
+	config, err := c.poolConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read database URL: %w", err)
+		return nil, err
 	}
-	if c.MaxConns > 0 {
-		config.MaxConns = int32(min(c.MaxConns, 10_000))
-	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = 5 * time.Second
-	}
-	config.ConnConfig.RuntimeParams["application_name"] = "roamcard"
-	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		readTimesInUTC(conn.TypeMap())
-		return nil
+	listening, err := c.listenConfig()
+	if err != nil {
+		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	s := &Store{
-		url:  c.URL,
 		pool: pool,
 		ent:  ent.NewClient(ent.Driver(&pgxDriver{pool: pool})),
-		bus:  newBus(pool, config.ConnConfig, c.Log),
+		bus:  newBus(pool, listening, c.Log),
 		log:  c.Log,
 		now:  c.Now,
 
@@ -100,12 +95,6 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	s.bus.start()
 	return s, nil
-}
-
-// CheckURL reports whether a connection string can be read, without connecting.
-func CheckURL(url string) error {
-	_, err := pgxpool.ParseConfig(url)
-	return err
 }
 
 // Close closes the store, after calls in flight have ended.

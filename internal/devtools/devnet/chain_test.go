@@ -193,7 +193,7 @@ func requireBoth(t *testing.T) {
 	if _, err := FindAnvil(); err != nil {
 		t.Skip(err)
 	}
-	if len(pgFolders()) == 0 {
+	if len(pgFolders("")) == 0 {
 		t.Skip("PostgreSQL is not installed")
 	}
 }

@@ -1,9 +1,44 @@
 package devnet
 
 import (
+	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 )
+
+// killFamily kills a process and its children. It is stopped first, so that it neither cleans up nor has more of them.
+func killFamily(p *os.Process) error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return err
+	}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// After the name, which is in parentheses: the state, and the parent.
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if len(fields) < 2 || fields[1] != strconv.Itoa(p.Pid) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			return err
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return p.Kill()
+}
 
 // dieWithParent makes the kernel interrupt cmd when the thread that starts it ends, and gives it a process group of
 // its own, so that a terminal's Ctrl-C reaches this program alone, which then stops its children in order.

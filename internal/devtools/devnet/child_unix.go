@@ -3,6 +3,7 @@
 package devnet
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -24,3 +25,6 @@ func runAs(cmd *exec.Cmd, who account) {
 		attributes(cmd).Credential = &syscall.Credential{Uid: who.uid, Gid: who.gid}
 	}
 }
+
+// killFamily kills a process. Its children are left to notice.
+func killFamily(p *os.Process) error { return p.Kill() }

@@ -35,16 +35,16 @@ func FindPostgres() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found, err := findPostgres(0, accounts)
+	found, err := findPostgres("", 0, accounts)
 	return found.dir, err
 }
 
 // findPostgres returns the first PostgreSQL that runs as one of the accounts, of the wanted major version when that is
-// not 0. Its error lists what it tried.
-func findPostgres(major int, accounts []account) (pgBinaries, error) {
+// not 0, and of the folder when one is given. Its error lists what it tried.
+func findPostgres(programs string, major int, accounts []account) (pgBinaries, error) {
 	var tried []string
 	for _, who := range accounts {
-		for _, dir := range pgFolders() {
+		for _, dir := range pgFolders(programs) {
 			found, err := versionOf(dir, who)
 			switch {
 			case err != nil:
@@ -79,8 +79,12 @@ func rootAdvice(accounts []account) string {
 		" and the data folder: run as an ordinary user, or use folders outside root's home"
 }
 
-// pgFolders lists the folders that may hold PostgreSQL's programs, best first. ROAMCARD_PG_BIN excludes all others.
-func pgFolders() []string {
+// pgFolders lists the folders that may hold PostgreSQL's programs, best first. A folder that is given excludes all
+// others, and so does ROAMCARD_PG_BIN.
+func pgFolders(only string) []string {
+	if only != "" {
+		return []string{only}
+	}
 	if dir := os.Getenv("ROAMCARD_PG_BIN"); dir != "" {
 		return []string{dir}
 	}

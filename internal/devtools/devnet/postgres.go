@@ -18,6 +18,7 @@ import (
 // Postgres is a running PostgreSQL that only this machine's users can reach, by a unix socket.
 type Postgres struct {
 	place     pgPlace
+	data      string   // empty when another process owns the server
 	child     *child   // nil when another process owns the server
 	lock      *os.File // held while this process owns the server
 	temporary []string // folders that Close removes
@@ -30,7 +31,11 @@ type PostgresConfig struct {
 	Dir string
 	// Throwaway gives up durability for speed: what is written may be lost in a crash. For tests.
 	Throwaway bool
-	Log       *slog.Logger // nil discards
+	// Programs is the folder of PostgreSQL's programs; empty is the first one that is found.
+	Programs string
+	// Settings are more of the server's, each as name=value.
+	Settings []string
+	Log      *slog.Logger // nil discards
 }
 
 const (
@@ -60,6 +65,25 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (*Postgres, error) {
 
 // URL is the database's address for pgx and other clients of libpq's kind.
 func (p *Postgres) URL() string { return p.place.url(pgDatabase) }
+
+// Data is the folder of the server's files; of a joined server it is empty.
+func (p *Postgres) Data() string { return p.data }
+
+// Socket is the folder of the server's socket.
+func (p *Postgres) Socket() string { return p.place.socket }
+
+// Kill ends the server and its sessions at once, as a loss of power does, and waits for the server's end. Close still
+// has to be called.
+func (p *Postgres) Kill() error {
+	if p.child == nil {
+		return errors.New("kill PostgreSQL: another process owns the server")
+	}
+	if err := killFamily(p.child.cmd.Process); err != nil {
+		return fmt.Errorf("kill PostgreSQL: %w", err)
+	}
+	<-p.child.done
+	return nil
+}
 
 // Done is closed when the server's process has ended, asked to or not; of a joined server, never.
 func (p *Postgres) Done() <-chan struct{} {
@@ -101,7 +125,7 @@ func (p *Postgres) start(ctx context.Context, cfg PostgresConfig) error {
 	if err != nil {
 		return err
 	}
-	bin, err := findPostgres(major, accounts)
+	bin, err := findPostgres(cfg.Programs, major, accounts)
 	if err != nil {
 		return err
 	}
@@ -118,7 +142,7 @@ func (p *Postgres) start(ctx context.Context, cfg PostgresConfig) error {
 	if err != nil {
 		return err
 	}
-	p.place = pgPlace{socket: socket, port: pgPort}
+	p.place, p.data = pgPlace{socket: socket, port: pgPort}, data
 	return p.serve(ctx, bin, data, cfg)
 }
 
@@ -175,7 +199,7 @@ func (p *Postgres) socketFolder(dir string, who account) (string, error) {
 // serve starts the server on the data and waits until it answers.
 func (p *Postgres) serve(ctx context.Context, bin pgBinaries, data string, cfg PostgresConfig) error {
 	args := []string{"-D", data}
-	for _, setting := range pgSettings(p.place, cfg.Throwaway) {
+	for _, setting := range append(pgSettings(p.place, cfg.Throwaway), cfg.Settings...) {
 		args = append(args, "-c", setting)
 	}
 	for {

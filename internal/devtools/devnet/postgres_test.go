@@ -33,7 +33,7 @@ func pgTestDir(t *testing.T) string {
 
 func startPostgresForTest(t *testing.T, cfg PostgresConfig) *Postgres {
 	t.Helper()
-	if len(pgFolders()) == 0 {
+	if len(pgFolders("")) == 0 {
 		t.Skip("PostgreSQL is not installed")
 	}
 	pg, err := StartPostgres(t.Context(), cfg)
@@ -86,7 +86,7 @@ func wantNotes(t *testing.T, url, want string) {
 }
 
 func TestEveryInstalledPostgresServesAndContinues(t *testing.T) {
-	folders := pgFolders()
+	folders := pgFolders("")
 	if len(folders) == 0 {
 		t.Skip("PostgreSQL is not installed")
 	}
@@ -185,7 +185,7 @@ func TestPostgresStartsAgainAfterAKill(t *testing.T) {
 // startPostgresToKill leaves closing to the test.
 func startPostgresToKill(t *testing.T, cfg PostgresConfig) *Postgres {
 	t.Helper()
-	if len(pgFolders()) == 0 {
+	if len(pgFolders("")) == 0 {
 		t.Skip("PostgreSQL is not installed")
 	}
 	pg, err := StartPostgres(t.Context(), cfg)

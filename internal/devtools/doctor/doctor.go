@@ -19,7 +19,6 @@ import (
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -142,23 +141,6 @@ func examineService(ctx context.Context, file string) []finding {
 		err = listener.Close()
 	}
 	return append(out, verdictOf("listener", cfg.Addr, err, "free the address, or set addr to another"))
-}
-
-func examineDatabase(ctx context.Context, cfg app.Config) []finding {
-	s, err := store.Open(ctx, store.Config{
-		URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now, Products: cfg.StoredProducts(),
-	})
-	if err != nil {
-		return []finding{
-			verdictOf("database", "", err, "check database.url and that PostgreSQL 15 or newer runs there"),
-			{Name: "migrations", Status: statusSkip, Detail: "no database"},
-		}
-	}
-	defer s.Close()
-	return []finding{
-		verdictOf("database", "answers", nil, ""),
-		verdictOf("migrations", "up to date", s.CheckSchema(ctx), "run roamcard migrate"),
-	}
 }
 
 func examineChain(ctx context.Context, cfg app.Config) []finding {

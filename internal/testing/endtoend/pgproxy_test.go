@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,6 +85,48 @@ func newDeafener(t *testing.T, target string) *deafener {
 }
 
 func (d *deafener) relay(client net.Conn, server string) {
+	relayAnswers(client, server, func([]byte) bool { d.lost.Add(1); return false })
+}
+
+// overhearer is a way to the database that keeps the notifications that pass.
+type overhearer struct {
+	url string
+	mu  sync.Mutex
+	all []string
+}
+
+func newOverhearer(t *testing.T, target string) *overhearer {
+	t.Helper()
+	o := &overhearer{}
+	o.url = databaseBehind(t, target, o.relay)
+	return o
+}
+
+func (o *overhearer) relay(client net.Conn, server string) {
+	relayAnswers(client, server, func(notification []byte) bool {
+		// The process that sent it, the channel, and the text.
+		parts := bytes.SplitN(notification[4:], []byte{0}, 3)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.all = append(o.all, string(parts[1]))
+		return true
+	})
+}
+
+// heard counts the notifications with a topic and a key.
+func (o *overhearer) heard(topic, key string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, text := range o.all {
+		if _, about, _ := strings.Cut(text, "\n"); about == topic+"\n"+key {
+			n++
+		}
+	}
+	return n
+}
+
+// relayAnswers hands a connection on to the server, and of the answers the notifications that pass says so for.
+func relayAnswers(client net.Conn, server string, pass func(notification []byte) bool) {
 	defer client.Close()
 	back, err := net.Dial("unix", server)
 	if err != nil {
@@ -105,8 +148,7 @@ func (d *deafener) relay(client net.Conn, server string) {
 		if _, err := io.ReadFull(from, rest); err != nil {
 			return
 		}
-		if head[0] == 'A' { // NotificationResponse
-			d.lost.Add(1)
+		if head[0] == 'A' && !pass(rest) { // NotificationResponse
 			continue
 		}
 		_, _ = to.Write(head[:]) // Flush tells

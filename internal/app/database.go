@@ -1,0 +1,72 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store"
+)
+
+// DatabaseConfig says how the database is used.
+type DatabaseConfig struct {
+	// ListenURL reaches the server itself where the database's URL goes through a pooler; empty is that URL.
+	ListenURL secret.Text
+	// MaxConns bounds a process's pool; zero takes the default.
+	MaxConns int
+	// QueryMode is one of store.QueryModes; empty is what the URL says.
+	QueryMode string
+}
+
+const (
+	defaultMaxConns = 16
+	// A worker's runners and its maintenance, and a server's batches, each have work for a connection at the same time.
+	leastMaxConns = 4
+	// More than the cores of any server can use, and than it takes from several processes.
+	mostMaxConns = 500
+)
+
+// StoreConfig is what the configured store is opened with.
+func (c Config) StoreConfig() store.Config {
+	return store.Config{
+		URL: c.DatabaseURL.Reveal(), ListenURL: c.Database.ListenURL.Reveal(), QueryMode: c.Database.QueryMode,
+		MaxConns: cmp.Or(c.Database.MaxConns, defaultMaxConns), Now: time.Now, Products: c.StoredProducts(),
+	}
+}
+
+// migrateURL reaches the server itself: migrations hold a lock of their session, which a pooler would share.
+func (c Config) migrateURL() string {
+	return cmp.Or(c.Database.ListenURL.Reveal(), c.DatabaseURL.Reveal())
+}
+
+// databaseMistakes are those of settings that can be read.
+func (c Config) databaseMistakes() (wrong []error) {
+	for _, of := range []struct {
+		key string
+		url secret.Text
+	}{{"database.url", c.DatabaseURL}, {"database.listen_url", c.Database.ListenURL}} {
+		if of.url.IsZero() {
+			continue
+		}
+		// The parser's own words may quote the password.
+		if store.CheckURL(of.url.Reveal()) != nil {
+			wrong = append(wrong, errors.New(of.key+": is not a URL like postgres://user@host:5432/database"))
+			continue
+		}
+		mode := store.QueryModeOf(of.url.Reveal())
+		if mode != "" && !slices.Contains(store.QueryModes(), mode) {
+			wrong = append(wrong, fmt.Errorf("%s: default_query_exec_mode=%s does not work, %s do", of.key, mode,
+				strings.Join(store.QueryModes(), " and ")))
+		}
+	}
+	named := store.QueryModeOf(c.DatabaseURL.Reveal())
+	if c.Database.QueryMode != "" && named != "" && named != c.Database.QueryMode {
+		wrong = append(wrong, fmt.Errorf("database.query_mode: is %s, but database.url says %s; leave one of them out",
+			c.Database.QueryMode, named))
+	}
+	return wrong
+}
