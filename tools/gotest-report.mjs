@@ -1,5 +1,5 @@
-// Reads the output of `go test -json`: prints what failed, and on the last line the numbers of tests
-// passed and failed.
+// Reads the output of `go test -json`: prints what failed and what was measured, and on the last line the numbers of
+// tests passed and failed.
 import { readFileSync } from 'node:fs';
 
 let passed = 0, failed = 0;
@@ -13,6 +13,7 @@ for (const line of readFileSync(process.argv[2], 'utf8').split('\n')) {
   const key = `${e.Package ?? e.ImportPath} ${e.Test ?? ''}`;
   if (e.Action === 'output' || e.Action === 'build-output') {
     output.set(key, (output.get(key) ?? '') + e.Output);
+    if (e.Output.startsWith('measured: ')) console.log(e.Output.trimEnd());
   } else if (e.Action === 'pass' && e.Test) {
     passed++;
     output.delete(key);

@@ -20,6 +20,7 @@ type Postgres struct {
 	place     pgPlace
 	data      string   // empty when another process owns the server
 	child     *child   // nil when another process owns the server
+	killed    bool     // by Kill
 	lock      *os.File // held while this process owns the server
 	temporary []string // folders that Close removes
 }
@@ -82,6 +83,7 @@ func (p *Postgres) Kill() error {
 		return fmt.Errorf("kill PostgreSQL: %w", err)
 	}
 	<-p.child.done
+	p.killed = true
 	return nil
 }
 
@@ -97,7 +99,7 @@ func (p *Postgres) Done() <-chan struct{} {
 // nothing more.
 func (p *Postgres) Close() error {
 	var err error
-	if p.child != nil {
+	if p.child != nil && !p.killed {
 		err = p.child.stop()
 	}
 	for _, dir := range p.temporary {

@@ -85,6 +85,29 @@ func wantNotes(t *testing.T, url, want string) {
 	}
 }
 
+func TestKilledPostgresLosesNothingThatWasCommitted(t *testing.T) {
+	dir := pgTestDir(t)
+	pg := startPostgresForTest(t, PostgresConfig{Dir: dir, Settings: []string{"work_mem=7MB"}})
+	if got := query[string](t, pg.URL(), "SHOW work_mem"); got != "7MB" {
+		t.Errorf("work_mem is %s", got)
+	}
+	note(t, pg.URL(), "kept")
+	open, err := pgx.Connect(t.Context(), pg.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pg.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open.Ping(t.Context()); err == nil {
+		t.Error("a session outlives its server")
+	}
+	if err := pg.Close(); err != nil {
+		t.Errorf("close what was killed: %v", err)
+	}
+	wantNotes(t, startPostgresForTest(t, PostgresConfig{Dir: dir}).URL(), "kept")
+}
+
 func TestEveryInstalledPostgresServesAndContinues(t *testing.T) {
 	folders := pgFolders("")
 	if len(folders) == 0 {

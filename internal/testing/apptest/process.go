@@ -66,7 +66,13 @@ type Process struct {
 // end; a test that starts it also stops it.
 func Start(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
-	p := &Process{Cmd: exec.Command(Binary(t), args...), Log: &Log{}, Done: make(chan struct{})}
+	return StartProgram(t, Binary(t), env, args...)
+}
+
+// StartProgram is Start for another build of the program.
+func StartProgram(t testing.TB, path string, env []string, args ...string) *Process {
+	t.Helper()
+	p := &Process{Cmd: exec.Command(path, args...), Log: &Log{}, Done: make(chan struct{})}
 	p.Cmd.Env = append(os.Environ(), env...)
 	p.Cmd.Stderr = p.Log
 	DieWithTests(p.Cmd)

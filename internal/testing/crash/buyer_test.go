@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
@@ -25,7 +26,9 @@ import (
 
 // buyer is a wallet that buys one thing, and repeats its request until it has it.
 type buyer struct {
-	world   *world
+	world *world
+	// addr is the process that it asks; empty is the world's.
+	addr    string
 	key     *ecdsa.PrivateKey
 	address x402.Address
 	// purchase is its idempotency key.
@@ -100,7 +103,8 @@ func (b *buyer) ask(ctx context.Context, payment string) (int, http.Header, boug
 	if b.later {
 		path, body = b.payable, nil
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.world.addr+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+cmp.Or(b.addr, b.world.addr)+path,
+		bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, bought{}, err
 	}

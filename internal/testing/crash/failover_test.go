@@ -4,11 +4,8 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
@@ -44,7 +41,9 @@ func TestFailoverToALaggingStandby(t *testing.T) {
 	w.buys(t, before, http.StatusOK)
 	w.rests(t)
 	lostFrom := w.sent(t)
-	standby := copyServer(t, primary.URL(), dir)
+	standby := dir + "-standby"
+	copyServer(t, primary, standby)
+	recovering(t, standby, "recovery.signal", "restore_command = 'false'")
 
 	w.buys(t, lost, http.StatusOK)
 	w.rests(t)
@@ -103,49 +102,6 @@ func TestFailoverToALaggingStandby(t *testing.T) {
 	w.checkBooks(t)
 }
 
-// copyServer copies the files of a running server as a backup does, and makes the copy one that ends its recovery by
-// itself.
-func copyServer(t *testing.T, url, dir string) string {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	found, err := filepath.Glob(filepath.Join(dir, "pg*"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("the server's folder: %v, %v", found, err)
-	}
-	standby := dir + "-standby"
-	t.Cleanup(func() { _ = os.RemoveAll(standby) })
-	if _, err := conn.Exec(t.Context(), "SELECT pg_backup_start('standby', true)"); err != nil {
-		t.Fatal(err)
-	}
-	shell(t, "cp", "-a", found[0], standby)
-	var label string
-	if err := conn.QueryRow(t.Context(), "SELECT labelfile FROM pg_backup_stop()").Scan(&label); err != nil {
-		t.Fatal(err)
-	}
-	shell(t, "cp", "-a", filepath.Join(found[0], "pg_wal")+"/.", filepath.Join(standby, "pg_wal"))
-	for name, text := range map[string]string{"backup_label": label, "recovery.signal": ""} {
-		shell(t, "cp", "-a", filepath.Join(standby, "PG_VERSION"), filepath.Join(standby, name)) // for its owner
-		if err := os.WriteFile(filepath.Join(standby, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	conf, err := os.OpenFile(filepath.Join(standby, "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conf.WriteString("restore_command = 'false'\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := conf.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return standby
-}
-
 // replace puts a copy in the place of the server that has ended.
 func replace(t *testing.T, dir, standby string) {
 	t.Helper()
@@ -153,15 +109,7 @@ func replace(t *testing.T, dir, standby string) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("the server's folder: %v, %v", found, err)
 	}
-	_ = os.Remove(filepath.Join(standby, "postmaster.pid")) // the running one's
 	shell(t, "mv", found[0], standby+"-dead")
 	t.Cleanup(func() { _ = os.RemoveAll(standby + "-dead") })
 	shell(t, "mv", standby, found[0])
-}
-
-func shell(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
-	}
 }

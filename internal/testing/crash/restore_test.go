@@ -296,17 +296,22 @@ func (w *world) recovers(t *testing.T, args ...string) (p plan, code int) {
 func (w *world) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), apptest.Binary(t), args...)
-	cmd.Env = append(os.Environ(),
-		"ROAMCARD_ENVIRONMENT=sandbox", "ROAMCARD_BASE_URL=http://"+w.addr, "ROAMCARD_DATABASE__URL="+w.books.DatabaseURL,
-		"ROAMCARD_CHAIN__RPC_URL="+w.books.RPCURL, "ROAMCARD_PAYMENT__PAY_TO="+w.books.PayTo,
-		"ROAMCARD_RELAYER__KEYS="+devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey,
-		"ROAMCARD_TREASURY__KEY="+devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey,
-		"ROAMCARD_ISSUER__URL="+w.books.SandboxURL, "ROAMCARD_ISSUER__KEY="+sandbox.DevKey,
-		"ROAMCARD_SUPPLIER__URL="+w.books.SandboxURL, "ROAMCARD_SUPPLIER__KEY="+sandbox.DevKey,
-		"ROAMCARD_ESIM__KEYS=k1:"+strings.Repeat("5a", 32), "ROAMCARD_ESIM__TOKEN_KEY="+strings.Repeat("5a", 32),
-		"ROAMCARD_QUOTE__KEY="+strings.Repeat("5a", 32),
-	)
+	cmd.Env = append(os.Environ(), w.settings()...)
 	return cmd
+}
+
+// settings are the world's, as the environment of the program.
+func (w *world) settings() []string {
+	return []string{
+		"ROAMCARD_ENVIRONMENT=sandbox", "ROAMCARD_BASE_URL=http://" + w.addr, "ROAMCARD_DATABASE__URL=" + w.books.DatabaseURL,
+		"ROAMCARD_CHAIN__RPC_URL=" + w.books.RPCURL, "ROAMCARD_PAYMENT__PAY_TO=" + w.books.PayTo,
+		"ROAMCARD_RELAYER__KEYS=" + devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey,
+		"ROAMCARD_TREASURY__KEY=" + devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey,
+		"ROAMCARD_ISSUER__URL=" + w.books.SandboxURL, "ROAMCARD_ISSUER__KEY=" + sandbox.DevKey,
+		"ROAMCARD_SUPPLIER__URL=" + w.books.SandboxURL, "ROAMCARD_SUPPLIER__KEY=" + sandbox.DevKey,
+		"ROAMCARD_ESIM__KEYS=k1:" + strings.Repeat("5a", 32), "ROAMCARD_ESIM__TOKEN_KEY=" + strings.Repeat("5a", 32),
+		"ROAMCARD_QUOTE__KEY=" + strings.Repeat("5a", 32),
+	}
 }
 
 // dump copies the world's database, which nothing may be connected to, and returns the copy's name.
