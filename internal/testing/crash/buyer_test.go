@@ -2,7 +2,6 @@ package crash_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
@@ -27,8 +26,9 @@ import (
 // buyer is a wallet that buys one thing, and repeats its request until it has it.
 type buyer struct {
 	world *world
-	// addr is the process that it asks; empty is the world's.
-	addr    string
+	// at says which process it asks; nil is the world's. begunAt is where it began.
+	at      func() string
+	begunAt string
 	key     *ecdsa.PrivateKey
 	address x402.Address
 	// purchase is its idempotency key.
@@ -103,8 +103,11 @@ func (b *buyer) ask(ctx context.Context, payment string) (int, http.Header, boug
 	if b.later {
 		path, body = b.payable, nil
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+cmp.Or(b.addr, b.world.addr)+path,
-		bytes.NewReader(body))
+	addr := b.world.addr
+	if b.at != nil {
+		addr = b.at()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, bought{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,6 +77,8 @@ type crowd struct {
 	w    *world
 	stop chan struct{}
 	all  sync.WaitGroup
+	// addrs are where they buy, in turn.
+	addrs atomic.Value
 	// sold counts the purchases that were answered with an order.
 	sold   atomic.Int64
 	mu     sync.Mutex
@@ -86,6 +89,7 @@ type crowd struct {
 func (w *world) crowd(t *testing.T, n int, addrs ...string) *crowd {
 	t.Helper()
 	c := &crowd{t: t, w: w, stop: make(chan struct{})}
+	c.addrs.Store(addrs)
 	for i := range n {
 		c.all.Go(func() {
 			for turn := i; ; turn++ {
@@ -94,7 +98,8 @@ func (w *world) crowd(t *testing.T, n int, addrs ...string) *crowd {
 					return
 				default:
 				}
-				c.buy(turn, addrs[turn%len(addrs)])
+				at := c.addrs.Load().([]string)
+				c.buy(turn, at[turn%len(at)])
 			}
 		})
 	}
@@ -103,7 +108,13 @@ func (w *world) crowd(t *testing.T, n int, addrs ...string) *crowd {
 
 func (c *crowd) buy(turn int, addr string) {
 	b := c.w.buyer(c.t)
-	b.addr, b.travelling = addr, turn%3 == 0
+	b.begunAt, b.travelling = addr, turn%3 == 0
+	b.at = func() string { // as a proxy does that leaves out who drains
+		if left := c.addrs.Load().([]string); !slices.Contains(left, addr) {
+			return left[0]
+		}
+		return addr
+	}
 	c.mu.Lock()
 	c.buyers = append(c.buyers, b)
 	c.mu.Unlock()
