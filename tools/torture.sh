@@ -1,14 +1,23 @@
 #!/usr/bin/env bash
 # Kills the program at every point of a purchase, alone and again while it recovers, under every settler, and
-# with the same payment and a new one; then attacks it with all that the hostile suite has. Prints its seed and ends with one line: N passed, N failed.
+# with the same payment and a new one; then attacks it with all that the hostile suite has. It kills a primary database
+# under load and promotes its standby, and sells next to the release before. Prints its seed, what it measured, and ends
+# with one line: N passed, N failed.
 #
 #   CASES=300   how many cases of the matrix to draw; all for every one, which takes more than an hour
 #   SEED=…      repeats a run
 #   MATRIX=…    where the results go, a line each; docs/fault-matrix.md is made of them with RENDER=1
 #   ATTACKS=…   where those of the attacks go; docs/threat-model.md is made of them with RENDER=1
+#   ROAMCARD_PREVIOUS=…  the ref whose program is the release before; otherwise the newest tag, or the oldest commit with
+#               the migrations of today
 #   PACKAGES=…  which suites; the rest of the end-to-end tests run their races more often, too
 set -uo pipefail
 cd "$(dirname "$0")/.."
+# A pooler, which the end-to-end tests put in front of PostgreSQL; RUNLEVEL keeps the package from starting its service.
+if [[ $(id -u) -eq 0 ]] && command -v apt-get >/dev/null && ! command -v pgbouncer >/dev/null; then
+  DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install --yes --no-install-recommends pgbouncer >/dev/null 2>&1 ||
+    echo "PgBouncer could not be installed: its tests are skipped"
+fi
 seed=${SEED:-$(date +%s%N)}
 cases=${CASES:-300}
 report=$(mktemp -d)
@@ -26,6 +35,20 @@ cat "$report/go.err"
 echo "$counts" | sed '$d'
 read -r passed failed <<<"$(echo "$counts" | tail -n 1)"
 if [[ $code -ne 0 && $failed -eq 0 ]]; then failed=1; fi
+# The store again on every PostgreSQL of the system; the suites above have run on the first one that is found.
+if [[ -z ${PACKAGES:-} ]]; then
+  for bin in /usr/lib/postgresql/*/bin; do
+    [[ -x $bin/postgres ]] || continue
+    "$bin/postgres" --version
+    code=0
+    ROAMCARD_PG_BIN=$bin go test -json -count=1 -timeout 30m ./internal/store >"$report/store.json" || code=$?
+    counts=$(node tools/gotest-report.mjs "$report/store.json") || code=1
+    echo "$counts" | sed '$d'
+    read -r more bad <<<"$(echo "$counts" | tail -n 1)"
+    if [[ $code -ne 0 && $bad -eq 0 ]]; then bad=1; fi
+    passed=$((passed + more)) failed=$((failed + bad))
+  done
+fi
 # What the clients do against a service that lies, in stories of their own.
 if [[ -z ${PACKAGES:-} ]]; then
   if SEED=$((seed % 2147483648)) tools/stories.sh; then passed=$((passed + 3)); else failed=$((failed + 1)); fi

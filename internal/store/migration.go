@@ -96,8 +96,14 @@ func (m *migration) lock(ctx context.Context) error {
 
 func (m *migration) takeLock(ctx context.Context) error {
 	var pid uint32
-	if err := m.held.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+	var server Server
+	if err := m.held.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int,
+		current_setting('server_version'), pg_is_in_recovery()`).Scan(&pid, &server.Version, &server.VersionText,
+		&server.Standby); err != nil {
 		return fmt.Errorf("ask the server: %w", err)
+	}
+	if err := server.Usable(); err != nil {
+		return err
 	}
 	if pid != m.held.PgConn().PID() {
 		return errors.New("this URL goes through a pooler; migrations need the server itself: set database.listen_url")
