@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Kills the program at every point of a purchase, alone and again while it recovers, under every settler, and
-# with the same payment and a new one; then attacks it with all that the hostile suite has. Prints its seed and ends with one line: N passed, N failed.
+# with the same payment and a new one; attacks it with all that the hostile suite has; and drills incidents with their alerts. Prints its seed and
+# ends with one line: N passed, N failed.
 #
 #   CASES=300   how many cases of the matrix to draw; all for every one, which takes more than an hour
 #   SEED=…      repeats a run
