@@ -95,7 +95,7 @@ breaking: setup ## Compare the API with that of the last release, or of AGAINST=
 	tools/breaking.sh
 
 .PHONY: torture
-torture: $(NEEDS) ## Kill the program at every point of a purchase, again while it recovers, under every settler, and attack it and its clients
+torture: $(NEEDS) ## Kill the program at every point of a purchase, again while it recovers, under every settler, attack it and its clients, and drill incidents
 	tools/torture.sh
 
 .PHONY: fuzz

@@ -172,6 +172,7 @@ func (a *App) makeProducts(p *Parts) error {
 			return err
 		}
 		a.products = append(a.products, made)
+		a.metrics.BeginProduct(string(made.Product.Kind()))
 		if made.Deliveries != nil {
 			p.deliveries = made.Deliveries
 		}

@@ -31,14 +31,17 @@ func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 }
 
 // HeadAges are the ages of the latest blocks that the nodes show, by their places among the configured ones, from 1. A
-// node that does not answer has the age of what it showed last; one that has shown nothing yet is left out.
+// node that does not answer has the age of what it showed last; one that has shown nothing yet, the time for which it
+// has been asked.
 func (c *Chain) HeadAges(ctx context.Context) map[string]time.Duration {
 	_, _ = c.heads(ctx, c.config.CallTimeout) // each answer is kept in shown
 	ages := map[string]time.Duration{}
 	for _, e := range c.pool.endpoints {
+		since := c.began
 		if s := e.shown.Load(); s != nil {
-			ages[e.name] = max(0, c.config.Now().Sub(s.head.time()))
+			since = s.head.time()
 		}
+		ages[e.name] = max(0, c.config.Now().Sub(since))
 	}
 	return ages
 }

@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -240,9 +241,12 @@ func TestHeadAgesTellAStuckNode(t *testing.T) {
 		return fmt.Sprintf(`"result":{"number":"0x0","hash":%q,"timestamp":"0x1"}`, b.header("earliest").Hash)
 	})
 	silent := b.answersTo("eth_getBlockByNumber", `"error":{"code":-32603,"message":"internal error"}`)
-	ages := b.over(b.url, stuck, silent).HeadAges(t.Context())
-	if _, shown := ages["3"]; shown || len(ages) != 2 {
-		t.Errorf("the ages are %v", ages)
+	on := b.over(b.url, stuck, silent)
+	before := on.HeadAges(t.Context())
+	b.pass(60)
+	ages := on.HeadAges(t.Context())
+	if grown := ages["3"] - before["3"]; len(ages) != 3 || before["3"] > time.Minute || grown < time.Minute {
+		t.Errorf("the ages are %v, and were %v a minute before", ages, before)
 	}
 	head := b.header("latest")
 	if now := b.now().Sub(time.Unix(int64(head.Timestamp), 0)); ages["1"] > now || ages["2"] < 24*time.Hour {
@@ -287,10 +291,54 @@ func TestMetricsCountAnswersOfEachNode(t *testing.T) {
 	for i, outcome := range want {
 		found := false
 		for l := range strings.SplitSeq(page, "\n") {
-			found = found || strings.Contains(l, fmt.Sprintf(`node="%d"`, i+1)) && strings.Contains(l, `outcome="`+outcome+`"`)
+			found = found || strings.Contains(l, fmt.Sprintf(`node="%d"`, i+1)) &&
+				strings.Contains(l, `outcome="`+outcome+`"`) && !strings.HasSuffix(l, "} 0")
 		}
 		if !found {
 			t.Errorf("no %s of node %d in\n%s", outcome, i+1, page)
 		}
+	}
+}
+
+// TestStuckNodeMakesNoOtherLookWrong: a node that shows what has been paid contradicts one that is as far and hides it,
+// and not one that has not got there.
+func TestStuckNodeMakesNoOtherLookWrong(t *testing.T) {
+	b := newBench(t)
+	b.mine(3)
+	stuck, _ := b.frozen()
+	p := b.claim(buyer(0))
+	b.submit(p)
+	b.settles(p)
+	for name, c := range map[string]struct {
+		other        string
+		contradicted bool
+	}{
+		"stuck": {stuck, false}, "hiding": {b.answersTo("eth_getLogs", `"result":[]`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counted, err := telemetry.Start(t.Context(), "test", "0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = counted.Stop(context.WithoutCancel(t.Context())) })
+			on, err := chain.New(t.Context(), chain.Config{
+				Domain: domain, CallTimeout: 10 * time.Second, Now: b.now, Metrics: counted.Metrics,
+				Endpoints: []chain.Endpoint{{URL: b.url}, {URL: c.other}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(on.Close)
+			_ = on.Ready(t.Context(), 0)
+			for range 3 {
+				if got := state(t, on, p); got == payment.Settled {
+					t.Fatal("the payment is settled by one of two nodes")
+				}
+			}
+			zero := `chain_node_answers_total{node="1",outcome="contradicted"} 0` + "\n"
+			if page := metricsOf(t, counted); strings.Contains(page, zero) == c.contradicted {
+				t.Errorf("contradicted %t, but\n%s", c.contradicted, page)
+			}
+		})
 	}
 }

@@ -66,6 +66,8 @@ type Chain struct {
 	recent *headLog
 	// following says that heads are shared.
 	following bool
+	// began is when the nodes were first asked.
+	began time.Time
 }
 
 // New connects, and refuses nodes of another chain and a token with another domain.
@@ -85,12 +87,15 @@ func connect(ctx context.Context, config Config, client *http.Client) (*Chain, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to chain: %w", err)
 	}
-	c := &Chain{config: config, pool: pool, recent: newHeadLog()}
+	c := &Chain{config: config, pool: pool, recent: newHeadLog(), began: config.Now()}
 	if err := c.checkDomain(ctx); err != nil {
 		pool.close()
 		return nil, err
 	}
 	pool.metrics = config.Metrics
+	for _, e := range pool.endpoints {
+		config.Metrics.BeginNode(e.name, nodeOtherChain, nodeForked, nodeContradicted)
+	}
 	return c, nil
 }
 

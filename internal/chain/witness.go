@@ -259,11 +259,26 @@ func tally(verdicts []nodeVerdict, now time.Time) (payment.Verdict, error) {
 	return payment.Verdict{}, nil
 }
 
-// contradict counts the nodes that show another transfer than the one proven, or one that nobody else shows.
+// contradict counts the nodes that show another transfer than the one proven. While none is proven, it counts those
+// that show one which another node should show, too.
 func (c *Chain) contradict(ctx context.Context, verdicts []nodeVerdict, decided payment.Verdict) {
 	for _, h := range verdicts {
-		if h.verdict.Receipt != nil && !sameTransfer(h.verdict.Receipt, decided.Receipt) {
+		r := h.verdict.Receipt
+		if r == nil || sameTransfer(r, decided.Receipt) {
+			continue
+		}
+		if decided.Receipt != nil || slices.ContainsFunc(verdicts, func(o nodeVerdict) bool { return o.denies(r) }) {
 			c.pool.metrics.NodeAnswered(ctx, h.node.name, nodeContradicted)
 		}
 	}
+}
+
+// denies reports whether a node does not show a transfer although its latest block is as high as the transfer's, or
+// later. What a node does not know yet it does not deny: a stuck one would have the others look wrong.
+func (h nodeVerdict) denies(r *payment.Receipt) bool {
+	if h.err != nil || sameTransfer(h.verdict.Receipt, r) {
+		return false
+	}
+	latest := h.node.shown.Load()
+	return latest == nil || latest.head.Number >= r.Block || latest.head.time().After(r.SettledAt)
 }

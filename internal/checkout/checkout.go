@@ -47,9 +47,10 @@ type Product interface {
 // ErrUndecided says that a payer has the largest allowed number of undecided payments.
 var ErrUndecided = errors.New("too many undecided payments")
 
-// Inviter is a Product that can refuse a known buyer before the terms are sent. Its error is the answer instead.
+// Inviter is a Product that can refuse an order of a known buyer before its terms are sent. Its error is the answer
+// instead.
 type Inviter interface {
-	Invite(ctx context.Context, owner x402.Address) error
+	Invite(ctx context.Context, o order.Order) error
 }
 
 // ErrHistoryLost says that the database was not compared with the chain since it was restored, so nothing is claimed.

@@ -81,7 +81,7 @@ func (c *Checkout) invites(ctx context.Context, o *order.Order) error {
 		return err
 	}
 	if p, ok := c.products[o.Kind].(Inviter); ok {
-		return p.Invite(ctx, o.Owner)
+		return p.Invite(ctx, *o)
 	}
 	return nil
 }

@@ -94,6 +94,32 @@ func (m *Metrics) begin() {
 	for _, budget := range []string{"reverts", "payer", "hour"} {
 		m.unaffordable.Add(ctx, 0, metric.WithAttributes(attribute.String("budget", budget)))
 	}
+	refused := metric.WithAttributes(attribute.String("outcome", "refused"))
+	m.signIns.Add(ctx, 0, refused)
+	m.reveals.Add(ctx, 0, refused)
+}
+
+// BeginProduct shows the payments for a product at zero. A counter that appears with its first count has not risen for
+// an alert.
+func (m *Metrics) BeginProduct(product string) {
+	if m == nil {
+		return
+	}
+	for _, outcome := range []string{"paid", "dead", "unknown"} {
+		m.settlements.Add(context.Background(), 0, metric.WithAttributes(attribute.String("product", product),
+			attribute.String("outcome", outcome)))
+	}
+}
+
+// BeginNode shows outcomes of a node's answers at zero, for the same reason.
+func (m *Metrics) BeginNode(node string, outcomes ...string) {
+	if m == nil {
+		return
+	}
+	for _, outcome := range outcomes {
+		m.nodes.Add(context.Background(), 0, metric.WithAttributes(attribute.String("node", node),
+			attribute.String("outcome", outcome)))
+	}
 }
 
 // Challenged counts an answer that asks for payment.

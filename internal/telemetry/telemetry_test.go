@@ -225,6 +225,31 @@ func TestMetricsPassPromtool(t *testing.T) {
 	}
 }
 
+// TestCountersOfAlertsBeginAtZero: one that appears with its first count has not increased.
+func TestCountersOfAlertsBeginAtZero(t *testing.T) {
+	out, err := Start(t.Context(), "roamcard", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Stop(context.WithoutCancel(t.Context())) })
+	out.Metrics.BeginProduct("esim")
+	out.Metrics.BeginNode("2", "forked")
+	w := httptest.NewRecorder()
+	out.Page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	for _, line := range []string{
+		`payment_settlements_total{outcome="unknown",product="esim"} 0`,
+		`chain_node_answers_total{node="2",outcome="forked"} 0`, `relayer_budget_exceeded_total{budget="hour"} 0`,
+		`auth_challenges_total{outcome="refused"} 0`, `reveal_attempts_total{outcome="refused"} 0`,
+	} {
+		if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
+			t.Errorf("%s is not shown", line)
+		}
+	}
+	var none *Metrics
+	none.BeginProduct("esim")
+	none.BeginNode("1", "forked")
+}
+
 func TestExemplarNamesTheTraceOfAPayment(t *testing.T) {
 	server := httptest.NewServer(&collector{sent: map[string]*bytes.Buffer{}})
 	defer server.Close()

@@ -51,7 +51,7 @@ type Summary struct {
 	OrderID     string `json:"orderId,omitempty"`
 	Transaction string `json:"transaction,omitempty"`
 	CardID      string `json:"cardId,omitempty"`
-	// Card is the number with its middle hidden.
+	// Card is the number with its middle hidden, or the card's id where its issuer shows it on a page alone.
 	Card        string `json:"card,omitempty"`
 	ESIMOrderID string `json:"esimOrderId,omitempty"`
 	// SpentUSDCents is by how much the wallet's balance on chain fell.

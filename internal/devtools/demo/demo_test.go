@@ -146,3 +146,30 @@ func TestDemoBuysFromASandboxOnly(t *testing.T) {
 		t.Errorf("where nothing runs: %v", err)
 	}
 }
+
+// TestDemoBuysOverRealProviders: a card whose issuer shows it on a page alone is bought like any other, and an eSIM.
+func TestDemoBuysOverRealProviders(t *testing.T) {
+	for issuer, supplier := range map[string]string{"lithic": "esim-go", "stripe": "esim-access"} {
+		t.Run(issuer+" and "+supplier, func(t *testing.T) {
+			r, stop, err := dev.Start(context.Background(), dev.Config{
+				Addr: "127.0.0.1:0", Issuer: issuer, Supplier: supplier, Log: dev.Logger(io.Discard, ""), Out: io.Discard,
+			})
+			if err != nil {
+				t.Fatalf("start the development server: %v", err)
+			}
+			defer func() {
+				if err := stop(); err != nil {
+					t.Errorf("the development server: %v", err)
+				}
+			}()
+			c, out := buyerAt(r, r.Wallets...)
+			got, err := demo.Run(t.Context(), c)
+			if err != nil || !got.OK || got.ESIMUSDCents <= 0 || got.OnCardUSDCents != 1500 || got.Card != got.CardID {
+				t.Errorf("%+v, %v\n%s", got, err, out)
+			}
+			if strings.Contains(out.String(), "/reveal/") {
+				t.Errorf("the card's page is told:\n%s", out)
+			}
+		})
+	}
+}

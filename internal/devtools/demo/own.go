@@ -102,6 +102,20 @@ func (t presenter) Present(_ context.Context, c roamcard.Credentials) (roamcard.
 	return roamcard.Presented{Seen: true}, nil
 }
 
+// PresentPage implements roamcard.PagePresenter: the page of a card whose issuer shows it in a browser alone. It opens
+// once, so its URL is as secret as the card.
+func (t presenter) PresentPage(_ context.Context, url string) (roamcard.Presented, error) {
+	s := t.s
+	s.summary.Card = s.summary.CardID
+	s.say("The issuer of this card shows it on a page, which opens once, for a minute.")
+	if s.ShowCard && !s.JSON {
+		s.say("%s", url)
+	} else {
+		s.say("`roamcard card reveal` opens it in a browser.")
+	}
+	return roamcard.Presented{Reason: roamcard.OpenedInBrowser}, nil
+}
+
 // PresentESIM implements roamcard.ESIMPresenter: the QR code goes to a terminal only, whoever has it has the eSIM.
 func (t presenter) PresentESIM(_ context.Context, e roamcard.ESIM) (roamcard.Presented, error) {
 	iccid := e.ICCID.Reveal()

@@ -132,6 +132,6 @@ func TestFeeThatWasSpentIsOwed(t *testing.T) {
 		}
 		_, err := (topup.Topups{Cards: s.Cards}).Reserve(s.Context(), owner, credit)
 		wantFault(t, err, fault.FeeOutstanding)
-		wantFault(t, topup.Topups{Cards: s.Cards}.Invite(s.Context(), owner), fault.FeeOutstanding)
+		wantFault(t, topup.Topups{Cards: s.Cards}.Invite(s.Context(), unpaid(owner)), fault.FeeOutstanding)
 	})
 }

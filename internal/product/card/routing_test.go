@@ -200,9 +200,9 @@ func TestTopUpIsALoadOfTheCardsOwnIssuer(t *testing.T) {
 		f.pass(10 * time.Minute)
 		f.preferred = []string{"one"}
 		on := f.card(bought.ID)
-		credit := topup.Topups{Cards: f.Cards}
-		f.made.Deliver = credit.Deliver
-		claim, err := credit.Reserve(f.Context(), on.Owner, order.Offer{Item: marshal(f.T, topup.SplitOf(2500))})
+		topups := topup.Topups{Cards: f.Cards}
+		f.made.Deliver = topups.Deliver
+		claim, err := topups.Reserve(f.Context(), on.Owner, order.Offer{Item: marshal(f.T, topup.SplitOf(2500))})
 		if err != nil || claim.Reservations[0].Resource != "float/card/two" || claim.Provider != "two" {
 			f.Fatalf("reserved %+v, %v", claim, err)
 		}
@@ -355,12 +355,12 @@ func TestClosedIssuerSellsNothing(t *testing.T) {
 		if at := f.ended(bought.ID); at.State != order.Delivered {
 			f.Errorf("what was paid ended as %+v", at)
 		}
-		credit := topup.Topups{Cards: f.Cards, Switches: f.Switches}
-		if err := credit.Invite(f.Context(), bought.Owner); fault.Of(err) != fault.TopupPaused {
+		topups := topup.Topups{Cards: f.Cards, Switches: f.Switches}
+		if err := topups.Invite(f.Context(), unpaid(bought.Owner)); fault.Of(err) != fault.TopupPaused {
 			f.Errorf("a top-up of its card: %v", err)
 		}
 		closed(f, "two")
-		if err := credit.Invite(f.Context(), bought.Owner); err != nil {
+		if err := topups.Invite(f.Context(), unpaid(bought.Owner)); err != nil {
 			f.Errorf("a top-up while another one is closed: %v", err)
 		}
 		closed(f, "one", "two")
@@ -373,5 +373,60 @@ func TestClosedIssuerSellsNothing(t *testing.T) {
 			f.Context()); err != nil || paused {
 			f.Errorf("top-ups, while a retired one is open: %t, %v", paused, err)
 		}
+	})
+}
+
+// lateBooks are books that agree, and whose comparison of one provider is old.
+type lateBooks struct{ provider string }
+
+// Compared implements availability.Standings.
+func (lateBooks) Compared(context.Context) (time.Time, bool, error) { return time.Now(), false, nil }
+
+// Blocked implements availability.Standings.
+func (lateBooks) Blocked(context.Context, x402.Address) (bool, error) { return false, nil }
+
+// Read implements availability.Standings.
+func (b lateBooks) Read(_ context.Context, provider string) (time.Time, error) {
+	if provider == b.provider {
+		return time.Now().Add(-time.Hour), nil
+	}
+	return time.Now(), nil
+}
+
+// TestTermsOfATopUpDependOnTheCardsOwnIssuer: what another one has or lacks does not matter.
+func TestTermsOfATopUpDependOnTheCardsOwnIssuer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(f *fleet, topups *topup.Topups)
+		code   fault.Code
+	}{
+		"all is well":          {func(*fleet, *topup.Topups) {}, ""},
+		"its float is short":   {func(f *fleet, _ *topup.Topups) { f.one.SetFloat(2449) }, fault.FloatUnavailable},
+		"its float is enough":  {func(f *fleet, _ *topup.Topups) { f.one.SetFloat(2450) }, ""},
+		"another one's is not": {func(f *fleet, _ *topup.Topups) { f.two.SetFloat(0) }, ""},
+		"its books are old": {func(_ *fleet, topups *topup.Topups) {
+			topups.Books = booksOf("one")
+		}, fault.TreasuryUnreconciled},
+		"another one's books are old": {func(_ *fleet, topups *topup.Topups) { topups.Books = booksOf("two") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleetStory(t, func(f *fleet) {
+				bought, err := f.reserved(1)
+				if err != nil {
+					f.Fatal(err)
+				}
+				f.made.Begin(f.T, bought)
+				f.pass(10 * time.Minute)
+				topups := topup.Topups{Cards: f.Cards}
+				tc.change(f, &topups)
+				f.pass(time.Minute) // what is cached is read again
+				wantFault(f.T, topups.Invite(f.Context(), unpaid(bought.Owner)), tc.code)
+			})
+		})
+	}
+}
+
+func booksOf(late string) *availability.Books {
+	return availability.NewBooks(availability.BooksConfig{
+		Standings: lateBooks{late}, MaxAge: 30 * time.Minute, Now: time.Now,
 	})
 }

@@ -234,6 +234,15 @@ func (c *Cards) Covers(ctx context.Context, amount money.Cents) error {
 	return err
 }
 
+// CoversAt fails while the unreserved float of one provider, by its name, is smaller than an amount.
+func (c *Cards) CoversAt(ctx context.Context, name string, amount money.Cents) error {
+	p, err := c.at(name)
+	if err != nil {
+		return err
+	}
+	return covers(ctx, p, amount)
+}
+
 // covers fails while the unreserved float of a provider is smaller than an amount.
 func covers(ctx context.Context, p *provider, amount money.Cents) error {
 	inv, err := p.inventory(ctx)

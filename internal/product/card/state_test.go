@@ -15,10 +15,16 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 var credit = order.Offer{Price: 2500,
 	Item: []byte(`{"grossUsdCents":2500,"loadFeeUsdCents":50,"cardCreditUsdCents":2450}`)}
+
+// unpaid is an order for the same top-up that is to be paid later.
+func unpaid(owner x402.Address) order.Order {
+	return order.Order{Kind: topup.Kind, Owner: owner, Price: credit.Price, Item: credit.Item}
+}
 
 func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 	for state, want := range map[card.AccountState]card.Status{card.AccountFrozen: card.Frozen,
@@ -45,7 +51,7 @@ func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 					return err
 				}},
 				"invitation": {fault.ActiveCardMissing, func(s *shelf, _ uuid.UUID) error {
-					return topup.Topups{Cards: s.Cards}.Invite(t.Context(), owner)
+					return topup.Topups{Cards: s.Cards}.Invite(t.Context(), unpaid(owner))
 				}},
 			}
 			for name, use := range uses {

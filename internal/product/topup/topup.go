@@ -85,6 +85,8 @@ type Cards interface {
 type Float interface {
 	// Covers fails while no issuer has an unreserved float of an amount.
 	Covers(ctx context.Context, amount money.Cents) error
+	// CoversAt fails while the unreserved float of one issuer is smaller than an amount.
+	CoversAt(ctx context.Context, provider string, amount money.Cents) error
 	// Float is the reservation of an amount of an issuer's float.
 	Float(ctx context.Context, provider string, amount money.Cents) (order.Reservation, error)
 	// Issuers are the names of all issuers.
@@ -187,10 +189,7 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	if err != nil {
 		return order.Claim{}, err
 	}
-	if err := t.Books.OpenTo(ctx, owner); err != nil {
-		return order.Claim{}, err
-	}
-	if err := t.Books.OpenFor(ctx, provider); err != nil {
+	if err := t.openTo(ctx, owner, provider); err != nil {
 		return order.Claim{}, err
 	}
 	var split Split
@@ -209,10 +208,29 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 	return order.Claim{Item: marshal(split), Reservations: []order.Reservation{hold}, Provider: provider}, nil
 }
 
-// Invite implements checkout.Inviter: no terms are sent for a top-up that would be refused.
-func (t Topups) Invite(ctx context.Context, owner x402.Address) error {
-	_, _, err := t.Cards.Fundable(ctx, owner, beforeTerms)
-	return err
+// Invite implements checkout.Inviter: no terms are sent for a top-up that would be refused, by the card's own issuer or
+// because of the books.
+func (t Topups) Invite(ctx context.Context, o order.Order) error {
+	split, err := ItemOf(o)
+	if err != nil {
+		return err
+	}
+	_, provider, err := t.Cards.Fundable(ctx, o.Owner, beforeTerms)
+	if err != nil {
+		return err
+	}
+	if err := t.openTo(ctx, o.Owner, provider); err != nil {
+		return err
+	}
+	return t.Cards.CoversAt(ctx, provider, split.Credit)
+}
+
+// openTo fails with a fault while the books of a wallet, or of the issuer of its card, close the sale.
+func (t Topups) openTo(ctx context.Context, owner x402.Address, provider string) error {
+	if err := t.Books.OpenTo(ctx, owner); err != nil {
+		return err
+	}
+	return t.Books.OpenFor(ctx, provider)
 }
 
 // Deliver implements settlement.Product: it loads the credit once.

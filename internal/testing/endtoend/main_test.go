@@ -18,5 +18,6 @@ func TestMain(m *testing.M) {
 	}
 	code := storetest.Main(m)
 	apptest.RemoveBinary()
+	removeEvaluator()
 	os.Exit(code)
 }

@@ -87,6 +87,8 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	for _, line := range []string{
 		`payment_settlements_total{outcome="paid",product="card_issue"} 1`, `payment_replays_total{product="card_issue"} 1`,
 		`payment_challenges_total{product="card_issue"} 1`,
+		`payment_settlements_total{outcome="unknown",product="card_topup"} 0`,
+		`chain_node_answers_total{node="1",outcome="contradicted"} 0`,
 		`order_transitions_total{from="provisioning",product="card_issue",to="fulfilled"} 1`,
 		`auth_challenges_total{outcome="verified"} 1`, `reveal_attempts_total{outcome="refused"} 1`,
 		`activity_events_total{outcome="accepted"} 2`,

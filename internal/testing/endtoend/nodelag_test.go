@@ -7,12 +7,10 @@ import (
 	"strings"
 )
 
-// lagging answers as a node that is so many blocks behind: its tags name older blocks, newer ones are unknown
-// to it, and so is what they hold. It passes transactions on.
-func (p *nodeProxy) lagging(c nodeCall, lag uint64) []byte {
+// knowing answers as a node whose newest block is head: its tags name older blocks, newer ones are unknown to it, and
+// so is what they hold. It passes transactions on.
+func (p *nodeProxy) knowing(c nodeCall, head uint64) []byte {
 	const unknownBlock = `"error":{"code":-32000,"message":"header not found"}`
-	head := p.blockQuantity("eth_blockNumber")
-	head -= min(head, lag)
 	newer := func(number string) bool {
 		n, err := strconv.ParseUint(strings.Trim(strings.TrimPrefix(number, "0x"), `"`), 16, 64)
 		return err == nil && n > head

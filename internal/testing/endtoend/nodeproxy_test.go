@@ -36,9 +36,10 @@ type nodeFault struct {
 	only string
 	// times is how many more calls fail; with 0 they fail until it is cleared.
 	times int
-	// delay is how long a slow answer takes; lag is how many blocks are missing.
+	// delay is how long a slow answer takes; lag is how many blocks are missing, and head the last block of a stuck node.
 	delay time.Duration
 	lag   uint64
+	head  uint64
 	// before runs before the call is passed on.
 	before func()
 	// lie is a forger's answer, a member "result" or "error"; an empty one passes the call on.
@@ -66,6 +67,8 @@ const (
 	acceptAndDrop nodeMode = "taken and dropped"
 	// behind answers as a node does that has not heard of the newest blocks; lag says of how many.
 	behind nodeMode = "behind"
+	// stuck answers as a node that hears of no new block any more; head is its last one.
+	stuck nodeMode = "stuck"
 	// The next ones are lies.
 	denyUse     nodeMode = "the authorization is unused"
 	inventBlock nodeMode = "a receipt of a block that is none"
@@ -132,7 +135,10 @@ func (p *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 	case behind:
-		_, _ = w.Write(p.lagging(c, f.lag))
+		head := p.blockQuantity("eth_blockNumber")
+		_, _ = w.Write(p.knowing(c, head-min(head, f.lag)))
+	case stuck:
+		_, _ = w.Write(p.knowing(c, f.head))
 	case forge:
 		if member := f.lie(c); member != "" {
 			_, _ = w.Write(c.answer(member))

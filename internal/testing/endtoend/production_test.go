@@ -138,8 +138,9 @@ func settingName(key string) string {
 	return "ROAMCARD_" + strings.ToUpper(strings.ReplaceAll(key, ".", "__"))
 }
 
-// TestProductionSellsOverRealProviders: the program starts in production over each pair, and a buyer gets a card with a
-// top-up, and an eSIM. The books of the vendors, of the chain and ours agree.
+// TestProductionSellsOverRealProviders: the program starts in production over each pair, and the official x402 client
+// gets a card with a top-up, and an eSIM. The card is used, frozen and unfrozen. The books of the vendors, of the chain
+// and ours agree.
 func TestProductionSellsOverRealProviders(t *testing.T) {
 	t.Parallel()
 	for issuer := range realIssuers() {
@@ -152,24 +153,24 @@ func TestProductionSellsOverRealProviders(t *testing.T) {
 				p.awaitSale(program, "/ready")
 				p.awaitSale(program, "/api/esim/ready")
 				b := p.buyer()
-				o := b.buyCard("a-card-in-production")
-				b.topUp("a-load-in-production", 2500).into(t, 200, nil)
+				b.officially(purchasePath, purchaseBody("a-card-in-production"), anyOrder)
+				p.awaitSettled(30 * time.Second)
+				b.signIn()
+				card := p.newestOwned()
+				b.officially("/api/card/topup", `{"amountUsdCents":2500,"idempotencyKey":"a-load-in-production"}`, anyOrder)
 				var travels esimOrder
-				pay := esimPurchase("an-esim-in-production", b.esimPayment(p.esimTerms("an-esim-in-production")))
-				eventually(t, 30*time.Second, func() (bool, string) {
-					a := p.send(pay)
-					if a.status == 200 {
-						a.into(t, 200, &travels)
-					}
-					return travels.Credentials != nil, fmt.Sprintf("%d %s", a.status, clipped(a.body))
+				b.officially(esimPath, purchaseBody("an-esim-in-production"), func(a answer) bool {
+					a.into(t, 200, &travels)
+					return travels.Credentials != nil
 				})
 				if !strings.HasPrefix(travels.Credentials.LPA, "LPA:1$") {
 					t.Errorf("bought %+v", travels)
 				}
 				p.awaitSettled(30 * time.Second)
+				p.usesCard(t, b, card)
 				var balance struct{ AvailableUsdCents int64 }
-				b.get("/api/cards/"+o.Issuance.CardID+"/balance").into(t, 200, &balance)
-				if balance.AvailableUsdCents != 1500+2450 {
+				b.get("/api/cards/"+card+"/balance").into(t, 200, &balance)
+				if balance.AvailableUsdCents != 1500+2450-100 {
 					t.Errorf("%d cents on the card", balance.AvailableUsdCents)
 				}
 				p.wantGoods(b)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,50 @@ func TestForgedWebhooksAreRejected(t *testing.T) {
 		n := w.count("SELECT count(*) FROM jobs WHERE kind = 'webhook' AND status = 'succeeded'")
 		return n == 2, fmt.Sprint(n, " events were read")
 	})
+}
+
+// TestReorderedWebhooksLeaveWhatTheIssuerSays: events come in the wrong order, and while the issuer answers nothing.
+// They are taken at once, and the card is as the issuer has it.
+func TestReorderedWebhooksLeaveWhatTheIssuerSays(t *testing.T) {
+	t.Parallel()
+	w := newPushWorld(t, 1)
+	pushes := func(to string) {
+		w.issuer.call(http.MethodPost, "webhooks", map[string]any{"url": to, "secret": webhookSecret})
+	}
+	pushes(w.instances[0].url + "/api/webhooks/sandbox")
+	b := w.buyer()
+	card := b.buyCard("a-card").Issuance.CardID
+	b.awaitFee(card)
+	nowhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }))
+	t.Cleanup(nowhere.Close)
+	pushes(nowhere.URL)
+	at := w.newestCard()
+	arrives := func(id, event string) {
+		t.Helper()
+		began := time.Now()
+		if status, said := w.push(webhookKey, id, time.Now(), `{"type":"`+event+`","cardId":"`+at+`"}`); status != 204 {
+			t.Errorf("%s: %d %s", id, status, said)
+		}
+		if took := time.Since(began); took > slowdown*time.Second {
+			t.Errorf("%s was taken after %s", id, took)
+		}
+	}
+	is := func(status string) {
+		t.Helper()
+		eventually(t, 30*time.Second, func() (bool, string) {
+			got := queryOne[string](w, "SELECT status FROM cards WHERE id = $1", card)
+			return got == status, "the card is " + got
+		})
+	}
+	w.setCardState(at, "locked")
+	arrives("evt_unlocked", "card.live")
+	is("FROZEN")
+	w.issuer.fault("*", "timeout_before", 0, 60_000)
+	w.setCardState(at, "live")
+	arrives("evt_locked", "card.locked")
+	w.issuer.clearFaults()
+	is("ACTIVE")
+	w.checkBooks()
 }
 
 // TestWebhooksAreOffWithoutSecrets: nothing but a secret proves who sends.

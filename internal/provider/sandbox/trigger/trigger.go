@@ -67,11 +67,11 @@ func (p Product) Deliver(ctx context.Context, l *job.Lease, o order.Order) (orde
 }
 
 // Invite passes on to a product that says whether its buyer may be told the terms.
-func (p Product) Invite(ctx context.Context, owner x402.Address) error {
+func (p Product) Invite(ctx context.Context, o order.Order) error {
 	if sold, ok := p.Sold.(interface {
-		Invite(ctx context.Context, owner x402.Address) error
+		Invite(ctx context.Context, o order.Order) error
 	}); ok {
-		return sold.Invite(ctx, owner)
+		return sold.Invite(ctx, o)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (s *sold) Deliver(ctx context.Context, _ *job.Lease, _ order.Order) (order.
 // named is a product that answers everything that a product may be asked.
 type named struct{ sold }
 
-func (*named) Invite(context.Context, x402.Address) error {
+func (*named) Invite(context.Context, order.Order) error {
 	return fault.New(fault.IssuePaused, "")
 }
 func (*named) Found(context.Context, order.Order) (bool, error) { return true, nil }
@@ -110,7 +110,7 @@ func TestProductAnswersAsTheProductInIt(t *testing.T) {
 		"without answers": {&sold{}, true, false, 0},
 	} {
 		p := trigger.Product{Sold: c.in}
-		if err := p.Invite(t.Context(), x402.Address{}); (err == nil) != c.invites {
+		if err := p.Invite(t.Context(), order.Order{}); (err == nil) != c.invites {
 			t.Errorf("%s: invites with %v", name, err)
 		}
 		if found, err := p.Found(t.Context(), order.Order{}); err != nil || found != c.found {
