@@ -24,7 +24,7 @@ var rows = [][]string{
 	0: {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler"},
-	3: {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing", "agent/keys",
+	3: {"approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing", "agent/keys",
 		"agent/install"},
 	4: {"product/*"},
 	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},

@@ -142,6 +142,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 func (a *App) openStore(ctx context.Context) (err error) {
 	a.store, err = store.Open(ctx, store.Config{
 		URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now, Products: a.config.StoredProducts(),
+		SecondOperator: a.config.SecondOperator,
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)

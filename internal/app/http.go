@@ -35,7 +35,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		return fmt.Errorf("make the documents: %w", err)
 	}
 	before, err := rpcx.HandlerOptions(rpcx.Config{
-		Callers: p.who, Deliveries: p.deliveries, Watches: p.sells, Limits: p.limits,
+		Callers: p.who, Deliveries: p.deliveries, Watches: p.sells, Limits: p.limits, Refusals: a.store.OperatorTokens(),
 	})
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
