@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/oidc"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/routing"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -82,7 +83,11 @@ type Config struct {
 	Operators        []auth.Operator
 	// SecondOperator says which decisions wait for a second operator.
 	SecondOperator approval.Rule
-	Activity       []x402.Address
+	// Issuer is the one that operators may sign in with; without a URL they do not.
+	Issuer oidc.Config
+	// AdminAddr is the address of the operators' routes; empty serves them with all others.
+	AdminAddr string
+	Activity  []x402.Address
 	// WorkRetention is how long finished jobs and released reservations of final orders are kept; zero takes the default.
 	WorkRetention time.Duration
 	// TimelineRetention is how long the lines of final orders' timelines are kept, but the last one and those of
@@ -346,6 +351,7 @@ func (m Modules) Load(
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
 	wrong = append(wrong, c.screeningMistakes()...)
+	wrong = append(wrong, c.operatorMistakes()...)
 	wrong = append(wrong, c.webhookMistakes()...)
 	wrong = append(wrong, c.productMistakes()...)
 	wrong = append(wrong, c.routingMistakes()...)

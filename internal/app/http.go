@@ -9,7 +9,6 @@ import (
 
 	"go.opentelemetry.io/otel"
 
-	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -26,8 +25,12 @@ import (
 // serveHTTP mounts the services on the edge, by their procedures and by their REST routes, and the documents.
 func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	c := a.config
+	openAPI, err := c.publicOpenAPI()
+	if err != nil {
+		return err
+	}
 	site, err := discovery.New(discovery.Config{
-		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
+		OpenAPI: openAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
 		Terms: c.terms(), Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: time.Now(),
 		Paused: pausedPaths(a.products),
 	})
@@ -42,7 +45,10 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	}
 	a.board = a.newBoard()
 	sells := a.selling(p, site)
-	handlers := rpc.Handlers(a.services(sells), before...)
+	handlers, err := a.splitOperators(rpc.Handlers(a.services(sells), before...), p)
+	if err != nil {
+		return err
+	}
 	pay, err := web.PayDocument()
 	if err != nil {
 		return err

@@ -57,10 +57,13 @@ type MintedTokens interface {
 
 // Issuers verify who signed in somewhere else.
 type Issuers interface {
-	// Identify verifies a token and gives its operator. ErrNotFound says that the token is not a valid one; every other
-	// error says that nobody can tell now.
+	// Identify verifies a token and gives its operator. ErrNotFound says that the token is not a valid one, ErrNoRole that
+	// it is, of somebody who is no operator here; every other error says that nobody can tell now.
 	Identify(ctx context.Context, token string) (Identity, error)
 }
+
+// ErrNoRole says that the issuer knows somebody to whom the configuration gives no role.
+var ErrNoRole = errors.New("no role is given to them")
 
 // Identity is an operator as an issuer knows them.
 type Identity struct {
@@ -137,6 +140,9 @@ func (a *Auth) byIssuer(ctx context.Context, token string) (Caller, error) {
 	who, err := a.issuer.Identify(ctx, token)
 	if errors.Is(err, ErrNotFound) {
 		return Caller{}, operatorTokenInvalid()
+	}
+	if errors.Is(err, ErrNoRole) {
+		return Caller{}, fault.New(fault.OperatorRoleMissing, "You have signed in, and no role here is given to you.")
 	}
 	if err != nil {
 		return Caller{}, fmt.Errorf("ask the operators' issuer: %w", errors.Join(fault.New(fault.DependencyDown,

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -79,6 +80,7 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 	if err := cfg.CheckRouting(); err != nil {
 		return cfg, Ready{}, err
 	}
+	cfg.AdminAddr, cfg.SecondOperator.Above = c.AdminAddr, money.Cents(c.SecondApproverAbove)
 	cfg.Operators = []auth.Operator{{Name: "dev", Hash: sha256.Sum256([]byte(keys.operator))}}
 	return cfg, c.ready(cfg, keys.operator), nil
 }
