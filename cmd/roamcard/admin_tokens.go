@@ -35,6 +35,12 @@ func (b *buyer) tokensMint() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if b.asJSON { // messages are printed without secrets, and this one is shown on purpose
+				return b.showJSON(cmd, struct {
+					Token  *roamcardv1.OperatorToken `json:"token"`
+					Secret string                    `json:"secret,omitempty"`
+				}{res.GetToken(), res.GetSecret()})
+			}
 			return b.show(cmd, res, func(w io.Writer) {
 				tokenText(w, res.GetToken())
 				fmt.Fprintf(w, "token\t%s\n", first(res.GetSecret(), "was shown when it was minted"))

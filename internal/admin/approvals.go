@@ -67,7 +67,7 @@ func (a Approvals) Show(ctx context.Context, id uuid.UUID, act order.Act) (appro
 
 // Approve lets a decision of another operator take effect. A repeat with the same key changes nothing.
 func (a Approvals) Approve(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error) {
-	waiting, err := a.Show(ctx, id, act)
+	waiting, err := a.Show(ctx, id, order.Act{Operator: act.Operator}) // a read, which may be repeated
 	if err != nil {
 		return approval.Approval{}, err
 	}
