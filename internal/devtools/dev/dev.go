@@ -53,6 +53,8 @@ type Config struct {
 	// AdminAddr is the setting admin.addr, and SecondApproverAbove operators.second_approver_above in cents.
 	AdminAddr           string
 	SecondApproverAbove uint32
+	// OIDCIssuer is the setting oidc.issuer; its tokens are for the audience roamcard, and its groups are the roles.
+	OIDCIssuer string
 	// SupplierVisibilityDelay is the setting visibility_delay of such a supplier; zero takes its default.
 	SupplierVisibilityDelay time.Duration
 	Log                     *slog.Logger
