@@ -34,6 +34,8 @@ import (
 	"github.com/roamcard/roamcard/ent/ledgerentry"
 	"github.com/roamcard/roamcard/ent/ledgerposting"
 	"github.com/roamcard/roamcard/ent/lock"
+	"github.com/roamcard/roamcard/ent/operatorapproval"
+	"github.com/roamcard/roamcard/ent/operatortoken"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/progress"
@@ -98,6 +100,10 @@ type Client struct {
 	LedgerPosting *LedgerPostingClient
 	// Lock is the client for interacting with the Lock builders.
 	Lock *LockClient
+	// OperatorApproval is the client for interacting with the OperatorApproval builders.
+	OperatorApproval *OperatorApprovalClient
+	// OperatorToken is the client for interacting with the OperatorToken builders.
+	OperatorToken *OperatorTokenClient
 	// Order is the client for interacting with the Order builders.
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
@@ -166,6 +172,8 @@ func (c *Client) init() {
 	c.LedgerEntry = NewLedgerEntryClient(c.config)
 	c.LedgerPosting = NewLedgerPostingClient(c.config)
 	c.Lock = NewLockClient(c.config)
+	c.OperatorApproval = NewOperatorApprovalClient(c.config)
+	c.OperatorToken = NewOperatorTokenClient(c.config)
 	c.Order = NewOrderClient(c.config)
 	c.Payment = NewPaymentClient(c.config)
 	c.Progress = NewProgressClient(c.config)
@@ -296,6 +304,8 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		LedgerEntry:        NewLedgerEntryClient(cfg),
 		LedgerPosting:      NewLedgerPostingClient(cfg),
 		Lock:               NewLockClient(cfg),
+		OperatorApproval:   NewOperatorApprovalClient(cfg),
+		OperatorToken:      NewOperatorTokenClient(cfg),
 		Order:              NewOrderClient(cfg),
 		Payment:            NewPaymentClient(cfg),
 		Progress:           NewProgressClient(cfg),
@@ -353,6 +363,8 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		LedgerEntry:        NewLedgerEntryClient(cfg),
 		LedgerPosting:      NewLedgerPostingClient(cfg),
 		Lock:               NewLockClient(cfg),
+		OperatorApproval:   NewOperatorApprovalClient(cfg),
+		OperatorToken:      NewOperatorTokenClient(cfg),
 		Order:              NewOrderClient(cfg),
 		Payment:            NewPaymentClient(cfg),
 		Progress:           NewProgressClient(cfg),
@@ -404,11 +416,11 @@ func (c *Client) Use(hooks ...Hook) {
 		c.Audit, c.Card, c.CardLink, c.ChainWatermark, c.Challenge, c.EsimPlan,
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.EsimTopup, c.Event, c.EventDay,
 		c.Finding, c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting,
-		c.Lock, c.Order, c.Payment, c.Progress, c.RateLimit, c.Reconciliation,
-		c.Refund, c.ReportedTransfer, c.Reservation, c.ScreenedAddress,
-		c.ScreeningList, c.Session, c.SupplierOrder, c.Timeline, c.Transaction,
-		c.TransactionMember, c.Transfer, c.TransferResolution, c.WebhookEvent,
-		c.Worker,
+		c.Lock, c.OperatorApproval, c.OperatorToken, c.Order, c.Payment, c.Progress,
+		c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer, c.Reservation,
+		c.ScreenedAddress, c.ScreeningList, c.Session, c.SupplierOrder, c.Timeline,
+		c.Transaction, c.TransactionMember, c.Transfer, c.TransferResolution,
+		c.WebhookEvent, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -421,11 +433,11 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 		c.Audit, c.Card, c.CardLink, c.ChainWatermark, c.Challenge, c.EsimPlan,
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.EsimTopup, c.Event, c.EventDay,
 		c.Finding, c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting,
-		c.Lock, c.Order, c.Payment, c.Progress, c.RateLimit, c.Reconciliation,
-		c.Refund, c.ReportedTransfer, c.Reservation, c.ScreenedAddress,
-		c.ScreeningList, c.Session, c.SupplierOrder, c.Timeline, c.Transaction,
-		c.TransactionMember, c.Transfer, c.TransferResolution, c.WebhookEvent,
-		c.Worker,
+		c.Lock, c.OperatorApproval, c.OperatorToken, c.Order, c.Payment, c.Progress,
+		c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer, c.Reservation,
+		c.ScreenedAddress, c.ScreeningList, c.Session, c.SupplierOrder, c.Timeline,
+		c.Transaction, c.TransactionMember, c.Transfer, c.TransferResolution,
+		c.WebhookEvent, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -472,6 +484,10 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.LedgerPosting.mutate(ctx, m)
 	case *LockMutation:
 		return c.Lock.mutate(ctx, m)
+	case *OperatorApprovalMutation:
+		return c.OperatorApproval.mutate(ctx, m)
+	case *OperatorTokenMutation:
+		return c.OperatorToken.mutate(ctx, m)
 	case *OrderMutation:
 		return c.Order.mutate(ctx, m)
 	case *PaymentMutation:
@@ -3042,6 +3058,272 @@ func (c *LockClient) mutate(ctx context.Context, m *LockMutation) (Value, error)
 	}
 }
 
+// OperatorApprovalClient is a client for the OperatorApproval schema.
+type OperatorApprovalClient struct {
+	config
+}
+
+// NewOperatorApprovalClient returns a client for the OperatorApproval from the given config.
+func NewOperatorApprovalClient(c config) *OperatorApprovalClient {
+	return &OperatorApprovalClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `operatorapproval.Hooks(f(g(h())))`.
+func (c *OperatorApprovalClient) Use(hooks ...Hook) {
+	c.hooks.OperatorApproval = append(c.hooks.OperatorApproval, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `operatorapproval.Intercept(f(g(h())))`.
+func (c *OperatorApprovalClient) Intercept(interceptors ...Interceptor) {
+	c.inters.OperatorApproval = append(c.inters.OperatorApproval, interceptors...)
+}
+
+// Create returns a builder for creating a OperatorApproval entity.
+func (c *OperatorApprovalClient) Create() *OperatorApprovalCreate {
+	mutation := newOperatorApprovalMutation(c.config, OpCreate)
+	return &OperatorApprovalCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of OperatorApproval entities.
+func (c *OperatorApprovalClient) CreateBulk(builders ...*OperatorApprovalCreate) *OperatorApprovalCreateBulk {
+	return &OperatorApprovalCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *OperatorApprovalClient) MapCreateBulk(slice any, setFunc func(*OperatorApprovalCreate, int)) *OperatorApprovalCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &OperatorApprovalCreateBulk{err: fmt.Errorf("calling to OperatorApprovalClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*OperatorApprovalCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &OperatorApprovalCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for OperatorApproval.
+func (c *OperatorApprovalClient) Update() *OperatorApprovalUpdate {
+	mutation := newOperatorApprovalMutation(c.config, OpUpdate)
+	return &OperatorApprovalUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *OperatorApprovalClient) UpdateOne(_m *OperatorApproval) *OperatorApprovalUpdateOne {
+	mutation := newOperatorApprovalMutation(c.config, OpUpdateOne, withOperatorApproval(_m))
+	return &OperatorApprovalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *OperatorApprovalClient) UpdateOneID(id uuid.UUID) *OperatorApprovalUpdateOne {
+	mutation := newOperatorApprovalMutation(c.config, OpUpdateOne, withOperatorApprovalID(id))
+	return &OperatorApprovalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for OperatorApproval.
+func (c *OperatorApprovalClient) Delete() *OperatorApprovalDelete {
+	mutation := newOperatorApprovalMutation(c.config, OpDelete)
+	return &OperatorApprovalDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *OperatorApprovalClient) DeleteOne(_m *OperatorApproval) *OperatorApprovalDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *OperatorApprovalClient) DeleteOneID(id uuid.UUID) *OperatorApprovalDeleteOne {
+	builder := c.Delete().Where(operatorapproval.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &OperatorApprovalDeleteOne{builder}
+}
+
+// Query returns a query builder for OperatorApproval.
+func (c *OperatorApprovalClient) Query() *OperatorApprovalQuery {
+	return &OperatorApprovalQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeOperatorApproval},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a OperatorApproval entity by its id.
+func (c *OperatorApprovalClient) Get(ctx context.Context, id uuid.UUID) (*OperatorApproval, error) {
+	return c.Query().Where(operatorapproval.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *OperatorApprovalClient) GetX(ctx context.Context, id uuid.UUID) *OperatorApproval {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *OperatorApprovalClient) Hooks() []Hook {
+	return c.hooks.OperatorApproval
+}
+
+// Interceptors returns the client interceptors.
+func (c *OperatorApprovalClient) Interceptors() []Interceptor {
+	return c.inters.OperatorApproval
+}
+
+func (c *OperatorApprovalClient) mutate(ctx context.Context, m *OperatorApprovalMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&OperatorApprovalCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&OperatorApprovalUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&OperatorApprovalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&OperatorApprovalDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown OperatorApproval mutation op: %q", m.Op())
+	}
+}
+
+// OperatorTokenClient is a client for the OperatorToken schema.
+type OperatorTokenClient struct {
+	config
+}
+
+// NewOperatorTokenClient returns a client for the OperatorToken from the given config.
+func NewOperatorTokenClient(c config) *OperatorTokenClient {
+	return &OperatorTokenClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `operatortoken.Hooks(f(g(h())))`.
+func (c *OperatorTokenClient) Use(hooks ...Hook) {
+	c.hooks.OperatorToken = append(c.hooks.OperatorToken, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `operatortoken.Intercept(f(g(h())))`.
+func (c *OperatorTokenClient) Intercept(interceptors ...Interceptor) {
+	c.inters.OperatorToken = append(c.inters.OperatorToken, interceptors...)
+}
+
+// Create returns a builder for creating a OperatorToken entity.
+func (c *OperatorTokenClient) Create() *OperatorTokenCreate {
+	mutation := newOperatorTokenMutation(c.config, OpCreate)
+	return &OperatorTokenCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of OperatorToken entities.
+func (c *OperatorTokenClient) CreateBulk(builders ...*OperatorTokenCreate) *OperatorTokenCreateBulk {
+	return &OperatorTokenCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *OperatorTokenClient) MapCreateBulk(slice any, setFunc func(*OperatorTokenCreate, int)) *OperatorTokenCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &OperatorTokenCreateBulk{err: fmt.Errorf("calling to OperatorTokenClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*OperatorTokenCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &OperatorTokenCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for OperatorToken.
+func (c *OperatorTokenClient) Update() *OperatorTokenUpdate {
+	mutation := newOperatorTokenMutation(c.config, OpUpdate)
+	return &OperatorTokenUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *OperatorTokenClient) UpdateOne(_m *OperatorToken) *OperatorTokenUpdateOne {
+	mutation := newOperatorTokenMutation(c.config, OpUpdateOne, withOperatorToken(_m))
+	return &OperatorTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *OperatorTokenClient) UpdateOneID(id uuid.UUID) *OperatorTokenUpdateOne {
+	mutation := newOperatorTokenMutation(c.config, OpUpdateOne, withOperatorTokenID(id))
+	return &OperatorTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for OperatorToken.
+func (c *OperatorTokenClient) Delete() *OperatorTokenDelete {
+	mutation := newOperatorTokenMutation(c.config, OpDelete)
+	return &OperatorTokenDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *OperatorTokenClient) DeleteOne(_m *OperatorToken) *OperatorTokenDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *OperatorTokenClient) DeleteOneID(id uuid.UUID) *OperatorTokenDeleteOne {
+	builder := c.Delete().Where(operatortoken.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &OperatorTokenDeleteOne{builder}
+}
+
+// Query returns a query builder for OperatorToken.
+func (c *OperatorTokenClient) Query() *OperatorTokenQuery {
+	return &OperatorTokenQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeOperatorToken},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a OperatorToken entity by its id.
+func (c *OperatorTokenClient) Get(ctx context.Context, id uuid.UUID) (*OperatorToken, error) {
+	return c.Query().Where(operatortoken.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *OperatorTokenClient) GetX(ctx context.Context, id uuid.UUID) *OperatorToken {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *OperatorTokenClient) Hooks() []Hook {
+	return c.hooks.OperatorToken
+}
+
+// Interceptors returns the client interceptors.
+func (c *OperatorTokenClient) Interceptors() []Interceptor {
+	return c.inters.OperatorToken
+}
+
+func (c *OperatorTokenClient) mutate(ctx context.Context, m *OperatorTokenMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&OperatorTokenCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&OperatorTokenUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&OperatorTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&OperatorTokenDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown OperatorToken mutation op: %q", m.Op())
+	}
+}
+
 // OrderClient is a client for the Order schema.
 type OrderClient struct {
 	config
@@ -5574,19 +5856,19 @@ type (
 	hooks struct {
 		Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, EsimTopup, Event, EventDay, Finding, IssuerLine, Job,
-		KillSwitch, LedgerEntry, LedgerPosting, Lock, Order, Payment, Progress,
-		RateLimit, Reconciliation, Refund, ReportedTransfer, Reservation,
-		ScreenedAddress, ScreeningList, Session, SupplierOrder, Timeline, Transaction,
-		TransactionMember, Transfer, TransferResolution, WebhookEvent,
+		KillSwitch, LedgerEntry, LedgerPosting, Lock, OperatorApproval, OperatorToken,
+		Order, Payment, Progress, RateLimit, Reconciliation, Refund, ReportedTransfer,
+		Reservation, ScreenedAddress, ScreeningList, Session, SupplierOrder, Timeline,
+		Transaction, TransactionMember, Transfer, TransferResolution, WebhookEvent,
 		Worker []ent.Hook
 	}
 	inters struct {
 		Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, EsimTopup, Event, EventDay, Finding, IssuerLine, Job,
-		KillSwitch, LedgerEntry, LedgerPosting, Lock, Order, Payment, Progress,
-		RateLimit, Reconciliation, Refund, ReportedTransfer, Reservation,
-		ScreenedAddress, ScreeningList, Session, SupplierOrder, Timeline, Transaction,
-		TransactionMember, Transfer, TransferResolution, WebhookEvent,
+		KillSwitch, LedgerEntry, LedgerPosting, Lock, OperatorApproval, OperatorToken,
+		Order, Payment, Progress, RateLimit, Reconciliation, Refund, ReportedTransfer,
+		Reservation, ScreenedAddress, ScreeningList, Session, SupplierOrder, Timeline,
+		Transaction, TransactionMember, Transfer, TransferResolution, WebhookEvent,
 		Worker []ent.Interceptor
 	}
 )

@@ -31,6 +31,8 @@ import (
 	"github.com/roamcard/roamcard/ent/ledgerentry"
 	"github.com/roamcard/roamcard/ent/ledgerposting"
 	"github.com/roamcard/roamcard/ent/lock"
+	"github.com/roamcard/roamcard/ent/operatorapproval"
+	"github.com/roamcard/roamcard/ent/operatortoken"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/progress"
@@ -129,6 +131,8 @@ func checkColumn(t, c string) error {
 			ledgerentry.Table:        ledgerentry.ValidColumn,
 			ledgerposting.Table:      ledgerposting.ValidColumn,
 			lock.Table:               lock.ValidColumn,
+			operatorapproval.Table:   operatorapproval.ValidColumn,
+			operatortoken.Table:      operatortoken.ValidColumn,
 			order.Table:              order.ValidColumn,
 			payment.Table:            payment.ValidColumn,
 			progress.Table:           progress.ValidColumn,

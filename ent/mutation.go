@@ -31,6 +31,8 @@ import (
 	"github.com/roamcard/roamcard/ent/killswitch"
 	"github.com/roamcard/roamcard/ent/ledgerentry"
 	"github.com/roamcard/roamcard/ent/ledgerposting"
+	"github.com/roamcard/roamcard/ent/operatorapproval"
+	"github.com/roamcard/roamcard/ent/operatortoken"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/predicate"
@@ -82,6 +84,8 @@ const (
 	TypeLedgerEntry        = "LedgerEntry"
 	TypeLedgerPosting      = "LedgerPosting"
 	TypeLock               = "Lock"
+	TypeOperatorApproval   = "OperatorApproval"
+	TypeOperatorToken      = "OperatorToken"
 	TypeOrder              = "Order"
 	TypePayment            = "Payment"
 	TypeProgress           = "Progress"
@@ -15422,6 +15426,2022 @@ func (m *LockMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *LockMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Lock edge %s", name)
+}
+
+// OperatorApprovalMutation represents an operation that mutates the OperatorApproval nodes in the graph.
+type OperatorApprovalMutation struct {
+	config
+	op                  Op
+	typ                 string
+	id                  *uuid.UUID
+	action              *string
+	subject             *string
+	amount_usd_cents    *int64
+	addamount_usd_cents *int64
+	resolution          *string
+	version             *int
+	addversion          *int
+	reason              *string
+	idempotency_key     *string
+	requested_by        *string
+	minters             *[]string
+	appendminters       []string
+	requested_at        *time.Time
+	expires_at          *time.Time
+	status              *operatorapproval.Status
+	decided_by          *string
+	decision_reason     *string
+	decided_at          *time.Time
+	clearedFields       map[string]struct{}
+	done                bool
+	oldValue            func(context.Context) (*OperatorApproval, error)
+	predicates          []predicate.OperatorApproval
+}
+
+var _ ent.Mutation = (*OperatorApprovalMutation)(nil)
+
+// operatorapprovalOption allows management of the mutation configuration using functional options.
+type operatorapprovalOption func(*OperatorApprovalMutation)
+
+// newOperatorApprovalMutation creates new mutation for the OperatorApproval entity.
+func newOperatorApprovalMutation(c config, op Op, opts ...operatorapprovalOption) *OperatorApprovalMutation {
+	m := &OperatorApprovalMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeOperatorApproval,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withOperatorApprovalID sets the ID field of the mutation.
+func withOperatorApprovalID(id uuid.UUID) operatorapprovalOption {
+	return func(m *OperatorApprovalMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *OperatorApproval
+		)
+		m.oldValue = func(ctx context.Context) (*OperatorApproval, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().OperatorApproval.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withOperatorApproval sets the old OperatorApproval of the mutation.
+func withOperatorApproval(node *OperatorApproval) operatorapprovalOption {
+	return func(m *OperatorApprovalMutation) {
+		m.oldValue = func(context.Context) (*OperatorApproval, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m OperatorApprovalMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m OperatorApprovalMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of OperatorApproval entities.
+func (m *OperatorApprovalMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *OperatorApprovalMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *OperatorApprovalMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().OperatorApproval.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetAction sets the "action" field.
+func (m *OperatorApprovalMutation) SetAction(s string) {
+	m.action = &s
+}
+
+// Action returns the value of the "action" field in the mutation.
+func (m *OperatorApprovalMutation) Action() (r string, exists bool) {
+	v := m.action
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAction returns the old "action" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldAction(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAction is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAction requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAction: %w", err)
+	}
+	return oldValue.Action, nil
+}
+
+// ResetAction resets all changes to the "action" field.
+func (m *OperatorApprovalMutation) ResetAction() {
+	m.action = nil
+}
+
+// SetSubject sets the "subject" field.
+func (m *OperatorApprovalMutation) SetSubject(s string) {
+	m.subject = &s
+}
+
+// Subject returns the value of the "subject" field in the mutation.
+func (m *OperatorApprovalMutation) Subject() (r string, exists bool) {
+	v := m.subject
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSubject returns the old "subject" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldSubject(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSubject is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSubject requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSubject: %w", err)
+	}
+	return oldValue.Subject, nil
+}
+
+// ResetSubject resets all changes to the "subject" field.
+func (m *OperatorApprovalMutation) ResetSubject() {
+	m.subject = nil
+}
+
+// SetAmountUsdCents sets the "amount_usd_cents" field.
+func (m *OperatorApprovalMutation) SetAmountUsdCents(i int64) {
+	m.amount_usd_cents = &i
+	m.addamount_usd_cents = nil
+}
+
+// AmountUsdCents returns the value of the "amount_usd_cents" field in the mutation.
+func (m *OperatorApprovalMutation) AmountUsdCents() (r int64, exists bool) {
+	v := m.amount_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAmountUsdCents returns the old "amount_usd_cents" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldAmountUsdCents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAmountUsdCents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAmountUsdCents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAmountUsdCents: %w", err)
+	}
+	return oldValue.AmountUsdCents, nil
+}
+
+// AddAmountUsdCents adds i to the "amount_usd_cents" field.
+func (m *OperatorApprovalMutation) AddAmountUsdCents(i int64) {
+	if m.addamount_usd_cents != nil {
+		*m.addamount_usd_cents += i
+	} else {
+		m.addamount_usd_cents = &i
+	}
+}
+
+// AddedAmountUsdCents returns the value that was added to the "amount_usd_cents" field in this mutation.
+func (m *OperatorApprovalMutation) AddedAmountUsdCents() (r int64, exists bool) {
+	v := m.addamount_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetAmountUsdCents resets all changes to the "amount_usd_cents" field.
+func (m *OperatorApprovalMutation) ResetAmountUsdCents() {
+	m.amount_usd_cents = nil
+	m.addamount_usd_cents = nil
+}
+
+// SetResolution sets the "resolution" field.
+func (m *OperatorApprovalMutation) SetResolution(s string) {
+	m.resolution = &s
+}
+
+// Resolution returns the value of the "resolution" field in the mutation.
+func (m *OperatorApprovalMutation) Resolution() (r string, exists bool) {
+	v := m.resolution
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldResolution returns the old "resolution" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldResolution(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldResolution is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldResolution requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldResolution: %w", err)
+	}
+	return oldValue.Resolution, nil
+}
+
+// ResetResolution resets all changes to the "resolution" field.
+func (m *OperatorApprovalMutation) ResetResolution() {
+	m.resolution = nil
+}
+
+// SetVersion sets the "version" field.
+func (m *OperatorApprovalMutation) SetVersion(i int) {
+	m.version = &i
+	m.addversion = nil
+}
+
+// Version returns the value of the "version" field in the mutation.
+func (m *OperatorApprovalMutation) Version() (r int, exists bool) {
+	v := m.version
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldVersion returns the old "version" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldVersion(ctx context.Context) (v int, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldVersion is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldVersion requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldVersion: %w", err)
+	}
+	return oldValue.Version, nil
+}
+
+// AddVersion adds i to the "version" field.
+func (m *OperatorApprovalMutation) AddVersion(i int) {
+	if m.addversion != nil {
+		*m.addversion += i
+	} else {
+		m.addversion = &i
+	}
+}
+
+// AddedVersion returns the value that was added to the "version" field in this mutation.
+func (m *OperatorApprovalMutation) AddedVersion() (r int, exists bool) {
+	v := m.addversion
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetVersion resets all changes to the "version" field.
+func (m *OperatorApprovalMutation) ResetVersion() {
+	m.version = nil
+	m.addversion = nil
+}
+
+// SetReason sets the "reason" field.
+func (m *OperatorApprovalMutation) SetReason(s string) {
+	m.reason = &s
+}
+
+// Reason returns the value of the "reason" field in the mutation.
+func (m *OperatorApprovalMutation) Reason() (r string, exists bool) {
+	v := m.reason
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReason returns the old "reason" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldReason(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReason is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReason requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReason: %w", err)
+	}
+	return oldValue.Reason, nil
+}
+
+// ResetReason resets all changes to the "reason" field.
+func (m *OperatorApprovalMutation) ResetReason() {
+	m.reason = nil
+}
+
+// SetIdempotencyKey sets the "idempotency_key" field.
+func (m *OperatorApprovalMutation) SetIdempotencyKey(s string) {
+	m.idempotency_key = &s
+}
+
+// IdempotencyKey returns the value of the "idempotency_key" field in the mutation.
+func (m *OperatorApprovalMutation) IdempotencyKey() (r string, exists bool) {
+	v := m.idempotency_key
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldIdempotencyKey returns the old "idempotency_key" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldIdempotencyKey(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldIdempotencyKey is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldIdempotencyKey requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldIdempotencyKey: %w", err)
+	}
+	return oldValue.IdempotencyKey, nil
+}
+
+// ResetIdempotencyKey resets all changes to the "idempotency_key" field.
+func (m *OperatorApprovalMutation) ResetIdempotencyKey() {
+	m.idempotency_key = nil
+}
+
+// SetRequestedBy sets the "requested_by" field.
+func (m *OperatorApprovalMutation) SetRequestedBy(s string) {
+	m.requested_by = &s
+}
+
+// RequestedBy returns the value of the "requested_by" field in the mutation.
+func (m *OperatorApprovalMutation) RequestedBy() (r string, exists bool) {
+	v := m.requested_by
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRequestedBy returns the old "requested_by" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldRequestedBy(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRequestedBy is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRequestedBy requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRequestedBy: %w", err)
+	}
+	return oldValue.RequestedBy, nil
+}
+
+// ResetRequestedBy resets all changes to the "requested_by" field.
+func (m *OperatorApprovalMutation) ResetRequestedBy() {
+	m.requested_by = nil
+}
+
+// SetMinters sets the "minters" field.
+func (m *OperatorApprovalMutation) SetMinters(s []string) {
+	m.minters = &s
+	m.appendminters = nil
+}
+
+// Minters returns the value of the "minters" field in the mutation.
+func (m *OperatorApprovalMutation) Minters() (r []string, exists bool) {
+	v := m.minters
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldMinters returns the old "minters" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldMinters(ctx context.Context) (v []string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldMinters is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldMinters requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldMinters: %w", err)
+	}
+	return oldValue.Minters, nil
+}
+
+// AppendMinters adds s to the "minters" field.
+func (m *OperatorApprovalMutation) AppendMinters(s []string) {
+	m.appendminters = append(m.appendminters, s...)
+}
+
+// AppendedMinters returns the list of values that were appended to the "minters" field in this mutation.
+func (m *OperatorApprovalMutation) AppendedMinters() ([]string, bool) {
+	if len(m.appendminters) == 0 {
+		return nil, false
+	}
+	return m.appendminters, true
+}
+
+// ResetMinters resets all changes to the "minters" field.
+func (m *OperatorApprovalMutation) ResetMinters() {
+	m.minters = nil
+	m.appendminters = nil
+}
+
+// SetRequestedAt sets the "requested_at" field.
+func (m *OperatorApprovalMutation) SetRequestedAt(t time.Time) {
+	m.requested_at = &t
+}
+
+// RequestedAt returns the value of the "requested_at" field in the mutation.
+func (m *OperatorApprovalMutation) RequestedAt() (r time.Time, exists bool) {
+	v := m.requested_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRequestedAt returns the old "requested_at" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldRequestedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRequestedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRequestedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRequestedAt: %w", err)
+	}
+	return oldValue.RequestedAt, nil
+}
+
+// ResetRequestedAt resets all changes to the "requested_at" field.
+func (m *OperatorApprovalMutation) ResetRequestedAt() {
+	m.requested_at = nil
+}
+
+// SetExpiresAt sets the "expires_at" field.
+func (m *OperatorApprovalMutation) SetExpiresAt(t time.Time) {
+	m.expires_at = &t
+}
+
+// ExpiresAt returns the value of the "expires_at" field in the mutation.
+func (m *OperatorApprovalMutation) ExpiresAt() (r time.Time, exists bool) {
+	v := m.expires_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldExpiresAt returns the old "expires_at" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldExpiresAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldExpiresAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldExpiresAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldExpiresAt: %w", err)
+	}
+	return oldValue.ExpiresAt, nil
+}
+
+// ResetExpiresAt resets all changes to the "expires_at" field.
+func (m *OperatorApprovalMutation) ResetExpiresAt() {
+	m.expires_at = nil
+}
+
+// SetStatus sets the "status" field.
+func (m *OperatorApprovalMutation) SetStatus(o operatorapproval.Status) {
+	m.status = &o
+}
+
+// Status returns the value of the "status" field in the mutation.
+func (m *OperatorApprovalMutation) Status() (r operatorapproval.Status, exists bool) {
+	v := m.status
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldStatus returns the old "status" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldStatus(ctx context.Context) (v operatorapproval.Status, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldStatus is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldStatus requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldStatus: %w", err)
+	}
+	return oldValue.Status, nil
+}
+
+// ResetStatus resets all changes to the "status" field.
+func (m *OperatorApprovalMutation) ResetStatus() {
+	m.status = nil
+}
+
+// SetDecidedBy sets the "decided_by" field.
+func (m *OperatorApprovalMutation) SetDecidedBy(s string) {
+	m.decided_by = &s
+}
+
+// DecidedBy returns the value of the "decided_by" field in the mutation.
+func (m *OperatorApprovalMutation) DecidedBy() (r string, exists bool) {
+	v := m.decided_by
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldDecidedBy returns the old "decided_by" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldDecidedBy(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldDecidedBy is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldDecidedBy requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldDecidedBy: %w", err)
+	}
+	return oldValue.DecidedBy, nil
+}
+
+// ResetDecidedBy resets all changes to the "decided_by" field.
+func (m *OperatorApprovalMutation) ResetDecidedBy() {
+	m.decided_by = nil
+}
+
+// SetDecisionReason sets the "decision_reason" field.
+func (m *OperatorApprovalMutation) SetDecisionReason(s string) {
+	m.decision_reason = &s
+}
+
+// DecisionReason returns the value of the "decision_reason" field in the mutation.
+func (m *OperatorApprovalMutation) DecisionReason() (r string, exists bool) {
+	v := m.decision_reason
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldDecisionReason returns the old "decision_reason" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldDecisionReason(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldDecisionReason is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldDecisionReason requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldDecisionReason: %w", err)
+	}
+	return oldValue.DecisionReason, nil
+}
+
+// ResetDecisionReason resets all changes to the "decision_reason" field.
+func (m *OperatorApprovalMutation) ResetDecisionReason() {
+	m.decision_reason = nil
+}
+
+// SetDecidedAt sets the "decided_at" field.
+func (m *OperatorApprovalMutation) SetDecidedAt(t time.Time) {
+	m.decided_at = &t
+}
+
+// DecidedAt returns the value of the "decided_at" field in the mutation.
+func (m *OperatorApprovalMutation) DecidedAt() (r time.Time, exists bool) {
+	v := m.decided_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldDecidedAt returns the old "decided_at" field's value of the OperatorApproval entity.
+// If the OperatorApproval object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorApprovalMutation) OldDecidedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldDecidedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldDecidedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldDecidedAt: %w", err)
+	}
+	return oldValue.DecidedAt, nil
+}
+
+// ClearDecidedAt clears the value of the "decided_at" field.
+func (m *OperatorApprovalMutation) ClearDecidedAt() {
+	m.decided_at = nil
+	m.clearedFields[operatorapproval.FieldDecidedAt] = struct{}{}
+}
+
+// DecidedAtCleared returns if the "decided_at" field was cleared in this mutation.
+func (m *OperatorApprovalMutation) DecidedAtCleared() bool {
+	_, ok := m.clearedFields[operatorapproval.FieldDecidedAt]
+	return ok
+}
+
+// ResetDecidedAt resets all changes to the "decided_at" field.
+func (m *OperatorApprovalMutation) ResetDecidedAt() {
+	m.decided_at = nil
+	delete(m.clearedFields, operatorapproval.FieldDecidedAt)
+}
+
+// Where appends a list predicates to the OperatorApprovalMutation builder.
+func (m *OperatorApprovalMutation) Where(ps ...predicate.OperatorApproval) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the OperatorApprovalMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *OperatorApprovalMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.OperatorApproval, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *OperatorApprovalMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *OperatorApprovalMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (OperatorApproval).
+func (m *OperatorApprovalMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *OperatorApprovalMutation) Fields() []string {
+	fields := make([]string, 0, 15)
+	if m.action != nil {
+		fields = append(fields, operatorapproval.FieldAction)
+	}
+	if m.subject != nil {
+		fields = append(fields, operatorapproval.FieldSubject)
+	}
+	if m.amount_usd_cents != nil {
+		fields = append(fields, operatorapproval.FieldAmountUsdCents)
+	}
+	if m.resolution != nil {
+		fields = append(fields, operatorapproval.FieldResolution)
+	}
+	if m.version != nil {
+		fields = append(fields, operatorapproval.FieldVersion)
+	}
+	if m.reason != nil {
+		fields = append(fields, operatorapproval.FieldReason)
+	}
+	if m.idempotency_key != nil {
+		fields = append(fields, operatorapproval.FieldIdempotencyKey)
+	}
+	if m.requested_by != nil {
+		fields = append(fields, operatorapproval.FieldRequestedBy)
+	}
+	if m.minters != nil {
+		fields = append(fields, operatorapproval.FieldMinters)
+	}
+	if m.requested_at != nil {
+		fields = append(fields, operatorapproval.FieldRequestedAt)
+	}
+	if m.expires_at != nil {
+		fields = append(fields, operatorapproval.FieldExpiresAt)
+	}
+	if m.status != nil {
+		fields = append(fields, operatorapproval.FieldStatus)
+	}
+	if m.decided_by != nil {
+		fields = append(fields, operatorapproval.FieldDecidedBy)
+	}
+	if m.decision_reason != nil {
+		fields = append(fields, operatorapproval.FieldDecisionReason)
+	}
+	if m.decided_at != nil {
+		fields = append(fields, operatorapproval.FieldDecidedAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *OperatorApprovalMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case operatorapproval.FieldAction:
+		return m.Action()
+	case operatorapproval.FieldSubject:
+		return m.Subject()
+	case operatorapproval.FieldAmountUsdCents:
+		return m.AmountUsdCents()
+	case operatorapproval.FieldResolution:
+		return m.Resolution()
+	case operatorapproval.FieldVersion:
+		return m.Version()
+	case operatorapproval.FieldReason:
+		return m.Reason()
+	case operatorapproval.FieldIdempotencyKey:
+		return m.IdempotencyKey()
+	case operatorapproval.FieldRequestedBy:
+		return m.RequestedBy()
+	case operatorapproval.FieldMinters:
+		return m.Minters()
+	case operatorapproval.FieldRequestedAt:
+		return m.RequestedAt()
+	case operatorapproval.FieldExpiresAt:
+		return m.ExpiresAt()
+	case operatorapproval.FieldStatus:
+		return m.Status()
+	case operatorapproval.FieldDecidedBy:
+		return m.DecidedBy()
+	case operatorapproval.FieldDecisionReason:
+		return m.DecisionReason()
+	case operatorapproval.FieldDecidedAt:
+		return m.DecidedAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *OperatorApprovalMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case operatorapproval.FieldAction:
+		return m.OldAction(ctx)
+	case operatorapproval.FieldSubject:
+		return m.OldSubject(ctx)
+	case operatorapproval.FieldAmountUsdCents:
+		return m.OldAmountUsdCents(ctx)
+	case operatorapproval.FieldResolution:
+		return m.OldResolution(ctx)
+	case operatorapproval.FieldVersion:
+		return m.OldVersion(ctx)
+	case operatorapproval.FieldReason:
+		return m.OldReason(ctx)
+	case operatorapproval.FieldIdempotencyKey:
+		return m.OldIdempotencyKey(ctx)
+	case operatorapproval.FieldRequestedBy:
+		return m.OldRequestedBy(ctx)
+	case operatorapproval.FieldMinters:
+		return m.OldMinters(ctx)
+	case operatorapproval.FieldRequestedAt:
+		return m.OldRequestedAt(ctx)
+	case operatorapproval.FieldExpiresAt:
+		return m.OldExpiresAt(ctx)
+	case operatorapproval.FieldStatus:
+		return m.OldStatus(ctx)
+	case operatorapproval.FieldDecidedBy:
+		return m.OldDecidedBy(ctx)
+	case operatorapproval.FieldDecisionReason:
+		return m.OldDecisionReason(ctx)
+	case operatorapproval.FieldDecidedAt:
+		return m.OldDecidedAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown OperatorApproval field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *OperatorApprovalMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case operatorapproval.FieldAction:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAction(v)
+		return nil
+	case operatorapproval.FieldSubject:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSubject(v)
+		return nil
+	case operatorapproval.FieldAmountUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAmountUsdCents(v)
+		return nil
+	case operatorapproval.FieldResolution:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetResolution(v)
+		return nil
+	case operatorapproval.FieldVersion:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetVersion(v)
+		return nil
+	case operatorapproval.FieldReason:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReason(v)
+		return nil
+	case operatorapproval.FieldIdempotencyKey:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetIdempotencyKey(v)
+		return nil
+	case operatorapproval.FieldRequestedBy:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRequestedBy(v)
+		return nil
+	case operatorapproval.FieldMinters:
+		v, ok := value.([]string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetMinters(v)
+		return nil
+	case operatorapproval.FieldRequestedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRequestedAt(v)
+		return nil
+	case operatorapproval.FieldExpiresAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetExpiresAt(v)
+		return nil
+	case operatorapproval.FieldStatus:
+		v, ok := value.(operatorapproval.Status)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetStatus(v)
+		return nil
+	case operatorapproval.FieldDecidedBy:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetDecidedBy(v)
+		return nil
+	case operatorapproval.FieldDecisionReason:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetDecisionReason(v)
+		return nil
+	case operatorapproval.FieldDecidedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetDecidedAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown OperatorApproval field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *OperatorApprovalMutation) AddedFields() []string {
+	var fields []string
+	if m.addamount_usd_cents != nil {
+		fields = append(fields, operatorapproval.FieldAmountUsdCents)
+	}
+	if m.addversion != nil {
+		fields = append(fields, operatorapproval.FieldVersion)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *OperatorApprovalMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case operatorapproval.FieldAmountUsdCents:
+		return m.AddedAmountUsdCents()
+	case operatorapproval.FieldVersion:
+		return m.AddedVersion()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *OperatorApprovalMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case operatorapproval.FieldAmountUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddAmountUsdCents(v)
+		return nil
+	case operatorapproval.FieldVersion:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddVersion(v)
+		return nil
+	}
+	return fmt.Errorf("unknown OperatorApproval numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *OperatorApprovalMutation) ClearedFields() []string {
+	var fields []string
+	if m.FieldCleared(operatorapproval.FieldDecidedAt) {
+		fields = append(fields, operatorapproval.FieldDecidedAt)
+	}
+	return fields
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *OperatorApprovalMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *OperatorApprovalMutation) ClearField(name string) error {
+	switch name {
+	case operatorapproval.FieldDecidedAt:
+		m.ClearDecidedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown OperatorApproval nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *OperatorApprovalMutation) ResetField(name string) error {
+	switch name {
+	case operatorapproval.FieldAction:
+		m.ResetAction()
+		return nil
+	case operatorapproval.FieldSubject:
+		m.ResetSubject()
+		return nil
+	case operatorapproval.FieldAmountUsdCents:
+		m.ResetAmountUsdCents()
+		return nil
+	case operatorapproval.FieldResolution:
+		m.ResetResolution()
+		return nil
+	case operatorapproval.FieldVersion:
+		m.ResetVersion()
+		return nil
+	case operatorapproval.FieldReason:
+		m.ResetReason()
+		return nil
+	case operatorapproval.FieldIdempotencyKey:
+		m.ResetIdempotencyKey()
+		return nil
+	case operatorapproval.FieldRequestedBy:
+		m.ResetRequestedBy()
+		return nil
+	case operatorapproval.FieldMinters:
+		m.ResetMinters()
+		return nil
+	case operatorapproval.FieldRequestedAt:
+		m.ResetRequestedAt()
+		return nil
+	case operatorapproval.FieldExpiresAt:
+		m.ResetExpiresAt()
+		return nil
+	case operatorapproval.FieldStatus:
+		m.ResetStatus()
+		return nil
+	case operatorapproval.FieldDecidedBy:
+		m.ResetDecidedBy()
+		return nil
+	case operatorapproval.FieldDecisionReason:
+		m.ResetDecisionReason()
+		return nil
+	case operatorapproval.FieldDecidedAt:
+		m.ResetDecidedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown OperatorApproval field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *OperatorApprovalMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *OperatorApprovalMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *OperatorApprovalMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *OperatorApprovalMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *OperatorApprovalMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *OperatorApprovalMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *OperatorApprovalMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown OperatorApproval unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *OperatorApprovalMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown OperatorApproval edge %s", name)
+}
+
+// OperatorTokenMutation represents an operation that mutates the OperatorToken nodes in the graph.
+type OperatorTokenMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *uuid.UUID
+	name          *string
+	role          *operatortoken.Role
+	token_hash    *[]byte
+	minters       *[]string
+	appendminters []string
+	minted_at     *time.Time
+	expires_at    *time.Time
+	last_used_at  *time.Time
+	revoked_at    *time.Time
+	revoked_by    *string
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*OperatorToken, error)
+	predicates    []predicate.OperatorToken
+}
+
+var _ ent.Mutation = (*OperatorTokenMutation)(nil)
+
+// operatortokenOption allows management of the mutation configuration using functional options.
+type operatortokenOption func(*OperatorTokenMutation)
+
+// newOperatorTokenMutation creates new mutation for the OperatorToken entity.
+func newOperatorTokenMutation(c config, op Op, opts ...operatortokenOption) *OperatorTokenMutation {
+	m := &OperatorTokenMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeOperatorToken,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withOperatorTokenID sets the ID field of the mutation.
+func withOperatorTokenID(id uuid.UUID) operatortokenOption {
+	return func(m *OperatorTokenMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *OperatorToken
+		)
+		m.oldValue = func(ctx context.Context) (*OperatorToken, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().OperatorToken.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withOperatorToken sets the old OperatorToken of the mutation.
+func withOperatorToken(node *OperatorToken) operatortokenOption {
+	return func(m *OperatorTokenMutation) {
+		m.oldValue = func(context.Context) (*OperatorToken, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m OperatorTokenMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m OperatorTokenMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of OperatorToken entities.
+func (m *OperatorTokenMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *OperatorTokenMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *OperatorTokenMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().OperatorToken.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetName sets the "name" field.
+func (m *OperatorTokenMutation) SetName(s string) {
+	m.name = &s
+}
+
+// Name returns the value of the "name" field in the mutation.
+func (m *OperatorTokenMutation) Name() (r string, exists bool) {
+	v := m.name
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldName returns the old "name" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldName(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldName is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldName requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldName: %w", err)
+	}
+	return oldValue.Name, nil
+}
+
+// ResetName resets all changes to the "name" field.
+func (m *OperatorTokenMutation) ResetName() {
+	m.name = nil
+}
+
+// SetRole sets the "role" field.
+func (m *OperatorTokenMutation) SetRole(o operatortoken.Role) {
+	m.role = &o
+}
+
+// Role returns the value of the "role" field in the mutation.
+func (m *OperatorTokenMutation) Role() (r operatortoken.Role, exists bool) {
+	v := m.role
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRole returns the old "role" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldRole(ctx context.Context) (v operatortoken.Role, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRole is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRole requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRole: %w", err)
+	}
+	return oldValue.Role, nil
+}
+
+// ResetRole resets all changes to the "role" field.
+func (m *OperatorTokenMutation) ResetRole() {
+	m.role = nil
+}
+
+// SetTokenHash sets the "token_hash" field.
+func (m *OperatorTokenMutation) SetTokenHash(b []byte) {
+	m.token_hash = &b
+}
+
+// TokenHash returns the value of the "token_hash" field in the mutation.
+func (m *OperatorTokenMutation) TokenHash() (r []byte, exists bool) {
+	v := m.token_hash
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldTokenHash returns the old "token_hash" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldTokenHash(ctx context.Context) (v []byte, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldTokenHash is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldTokenHash requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldTokenHash: %w", err)
+	}
+	return oldValue.TokenHash, nil
+}
+
+// ResetTokenHash resets all changes to the "token_hash" field.
+func (m *OperatorTokenMutation) ResetTokenHash() {
+	m.token_hash = nil
+}
+
+// SetMinters sets the "minters" field.
+func (m *OperatorTokenMutation) SetMinters(s []string) {
+	m.minters = &s
+	m.appendminters = nil
+}
+
+// Minters returns the value of the "minters" field in the mutation.
+func (m *OperatorTokenMutation) Minters() (r []string, exists bool) {
+	v := m.minters
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldMinters returns the old "minters" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldMinters(ctx context.Context) (v []string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldMinters is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldMinters requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldMinters: %w", err)
+	}
+	return oldValue.Minters, nil
+}
+
+// AppendMinters adds s to the "minters" field.
+func (m *OperatorTokenMutation) AppendMinters(s []string) {
+	m.appendminters = append(m.appendminters, s...)
+}
+
+// AppendedMinters returns the list of values that were appended to the "minters" field in this mutation.
+func (m *OperatorTokenMutation) AppendedMinters() ([]string, bool) {
+	if len(m.appendminters) == 0 {
+		return nil, false
+	}
+	return m.appendminters, true
+}
+
+// ResetMinters resets all changes to the "minters" field.
+func (m *OperatorTokenMutation) ResetMinters() {
+	m.minters = nil
+	m.appendminters = nil
+}
+
+// SetMintedAt sets the "minted_at" field.
+func (m *OperatorTokenMutation) SetMintedAt(t time.Time) {
+	m.minted_at = &t
+}
+
+// MintedAt returns the value of the "minted_at" field in the mutation.
+func (m *OperatorTokenMutation) MintedAt() (r time.Time, exists bool) {
+	v := m.minted_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldMintedAt returns the old "minted_at" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldMintedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldMintedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldMintedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldMintedAt: %w", err)
+	}
+	return oldValue.MintedAt, nil
+}
+
+// ResetMintedAt resets all changes to the "minted_at" field.
+func (m *OperatorTokenMutation) ResetMintedAt() {
+	m.minted_at = nil
+}
+
+// SetExpiresAt sets the "expires_at" field.
+func (m *OperatorTokenMutation) SetExpiresAt(t time.Time) {
+	m.expires_at = &t
+}
+
+// ExpiresAt returns the value of the "expires_at" field in the mutation.
+func (m *OperatorTokenMutation) ExpiresAt() (r time.Time, exists bool) {
+	v := m.expires_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldExpiresAt returns the old "expires_at" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldExpiresAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldExpiresAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldExpiresAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldExpiresAt: %w", err)
+	}
+	return oldValue.ExpiresAt, nil
+}
+
+// ResetExpiresAt resets all changes to the "expires_at" field.
+func (m *OperatorTokenMutation) ResetExpiresAt() {
+	m.expires_at = nil
+}
+
+// SetLastUsedAt sets the "last_used_at" field.
+func (m *OperatorTokenMutation) SetLastUsedAt(t time.Time) {
+	m.last_used_at = &t
+}
+
+// LastUsedAt returns the value of the "last_used_at" field in the mutation.
+func (m *OperatorTokenMutation) LastUsedAt() (r time.Time, exists bool) {
+	v := m.last_used_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLastUsedAt returns the old "last_used_at" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldLastUsedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLastUsedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLastUsedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLastUsedAt: %w", err)
+	}
+	return oldValue.LastUsedAt, nil
+}
+
+// ClearLastUsedAt clears the value of the "last_used_at" field.
+func (m *OperatorTokenMutation) ClearLastUsedAt() {
+	m.last_used_at = nil
+	m.clearedFields[operatortoken.FieldLastUsedAt] = struct{}{}
+}
+
+// LastUsedAtCleared returns if the "last_used_at" field was cleared in this mutation.
+func (m *OperatorTokenMutation) LastUsedAtCleared() bool {
+	_, ok := m.clearedFields[operatortoken.FieldLastUsedAt]
+	return ok
+}
+
+// ResetLastUsedAt resets all changes to the "last_used_at" field.
+func (m *OperatorTokenMutation) ResetLastUsedAt() {
+	m.last_used_at = nil
+	delete(m.clearedFields, operatortoken.FieldLastUsedAt)
+}
+
+// SetRevokedAt sets the "revoked_at" field.
+func (m *OperatorTokenMutation) SetRevokedAt(t time.Time) {
+	m.revoked_at = &t
+}
+
+// RevokedAt returns the value of the "revoked_at" field in the mutation.
+func (m *OperatorTokenMutation) RevokedAt() (r time.Time, exists bool) {
+	v := m.revoked_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRevokedAt returns the old "revoked_at" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldRevokedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRevokedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRevokedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRevokedAt: %w", err)
+	}
+	return oldValue.RevokedAt, nil
+}
+
+// ClearRevokedAt clears the value of the "revoked_at" field.
+func (m *OperatorTokenMutation) ClearRevokedAt() {
+	m.revoked_at = nil
+	m.clearedFields[operatortoken.FieldRevokedAt] = struct{}{}
+}
+
+// RevokedAtCleared returns if the "revoked_at" field was cleared in this mutation.
+func (m *OperatorTokenMutation) RevokedAtCleared() bool {
+	_, ok := m.clearedFields[operatortoken.FieldRevokedAt]
+	return ok
+}
+
+// ResetRevokedAt resets all changes to the "revoked_at" field.
+func (m *OperatorTokenMutation) ResetRevokedAt() {
+	m.revoked_at = nil
+	delete(m.clearedFields, operatortoken.FieldRevokedAt)
+}
+
+// SetRevokedBy sets the "revoked_by" field.
+func (m *OperatorTokenMutation) SetRevokedBy(s string) {
+	m.revoked_by = &s
+}
+
+// RevokedBy returns the value of the "revoked_by" field in the mutation.
+func (m *OperatorTokenMutation) RevokedBy() (r string, exists bool) {
+	v := m.revoked_by
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRevokedBy returns the old "revoked_by" field's value of the OperatorToken entity.
+// If the OperatorToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OperatorTokenMutation) OldRevokedBy(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRevokedBy is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRevokedBy requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRevokedBy: %w", err)
+	}
+	return oldValue.RevokedBy, nil
+}
+
+// ResetRevokedBy resets all changes to the "revoked_by" field.
+func (m *OperatorTokenMutation) ResetRevokedBy() {
+	m.revoked_by = nil
+}
+
+// Where appends a list predicates to the OperatorTokenMutation builder.
+func (m *OperatorTokenMutation) Where(ps ...predicate.OperatorToken) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the OperatorTokenMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *OperatorTokenMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.OperatorToken, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *OperatorTokenMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *OperatorTokenMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (OperatorToken).
+func (m *OperatorTokenMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *OperatorTokenMutation) Fields() []string {
+	fields := make([]string, 0, 9)
+	if m.name != nil {
+		fields = append(fields, operatortoken.FieldName)
+	}
+	if m.role != nil {
+		fields = append(fields, operatortoken.FieldRole)
+	}
+	if m.token_hash != nil {
+		fields = append(fields, operatortoken.FieldTokenHash)
+	}
+	if m.minters != nil {
+		fields = append(fields, operatortoken.FieldMinters)
+	}
+	if m.minted_at != nil {
+		fields = append(fields, operatortoken.FieldMintedAt)
+	}
+	if m.expires_at != nil {
+		fields = append(fields, operatortoken.FieldExpiresAt)
+	}
+	if m.last_used_at != nil {
+		fields = append(fields, operatortoken.FieldLastUsedAt)
+	}
+	if m.revoked_at != nil {
+		fields = append(fields, operatortoken.FieldRevokedAt)
+	}
+	if m.revoked_by != nil {
+		fields = append(fields, operatortoken.FieldRevokedBy)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *OperatorTokenMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case operatortoken.FieldName:
+		return m.Name()
+	case operatortoken.FieldRole:
+		return m.Role()
+	case operatortoken.FieldTokenHash:
+		return m.TokenHash()
+	case operatortoken.FieldMinters:
+		return m.Minters()
+	case operatortoken.FieldMintedAt:
+		return m.MintedAt()
+	case operatortoken.FieldExpiresAt:
+		return m.ExpiresAt()
+	case operatortoken.FieldLastUsedAt:
+		return m.LastUsedAt()
+	case operatortoken.FieldRevokedAt:
+		return m.RevokedAt()
+	case operatortoken.FieldRevokedBy:
+		return m.RevokedBy()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *OperatorTokenMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case operatortoken.FieldName:
+		return m.OldName(ctx)
+	case operatortoken.FieldRole:
+		return m.OldRole(ctx)
+	case operatortoken.FieldTokenHash:
+		return m.OldTokenHash(ctx)
+	case operatortoken.FieldMinters:
+		return m.OldMinters(ctx)
+	case operatortoken.FieldMintedAt:
+		return m.OldMintedAt(ctx)
+	case operatortoken.FieldExpiresAt:
+		return m.OldExpiresAt(ctx)
+	case operatortoken.FieldLastUsedAt:
+		return m.OldLastUsedAt(ctx)
+	case operatortoken.FieldRevokedAt:
+		return m.OldRevokedAt(ctx)
+	case operatortoken.FieldRevokedBy:
+		return m.OldRevokedBy(ctx)
+	}
+	return nil, fmt.Errorf("unknown OperatorToken field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *OperatorTokenMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case operatortoken.FieldName:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetName(v)
+		return nil
+	case operatortoken.FieldRole:
+		v, ok := value.(operatortoken.Role)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRole(v)
+		return nil
+	case operatortoken.FieldTokenHash:
+		v, ok := value.([]byte)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetTokenHash(v)
+		return nil
+	case operatortoken.FieldMinters:
+		v, ok := value.([]string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetMinters(v)
+		return nil
+	case operatortoken.FieldMintedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetMintedAt(v)
+		return nil
+	case operatortoken.FieldExpiresAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetExpiresAt(v)
+		return nil
+	case operatortoken.FieldLastUsedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLastUsedAt(v)
+		return nil
+	case operatortoken.FieldRevokedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRevokedAt(v)
+		return nil
+	case operatortoken.FieldRevokedBy:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRevokedBy(v)
+		return nil
+	}
+	return fmt.Errorf("unknown OperatorToken field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *OperatorTokenMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *OperatorTokenMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *OperatorTokenMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown OperatorToken numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *OperatorTokenMutation) ClearedFields() []string {
+	var fields []string
+	if m.FieldCleared(operatortoken.FieldLastUsedAt) {
+		fields = append(fields, operatortoken.FieldLastUsedAt)
+	}
+	if m.FieldCleared(operatortoken.FieldRevokedAt) {
+		fields = append(fields, operatortoken.FieldRevokedAt)
+	}
+	return fields
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *OperatorTokenMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *OperatorTokenMutation) ClearField(name string) error {
+	switch name {
+	case operatortoken.FieldLastUsedAt:
+		m.ClearLastUsedAt()
+		return nil
+	case operatortoken.FieldRevokedAt:
+		m.ClearRevokedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown OperatorToken nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *OperatorTokenMutation) ResetField(name string) error {
+	switch name {
+	case operatortoken.FieldName:
+		m.ResetName()
+		return nil
+	case operatortoken.FieldRole:
+		m.ResetRole()
+		return nil
+	case operatortoken.FieldTokenHash:
+		m.ResetTokenHash()
+		return nil
+	case operatortoken.FieldMinters:
+		m.ResetMinters()
+		return nil
+	case operatortoken.FieldMintedAt:
+		m.ResetMintedAt()
+		return nil
+	case operatortoken.FieldExpiresAt:
+		m.ResetExpiresAt()
+		return nil
+	case operatortoken.FieldLastUsedAt:
+		m.ResetLastUsedAt()
+		return nil
+	case operatortoken.FieldRevokedAt:
+		m.ResetRevokedAt()
+		return nil
+	case operatortoken.FieldRevokedBy:
+		m.ResetRevokedBy()
+		return nil
+	}
+	return fmt.Errorf("unknown OperatorToken field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *OperatorTokenMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *OperatorTokenMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *OperatorTokenMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *OperatorTokenMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *OperatorTokenMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *OperatorTokenMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *OperatorTokenMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown OperatorToken unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *OperatorTokenMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown OperatorToken edge %s", name)
 }
 
 // OrderMutation represents an operation that mutates the Order nodes in the graph.

@@ -17,6 +17,8 @@ import (
 	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
+	"github.com/roamcard/roamcard/ent/operatorapproval"
+	"github.com/roamcard/roamcard/ent/operatortoken"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/progress"
@@ -237,6 +239,38 @@ func init() {
 	jobDescID := jobFields[0].Descriptor()
 	// job.DefaultID holds the default value on creation for the id field.
 	job.DefaultID = jobDescID.Default.(func() uuid.UUID)
+	operatorapprovalFields := schema.OperatorApproval{}.Fields()
+	_ = operatorapprovalFields
+	// operatorapprovalDescResolution is the schema descriptor for resolution field.
+	operatorapprovalDescResolution := operatorapprovalFields[4].Descriptor()
+	// operatorapproval.DefaultResolution holds the default value on creation for the resolution field.
+	operatorapproval.DefaultResolution = operatorapprovalDescResolution.Default.(string)
+	// operatorapprovalDescVersion is the schema descriptor for version field.
+	operatorapprovalDescVersion := operatorapprovalFields[5].Descriptor()
+	// operatorapproval.DefaultVersion holds the default value on creation for the version field.
+	operatorapproval.DefaultVersion = operatorapprovalDescVersion.Default.(int)
+	// operatorapprovalDescDecidedBy is the schema descriptor for decided_by field.
+	operatorapprovalDescDecidedBy := operatorapprovalFields[13].Descriptor()
+	// operatorapproval.DefaultDecidedBy holds the default value on creation for the decided_by field.
+	operatorapproval.DefaultDecidedBy = operatorapprovalDescDecidedBy.Default.(string)
+	// operatorapprovalDescDecisionReason is the schema descriptor for decision_reason field.
+	operatorapprovalDescDecisionReason := operatorapprovalFields[14].Descriptor()
+	// operatorapproval.DefaultDecisionReason holds the default value on creation for the decision_reason field.
+	operatorapproval.DefaultDecisionReason = operatorapprovalDescDecisionReason.Default.(string)
+	// operatorapprovalDescID is the schema descriptor for id field.
+	operatorapprovalDescID := operatorapprovalFields[0].Descriptor()
+	// operatorapproval.DefaultID holds the default value on creation for the id field.
+	operatorapproval.DefaultID = operatorapprovalDescID.Default.(func() uuid.UUID)
+	operatortokenFields := schema.OperatorToken{}.Fields()
+	_ = operatortokenFields
+	// operatortokenDescRevokedBy is the schema descriptor for revoked_by field.
+	operatortokenDescRevokedBy := operatortokenFields[9].Descriptor()
+	// operatortoken.DefaultRevokedBy holds the default value on creation for the revoked_by field.
+	operatortoken.DefaultRevokedBy = operatortokenDescRevokedBy.Default.(string)
+	// operatortokenDescID is the schema descriptor for id field.
+	operatortokenDescID := operatortokenFields[0].Descriptor()
+	// operatortoken.DefaultID holds the default value on creation for the id field.
+	operatortoken.DefaultID = operatortokenDescID.Default.(func() uuid.UUID)
 	orderFields := schema.Order{}.Fields()
 	_ = orderFields
 	// orderDescResource is the schema descriptor for resource field.

@@ -50,6 +50,10 @@ type Tx struct {
 	LedgerPosting *LedgerPostingClient
 	// Lock is the client for interacting with the Lock builders.
 	Lock *LockClient
+	// OperatorApproval is the client for interacting with the OperatorApproval builders.
+	OperatorApproval *OperatorApprovalClient
+	// OperatorToken is the client for interacting with the OperatorToken builders.
+	OperatorToken *OperatorTokenClient
 	// Order is the client for interacting with the Order builders.
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
@@ -238,6 +242,8 @@ func (tx *Tx) init() {
 	tx.LedgerEntry = NewLedgerEntryClient(tx.config)
 	tx.LedgerPosting = NewLedgerPostingClient(tx.config)
 	tx.Lock = NewLockClient(tx.config)
+	tx.OperatorApproval = NewOperatorApprovalClient(tx.config)
+	tx.OperatorToken = NewOperatorTokenClient(tx.config)
 	tx.Order = NewOrderClient(tx.config)
 	tx.Payment = NewPaymentClient(tx.config)
 	tx.Progress = NewProgressClient(tx.config)

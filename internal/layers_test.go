@@ -24,12 +24,12 @@ var rows = [][]string{
 	0: {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler"},
-	3: {"auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing", "agent/keys",
+	3: {"approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing", "agent/keys",
 		"agent/install"},
 	4: {"product/*"},
 	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},
 	6: {
-		"store", "chain", "facilitator", "provider/*", "provider/esimaccess/esimaccessfake", "provider/esimgo/esimgofake",
+		"store", "chain", "facilitator", "oidc", "provider/*", "provider/esimaccess/esimaccessfake", "provider/esimgo/esimgofake",
 		"provider/lithic/lithicfake", "provider/stripe/stripefake",
 	},
 	7:  {"transport/rpcx"},
@@ -64,6 +64,10 @@ var only = map[string][]string{
 	// No code that production runs knows a scenario.
 	module + "internal/provider/sandbox/scenario": {"provider/sandbox", "provider/sandbox/trigger"},
 	module + "internal/provider/sandbox/trigger":  {"app"},
+
+	// What verifies an issuer's tokens stays behind one port.
+	"github.com/coreos":  {"oidc"},
+	"github.com/go-jose": {"oidc"},
 
 	// A vendor's own library stays in its adapter.
 	"github.com/stripe": {"provider/stripe"},

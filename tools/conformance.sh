@@ -169,6 +169,7 @@ step "oapi-codegen" openapi_go
 step "schemathesis" tools/schemathesis.sh
 tests "clients of agents" agents.test.mjs
 tests "crawlers of x402" discovery.test.mjs
+tests "operators of an issuer" operators.test.mjs
 for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done
 step "MCP bundle" bundle
 ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs

@@ -17,7 +17,7 @@ func admin() *cobra.Command {
 		Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
 	}
 	b.flags(cmd)
-	cmd.AddCommand(b.whoAmI(), b.audit(), b.gauges(), b.jobs(), b.feeJobs(), b.closings(), b.cancellations(),
+	cmd.AddCommand(b.whoAmI(), b.tokens(), b.approvals(), b.audit(), b.gauges(), b.jobs(), b.feeJobs(), b.closings(), b.cancellations(),
 		b.adminOrders(), b.transfers(), b.findings(), b.switches(), b.challenges(), b.books(), activity())
 	return cmd
 }
@@ -65,19 +65,22 @@ func (b *buyer) feeJobsReconcile() *cobra.Command {
 
 func (b *buyer) feeJobsRetry() *cobra.Command {
 	var reason, key string
+	var revision uint32
 	cmd := &cobra.Command{
 		Use: "retry JOB", Args: oneArg, Short: "Queue the next version of a withdrawal that the issuer confirmed as failed",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: args[0], Reason: reason})
+			res, err := client.Admin().RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{
+				Id: args[0], Reason: reason, Revision: seen(revision),
+			})
 			if err != nil {
 				return err
 			}
 			return b.show(cmd, res.GetJob(), func(w io.Writer) { feeJobText(w, res.GetJob()) })
 		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
-	cmd.Flags().StringVar(&key, "key", "", "Idempotency-Key; the same key queues it once (default: a new one)")
+	actionFlags(cmd, &reason, &key)
+	revisionFlag(cmd, &revision)
 	return cmd
 }
 

@@ -17,13 +17,18 @@ import (
 
 func (b *buyer) whoAmI() *cobra.Command {
 	return &cobra.Command{
-		Use: "whoami", Args: noArgs, Short: "Show whose token it is",
+		Use: "whoami", Args: noArgs, Short: "Show whose token it is, its role, and when it expires",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			res, err := client.Admin().WhoAmI(cmd.Context(), &roamcardv1.WhoAmIRequest{})
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, res, func(w io.Writer) { fmt.Fprintln(w, res.GetOperator()) })
+			return b.show(cmd, res, func(w io.Writer) {
+				fmt.Fprintf(w, "%s\t%s\n", res.GetOperator(), res.GetRole())
+				if res.ExpiresAt != nil {
+					fmt.Fprintf(w, "expires\t%s\n", res.GetExpiresAt().AsTime().Format(time.RFC3339))
+				}
+			})
 		}),
 	}
 }

@@ -34,15 +34,17 @@ func (b *buyer) closings() *cobra.Command {
 
 func (b *buyer) concludeClosing() *cobra.Command {
 	var transaction string
+	var revision uint32
 	cmd := b.closing("conclude CLOSING", "Let a closing go on whose remainder was refunded by hand, by the transaction",
 		func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
 			res, err := c.Admin().ConcludeCardClosing(ctx, &roamcardv1.ConcludeCardClosingRequest{
-				Id: id, Transaction: transaction, Reason: reason,
+				Id: id, Transaction: transaction, Reason: reason, Revision: seen(revision),
 			})
 			return res.GetClosing(), err
 		})
 	cmd.Flags().StringVar(&transaction, "transaction", "", "the hash of the transaction that refunded the remainder")
 	_ = cmd.MarkFlagRequired("transaction")
+	revisionFlag(cmd, &revision)
 	return cmd
 }
 
@@ -59,7 +61,10 @@ func (b *buyer) closing(
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, closing, func(w io.Writer) { closingText(w, closing) })
+			return b.show(cmd, closing, func(w io.Writer) {
+				closingText(w, closing)
+				pendingText(w, closing.GetPendingApproval())
+			})
 		}),
 	}
 	actionFlags(cmd, &reason, &key)

@@ -119,7 +119,10 @@ func (b *buyer) ordersDecide() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, res.GetOrder(), func(w io.Writer) { reviewItemText(w, res.GetOrder()) })
+			return b.show(cmd, res.GetOrder(), func(w io.Writer) {
+				reviewItemText(w, res.GetOrder())
+				pendingText(w, res.GetOrder().GetPendingApproval())
+			})
 		}),
 	}
 	actionFlags(cmd, &reason, &key)
@@ -207,6 +210,11 @@ func actionFlags(cmd *cobra.Command, reason, key *string) {
 // versionFlag adds the flag of actions on what may have changed since it was read.
 func versionFlag(cmd *cobra.Command, version *uint32) {
 	cmd.Flags().Uint32Var(version, "version", 0, "only while it is at this version, as it was read (default: at any)")
+}
+
+// revisionFlag is versionFlag for jobs whose version is that of their call to a provider.
+func revisionFlag(cmd *cobra.Command, revision *uint32) {
+	cmd.Flags().Uint32Var(revision, "revision", 0, "only while it is at this revision, as it was read (default: at any)")
 }
 
 // seen is a version, or nothing when it is zero.

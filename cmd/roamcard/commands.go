@@ -77,6 +77,10 @@ func devServer() *cobra.Command {
 	f.DurationVar(&c.SupplierVisibilityDelay, "supplier-visibility-delay", 0,
 		"the supplier's own setting visibility_delay, where it has one")
 	f.StringVar(&c.Routing, "routing", "", "the setting routing.rules, such as \"esim type=region: esim-go\"")
+	f.StringVar(&c.OIDCIssuer, "oidc-issuer", "",
+		"the setting oidc.issuer; its tokens are for the audience roamcard, and its groups are the roles")
+	f.StringVar(&c.AdminAddr, "admin-addr", "", "the setting admin.addr")
+	f.Uint32Var(&c.SecondApproverAbove, "second-approver-above", 0, "the setting operators.second_approver_above, in cents")
 	f.StringVar(&c.Limits, "limits", dev.DefaultLimits,
 		"rates of requests: default, off, or changes to the default (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the "+

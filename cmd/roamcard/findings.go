@@ -41,12 +41,15 @@ func (b *buyer) findingsList() *cobra.Command {
 
 func (b *buyer) findingsResolve() *cobra.Command {
 	var reason, key string
+	var version uint32
 	cmd := &cobra.Command{
 		Use: "resolve ID", Args: oneArg,
 		Short: "Say that a finding is understood: it blocks nothing until there is more of it",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().ResolveFinding(ctx, &roamcardv1.ResolveFindingRequest{Id: args[0], Reason: reason})
+			res, err := client.Admin().ResolveFinding(ctx, &roamcardv1.ResolveFindingRequest{
+				Id: args[0], Reason: reason, Version: seen(version),
+			})
 			if err != nil {
 				return err
 			}
@@ -54,6 +57,7 @@ func (b *buyer) findingsResolve() *cobra.Command {
 		}),
 	}
 	actionFlags(cmd, &reason, &key)
+	versionFlag(cmd, &version)
 	return cmd
 }
 

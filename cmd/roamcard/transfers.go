@@ -44,6 +44,7 @@ func (b *buyer) transfersList() *cobra.Command {
 
 func (b *buyer) transfersResolve() *cobra.Command {
 	var as, reason, key string
+	var version uint32
 	cmd := &cobra.Command{
 		Use: "resolve TRANSACTION/LOG", Args: oneArg, Short: "Say what has become of a transfer, for good; no money moves",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
@@ -54,16 +55,21 @@ func (b *buyer) transfersResolve() *cobra.Command {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin().ResolveTransfer(ctx, &roamcardv1.ResolveTransferRequest{
 				Transaction: transaction, LogIndex: index, Resolution: strings.ReplaceAll(as, "-", "_"), Reason: reason,
+				Version: seen(version),
 			})
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, res.GetTransfer(), func(w io.Writer) { transferText(w, res.GetTransfer()) })
+			return b.show(cmd, res.GetTransfer(), func(w io.Writer) {
+				transferText(w, res.GetTransfer())
+				pendingText(w, res.GetTransfer().GetPendingApproval())
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&as, "as", "", "refunded-by-hand, donation or known")
 	complete(cmd, "as", fixed("refunded-by-hand", "donation", "known"))
 	actionFlags(cmd, &reason, &key)
+	versionFlag(cmd, &version)
 	return cmd
 }
 

@@ -237,6 +237,30 @@ func (f LockFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error)
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.LockMutation", m)
 }
 
+// The OperatorApprovalFunc type is an adapter to allow the use of ordinary
+// function as OperatorApproval mutator.
+type OperatorApprovalFunc func(context.Context, *ent.OperatorApprovalMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f OperatorApprovalFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.OperatorApprovalMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.OperatorApprovalMutation", m)
+}
+
+// The OperatorTokenFunc type is an adapter to allow the use of ordinary
+// function as OperatorToken mutator.
+type OperatorTokenFunc func(context.Context, *ent.OperatorTokenMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f OperatorTokenFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.OperatorTokenMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.OperatorTokenMutation", m)
+}
+
 // The OrderFunc type is an adapter to allow the use of ordinary
 // function as Order mutator.
 type OrderFunc func(context.Context, *ent.OrderMutation) (ent.Value, error)

@@ -628,6 +628,65 @@ var (
 		Columns:    LocksColumns,
 		PrimaryKey: []*schema.Column{LocksColumns[0]},
 	}
+	// OperatorApprovalsColumns holds the columns for the "operator_approvals" table.
+	OperatorApprovalsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "action", Type: field.TypeString},
+		{Name: "subject", Type: field.TypeString},
+		{Name: "amount_usd_cents", Type: field.TypeInt64},
+		{Name: "resolution", Type: field.TypeString, Default: ""},
+		{Name: "version", Type: field.TypeInt, Default: 0},
+		{Name: "reason", Type: field.TypeString, Size: 2147483647},
+		{Name: "idempotency_key", Type: field.TypeString},
+		{Name: "requested_by", Type: field.TypeString},
+		{Name: "minters", Type: field.TypeJSON},
+		{Name: "requested_at", Type: field.TypeTime},
+		{Name: "expires_at", Type: field.TypeTime},
+		{Name: "status", Type: field.TypeEnum, Enums: []string{"pending", "approved", "rejected", "expired"}, Default: "pending"},
+		{Name: "decided_by", Type: field.TypeString, Default: ""},
+		{Name: "decision_reason", Type: field.TypeString, Size: 2147483647, Default: ""},
+		{Name: "decided_at", Type: field.TypeTime, Nullable: true},
+	}
+	// OperatorApprovalsTable holds the schema information for the "operator_approvals" table.
+	OperatorApprovalsTable = &schema.Table{
+		Name:       "operator_approvals",
+		Columns:    OperatorApprovalsColumns,
+		PrimaryKey: []*schema.Column{OperatorApprovalsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "operator_approvals_waiting",
+				Unique:  true,
+				Columns: []*schema.Column{OperatorApprovalsColumns[2]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((status)::text = 'pending'::text)",
+				},
+			},
+			{
+				Name:    "operator_approvals_listed",
+				Unique:  false,
+				Columns: []*schema.Column{OperatorApprovalsColumns[12], OperatorApprovalsColumns[0]},
+			},
+		},
+	}
+	// OperatorTokensColumns holds the columns for the "operator_tokens" table.
+	OperatorTokensColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "name", Type: field.TypeString},
+		{Name: "role", Type: field.TypeEnum, Enums: []string{"viewer", "support", "treasurer", "admin"}},
+		{Name: "token_hash", Type: field.TypeBytes, Unique: true},
+		{Name: "minters", Type: field.TypeJSON},
+		{Name: "minted_at", Type: field.TypeTime},
+		{Name: "expires_at", Type: field.TypeTime},
+		{Name: "last_used_at", Type: field.TypeTime, Nullable: true},
+		{Name: "revoked_at", Type: field.TypeTime, Nullable: true},
+		{Name: "revoked_by", Type: field.TypeString, Default: ""},
+	}
+	// OperatorTokensTable holds the schema information for the "operator_tokens" table.
+	OperatorTokensTable = &schema.Table{
+		Name:       "operator_tokens",
+		Columns:    OperatorTokensColumns,
+		PrimaryKey: []*schema.Column{OperatorTokensColumns[0]},
+	}
 	// OrdersColumns holds the columns for the "orders" table.
 	OrdersColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
@@ -1239,6 +1298,8 @@ var (
 		LedgerEntriesTable,
 		LedgerPostingsTable,
 		LocksTable,
+		OperatorApprovalsTable,
+		OperatorTokensTable,
 		OrdersTable,
 		PaymentsTable,
 		ProgressTable,
@@ -1311,6 +1372,16 @@ func init() {
 	}
 	LedgerPostingsTable.Annotation.Checks = map[string]string{
 		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'fee_kept', 'fee_owed', 'fee_collected', 'fee_written_off', 'remainder_withdrawn', 'remainder_returned', 'sold', 'supplied', 'cancelled', 'refunded', 'unmatched', 'matched', 'resolved')",
+	}
+	OperatorApprovalsTable.Annotation = &entsql.Annotation{}
+	OperatorApprovalsTable.Annotation.Checks = map[string]string{
+		"operator_approvals_action": "action IN ('order.refund', 'transfer.resolve', 'card.close')",
+		"operator_approvals_second": "status <> 'approved' OR (decided_by <> '' AND decided_by <> requested_by)",
+		"operator_approvals_status": "status IN ('pending', 'approved', 'rejected', 'expired')",
+	}
+	OperatorTokensTable.Annotation = &entsql.Annotation{}
+	OperatorTokensTable.Annotation.Checks = map[string]string{
+		"operator_tokens_role": "role IN ('viewer', 'support', 'treasurer', 'admin')",
 	}
 	OrdersTable.Annotation = &entsql.Annotation{}
 	OrdersTable.Annotation.Checks = map[string]string{

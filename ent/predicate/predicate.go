@@ -63,6 +63,12 @@ type LedgerPosting func(*sql.Selector)
 // Lock is the predicate function for lock builders.
 type Lock func(*sql.Selector)
 
+// OperatorApproval is the predicate function for operatorapproval builders.
+type OperatorApproval func(*sql.Selector)
+
+// OperatorToken is the predicate function for operatortoken builders.
+type OperatorToken func(*sql.Selector)
+
 // Order is the predicate function for order builders.
 type Order func(*sql.Selector)
 

@@ -31,12 +31,16 @@ func action(name string, not *fault.Fault) Action {
 }
 
 // actions are what can be done with an order as it stands.
-func (a Admin) actions(o order.Order) []Action {
+func (a Admin) actions(item ReviewItem) []Action {
+	o := item.Order
 	var all []Action
 	for _, d := range []Decision{DecideRefund, DecideRetry, DecideFulfilled} {
 		not := a.refusal(d)
 		if o.Status != order.OperatorReview {
 			not = notInReview()
+		} else if d == DecideRefund && item.Pending != nil {
+			not = fault.Newf(fault.ApprovalPending, "%s has asked for it: a second operator approves or rejects that.",
+				item.Pending.By.Operator)
 		}
 		all = append(all, action(string(d), not))
 	}

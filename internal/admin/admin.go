@@ -4,6 +4,8 @@
 //	                    Prove:  settling ─► settled, by a transaction that the chain shows
 //	Closed ─► Close: a product's kill switch
 //	Jobs ─► Retry, Drop: a job that was parked or has failed
+//	Approvals ─► Approve, Reject: a decision that waits for a second operator
+//	Tokens ─► Mint, Revoke: what operators prove with who they are
 //	Audit: what operators did
 package admin
 
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
@@ -72,6 +75,7 @@ type Records interface {
 	// Decide moves an order out of operator_review, posts the move's postings, and queues its job again unless the move
 	// ends it; once per key. order.ErrNotFound when there is no such order, ErrNotInReview when it is not in review,
 	// ErrKeyReused when the operator used the key for another decision, ErrChanged when it is not at the act's version.
+	// A decision that needs a second operator is stored for one instead: the order's ReviewItem then has it.
 	Decide(ctx context.Context, m order.Move, act order.Act) error
 	// Unproven finds the payment of an order in settling. done says that the operator has already proven it with this
 	// key. order.ErrNotFound when there is no such order, ErrNotSettling when it is not settling, ErrKeyReused as
@@ -121,6 +125,8 @@ type ReviewItem struct {
 	Order order.Order
 	// Reason is why the order moved to its status.
 	Reason string
+	// Pending is the decision that waits for a second operator; nil when none does.
+	Pending *approval.Approval
 }
 
 // History is everything recorded of an order.
@@ -211,7 +217,7 @@ func (a Admin) Review(ctx context.Context, id order.ID, act order.Act) (Review, 
 	if err != nil {
 		return Review{}, known(err, "read the order")
 	}
-	r.Actions = a.actions(r.Order)
+	r.Actions = a.actions(r.ReviewItem)
 	return r, nil
 }
 
@@ -224,7 +230,8 @@ func (a Admin) Counts(ctx context.Context) ([]OrderCount, error) {
 	return all, nil
 }
 
-// Decide applies an operator's decision. A repeat with the same key changes nothing and returns the order as it is now.
+// Decide applies an operator's decision, unless it needs a second operator: then the order is returned as it is, with
+// the decision that waits. A repeat with the same key changes nothing and returns the order as it is now.
 func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (ReviewItem, error) {
 	to, err := decision.leadsTo()
 	if err != nil {
@@ -308,7 +315,7 @@ type Switches interface {
 	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
 }
 
-// known maps the errors of Records, JobRecords and Switches to faults.
+// known maps the errors of Records, JobRecords, Switches, ApprovalRecords and TokenRecords to faults.
 func known(err error, act string) error {
 	if f, ok := fault.As(err); ok {
 		return f
@@ -322,6 +329,10 @@ func known(err error, act string) error {
 		return notSettling()
 	case errors.Is(err, ErrChanged):
 		return fault.New(fault.VersionChanged, "It has changed since it was read. Read it again, then decide.")
+	case errors.Is(err, approval.ErrNotFound):
+		return fault.New(fault.ApprovalNotFound, "There is no decision with this id.")
+	case errors.Is(err, ErrTokenNotFound):
+		return fault.New(fault.TokenNotFound, "There is no token with this id.")
 	case errors.Is(err, ErrJobNotFound):
 		return fault.New(fault.JobNotFound, "There is no job with this id.")
 	case errors.Is(err, ErrKeyReused):

@@ -76,6 +76,8 @@ type App struct {
 	suppliers []supplierAt
 	runner    *job.Runner
 	server    *edge.Server
+	// operators is nil when the public listener serves their routes.
+	operators *operatorListener
 	// catchUp is nil in a process without a server.
 	catchUp *reconcile.CatchUp
 	// products are the products sold, and payments the checks that every sale depends on.
@@ -186,6 +188,9 @@ func (a *App) Run(ctx context.Context) error {
 	})
 	if a.catchUp != nil {
 		group.Go(func() error { return a.catchUp.Run(ctx) })
+	}
+	if a.operators != nil {
+		group.Go(func() error { return a.operators.Serve(ctx) })
 	}
 	if a.page != nil {
 		group.Go(func() error { return a.page.serve(ctx) })

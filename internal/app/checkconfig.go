@@ -62,7 +62,9 @@ func (c Config) unusable() (wrong []error) {
 		}
 	}
 	wrong = append(wrong, c.databaseMistakes()...)
-	for _, of := range []struct{ key, addr string }{{"addr", c.Addr}, {"metrics.addr", c.MetricsAddr}} {
+	for _, of := range []struct{ key, addr string }{
+		{"addr", c.Addr}, {"metrics.addr", c.MetricsAddr}, {"admin.addr", c.AdminAddr},
+	} {
 		if _, _, err := net.SplitHostPort(of.addr); of.addr != "" && err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %q is not host:port", of.key, of.addr))
 		}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,10 +14,12 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/activity"
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/oidc"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/routing"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -82,7 +83,13 @@ type Config struct {
 	ExpiredRetention time.Duration
 	QuoteKey         secret.Text
 	Operators        []auth.Operator
-	Activity         []x402.Address
+	// SecondOperator says which decisions wait for a second operator.
+	SecondOperator approval.Rule
+	// Issuer is the one that operators may sign in with; without a URL they do not.
+	Issuer oidc.Config
+	// AdminAddr is the address of the operators' routes; empty serves them with all others.
+	AdminAddr string
+	Activity  []x402.Address
 	// WorkRetention is how long finished jobs and released reservations of final orders are kept; zero takes the default.
 	WorkRetention time.Duration
 	// TimelineRetention is how long the lines of final orders' timelines are kept, but the last one and those of
@@ -251,7 +258,8 @@ func (m Modules) settings() []setting {
 			set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
 		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true,
 			set: hexKey(func(c *Config) *secret.Text { return &c.QuoteKey })},
-		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, byDefault: none,
+		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas; a third part is the role: viewer, " +
+			"support, treasurer or admin", secret: true, byDefault: none,
 			set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas",
 			byDefault: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
@@ -285,7 +293,7 @@ func (m Modules) settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(),
+	}, operatorSettings(), fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(),
 		routingSettings(), m.providerSettings(), m.reachSettings())
 }
 
@@ -352,6 +360,7 @@ func (m Modules) Load(
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
 	wrong = append(wrong, c.screeningMistakes()...)
+	wrong = append(wrong, c.operatorMistakes()...)
 	wrong = append(wrong, c.webhookMistakes()...)
 	wrong = append(wrong, c.productMistakes()...)
 	wrong = append(wrong, c.routingMistakes()...)
@@ -635,19 +644,6 @@ func prefixes(s string) ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("%q is no network like 10.0.0.0/8", part)
 		}
 		all = append(all, p)
-	}
-	return all, nil
-}
-
-func operators(s string) ([]auth.Operator, error) {
-	var all []auth.Operator
-	for part := range strings.SplitSeq(s, ",") {
-		name, sum, ok := strings.Cut(strings.TrimSpace(part), ":")
-		b, err := hex.DecodeString(sum)
-		if !ok || err != nil || len(b) != sha256.Size || name == "" {
-			return nil, errors.New("must be name:sha256 pairs, the hash of 64 hex digits")
-		}
-		all = append(all, auth.Operator{Name: name, Hash: [32]byte(b)})
 	}
 	return all, nil
 }

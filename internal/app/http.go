@@ -9,7 +9,6 @@ import (
 
 	"go.opentelemetry.io/otel"
 
-	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -26,8 +25,12 @@ import (
 // serveHTTP mounts the services on the edge, by their procedures and by their REST routes, and the documents.
 func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	c := a.config
+	openAPI, err := c.publicOpenAPI()
+	if err != nil {
+		return err
+	}
 	site, err := discovery.New(discovery.Config{
-		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
+		OpenAPI: openAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
 		Terms: c.terms(), Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: time.Now(),
 		Paused: pausedPaths(a.products),
 	})
@@ -35,14 +38,17 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		return fmt.Errorf("make the documents: %w", err)
 	}
 	before, err := rpcx.HandlerOptions(rpcx.Config{
-		Callers: p.who, Deliveries: p.deliveries, Watches: p.sells, Limits: p.limits,
+		Callers: p.who, Deliveries: p.deliveries, Watches: p.sells, Limits: p.limits, Refusals: a.store.OperatorTokens(),
 	})
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
 	}
 	a.board = a.newBoard()
 	sells := a.selling(p, site)
-	handlers := rpc.Handlers(a.services(sells), before...)
+	handlers, err := a.splitOperators(rpc.Handlers(a.services(sells), before...), p)
+	if err != nil {
+		return err
+	}
 	pay, err := web.PayDocument()
 	if err != nil {
 		return err

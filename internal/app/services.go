@@ -35,6 +35,9 @@ func (a *App) services(s Selling) rpc.Services {
 			described[m.Kind()] = m.Describe
 		}
 	}
+	closings := card.CloseAdmin{
+		Jobs: a.store.Closings(), Issuers: p.cards, Chain: a.chain, CallTimeout: c.IssuerCallTimeout, Now: p.Now,
+	}
 	all := rpc.Services{
 		Orders: rpc.OrderService{Sales: s.Sales, Orders: p.sells, Links: p.sells, Terms: c.terms()},
 		Auth:   rpc.AuthService{SignIns: p.who, Metrics: a.metrics},
@@ -46,9 +49,9 @@ func (a *App) services(s Selling) rpc.Services {
 		Operator: rpc.OperatorService{
 			OrderViews: s.OrderViews, Queue: a.admin(p), Trail: a.admin(p), Switches: a.admin(p),
 			Gauges: a.operatorGauges(), Jobs: admin.Jobs{Records: a.store.OperatorJobs(), Resumed: a.resumed(p)},
-			FeeJobs: card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout},
-			Closings: card.CloseAdmin{
-				Jobs: a.store.Closings(), Issuers: p.cards, Chain: a.chain, CallTimeout: c.IssuerCallTimeout, Now: p.Now,
+			FeeJobs:  card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout},
+			Closings: closings, Tokens: a.tokens(p), Approvals: admin.Approvals{
+				Records: a.store.Approvals(a.store.Treasury(c.Asset, c.PayTo), closings.Closing), Refunds: p.refunds,
 			},
 			Reconciliation: p.treasury, Findings: p.treasury, Transfers: p.treasury, Challenges: p.signIns,
 		},

@@ -216,6 +216,7 @@ func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	return auth.New(auth.Config{
 		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: a.config.BaseURL,
 		ChainID: x402.ChainID, Now: time.Now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
+		Minted: a.store.OperatorTokens(), Issuer: a.config.issuer(),
 		Limits: limits, RevealOnPage: a.issuers[0].client.Capabilities().Reveal == card.RevealEmbed,
 	})
 }

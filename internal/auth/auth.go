@@ -32,6 +32,10 @@ type Config struct {
 	// ActivityWallets also get ScopeActivity.
 	ActivityWallets []x402.Address
 	Operators       []Operator
+	// Minted are the operators' tokens that were minted, and Issuer verifies those who signed in somewhere else; nil
+	// knows none.
+	Minted MintedTokens
+	Issuer Issuers
 	// Lifetimes; zero means the default.
 	SessionTTL time.Duration
 	SignInTTL  time.Duration
@@ -50,6 +54,8 @@ type Auth struct {
 	now             func() time.Time
 	activityWallets []x402.Address
 	operators       []Operator
+	minted          MintedTokens
+	issuer          Issuers
 	sessionTTL      time.Duration
 	signInTTL       time.Duration
 	revealTTL       time.Duration
@@ -70,6 +76,8 @@ func New(cfg Config) (*Auth, error) {
 		now:             cfg.Now,
 		activityWallets: slices.Clone(cfg.ActivityWallets),
 		operators:       slices.Clone(cfg.Operators),
+		minted:          cfg.Minted,
+		issuer:          cfg.Issuer,
 		sessionTTL:      orDefault(cfg.SessionTTL, DefaultSessionTTL),
 		signInTTL:       orDefault(cfg.SignInTTL, DefaultSignInTTL),
 		revealTTL:       orDefault(cfg.RevealTTL, DefaultRevealTTL),
@@ -108,6 +116,9 @@ func checkOperators(operators []Operator) []error {
 		}
 		if names[o.Name] || hashes[o.Hash] {
 			errs = append(errs, fmt.Errorf("operator %q has the name or token of another", o.Name))
+		}
+		if o.Role != "" && !o.Role.Known() {
+			errs = append(errs, fmt.Errorf("operator %q has the unknown role %q", o.Name, o.Role))
 		}
 		names[o.Name], hashes[o.Hash] = true, true
 	}

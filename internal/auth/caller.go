@@ -46,8 +46,13 @@ type Caller struct {
 	SessionID uuid.UUID
 	Scopes    []Scope
 	ExpiresAt time.Time
-	// Name is an operator's name, fit for the audit trail.
-	Name string
+	// Name is an operator's name, fit for the audit trail, Role what the operator may do, and Source where the operator
+	// is known from. ExpiresAt is zero for one of the configuration.
+	Name   string
+	Role   Role
+	Source string
+	// Minters are the operators who minted the operator's token, and those who minted theirs.
+	Minters []string
 	// Order is the id of the only order that a watch may see.
 	Order string
 }

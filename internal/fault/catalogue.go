@@ -53,6 +53,12 @@ const (
 	FindingResolved          Code = "finding_resolved"
 	VersionChanged           Code = "version_changed"
 	JobNotStopped            Code = "job_not_stopped"
+	OperatorRoleMissing      Code = "operator_role_missing"
+	TokenNotFound            Code = "token_not_found"
+	ApprovalNotFound         Code = "approval_not_found"
+	ApprovalPending          Code = "approval_pending"
+	ApprovalClosed           Code = "approval_closed"
+	SecondOperatorRequired   Code = "second_operator_required"
 	PayerNotAccepted         Code = "payer_not_accepted"
 	WebhookRejected          Code = "webhook_rejected"
 	CardLocked               Code = "card_locked"
@@ -112,6 +118,8 @@ var catalogue = index(
 	Kind{ReportNotFound, http.StatusNotFound, "There is no report yet.", true, false, WaitAndRetry},
 	Kind{TransferNotFound, http.StatusNotFound, "There is no such transfer without an order.", false, false, FixRequest},
 	Kind{FindingNotFound, http.StatusNotFound, "There is no such finding.", false, false, FixRequest},
+	Kind{TokenNotFound, http.StatusNotFound, "There is no such token.", false, false, FixRequest},
+	Kind{ApprovalNotFound, http.StatusNotFound, "There is no such decision.", false, false, FixRequest},
 	Kind{MethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", false, false, FixRequest},
 	Kind{BodyTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", false, false, FixRequest},
 	Kind{MediaTypeUnsupported, http.StatusUnsupportedMediaType,
@@ -119,6 +127,11 @@ var catalogue = index(
 
 	Kind{PayerNotAccepted, http.StatusForbidden,
 		"Payments from this wallet are not accepted.", false, false, ContactSupport},
+
+	Kind{OperatorRoleMissing, http.StatusForbidden,
+		"The operator's role does not allow this.", false, false, ContactSupport},
+	Kind{SecondOperatorRequired, http.StatusForbidden,
+		"Another operator has to decide this.", false, false, ContactSupport},
 
 	Kind{CardAlreadyExists, http.StatusConflict, "The wallet already has a card.", false, false, FixRequest},
 	Kind{CardNotActive, http.StatusConflict, "The card is not active.", true, false, WaitAndRetry},
@@ -145,6 +158,10 @@ var catalogue = index(
 	Kind{TransferResolved, http.StatusConflict, "The transfer has been resolved.", false, false, FixRequest},
 	Kind{FindingResolved, http.StatusConflict, "The finding has been resolved.", false, false, FixRequest},
 	Kind{VersionChanged, http.StatusConflict, "It has changed since the version that was read.", false, false, FixRequest},
+	Kind{ApprovalPending, http.StatusConflict,
+		"A decision about this waits for a second operator.", false, false, FixRequest},
+	Kind{ApprovalClosed, http.StatusConflict,
+		"The decision waits for nobody: it was approved or rejected, or has expired.", false, false, FixRequest},
 	Kind{JobNotStopped, http.StatusConflict,
 		"The job has not stopped, or goes on by another operation.", false, false, FixRequest},
 

@@ -157,6 +157,10 @@ type Act struct {
 	Reason string
 	// Version is the version of its subject that the operator has seen; at another one the act is refused. Zero is any.
 	Version int
+	// Minters are the operators who minted the operator's token, and those who minted theirs.
+	Minters []string
+	// NoMoney says that the operator's role does not decide about money.
+	NoMoney bool
 }
 
 // Reference is our name for one call to a provider.

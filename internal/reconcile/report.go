@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"slices"
 	"time"
@@ -111,6 +112,12 @@ type Finding struct {
 	LastSeen  time.Time `json:"lastSeenAt,omitzero"`
 	// Resolved is nil while it is open.
 	Resolved *Resolved `json:"-"`
+}
+
+// Version is another number whenever there is something new about the finding, or it is resolved. It is never zero.
+func (f Finding) Version() int {
+	text := fmt.Sprintf("%s\n%d\n%t", f.Evidence, f.Size, f.Resolved != nil)
+	return int(max(crc32.ChecksumIEEE([]byte(text))>>1, 1))
 }
 
 // Sum counts the open findings of one code.

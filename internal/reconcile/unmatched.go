@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
@@ -81,6 +82,16 @@ type UnmatchedTransfer struct {
 	SeenAt time.Time
 	// Resolved is nil while it is open.
 	Resolved *Resolved
+	// Pending is the resolution that waits for a second operator; nil when none does.
+	Pending *approval.Approval
+}
+
+// Version is 1 while it is open and 2 once it is resolved.
+func (t UnmatchedTransfer) Version() int {
+	if t.Resolved != nil {
+		return 2
+	}
+	return 1
 }
 
 // UnmatchedQuery selects a page of unmatched transfers.
@@ -99,12 +110,13 @@ type UnmatchedTransfers interface {
 	ListUnmatched(ctx context.Context, q UnmatchedQuery, act order.Act) ([]UnmatchedTransfer, error)
 	// Resolve stores a resolution and its postings, once per key. ErrNoUnmatched when no comparison has found the
 	// transfer, ErrResolved when another action resolved it, ErrKeyReused when the operator used the key for another
-	// resolution.
+	// resolution, ErrChanged when it is not at the act's version. A resolution that needs a second operator is Pending.
 	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (UnmatchedTransfer, error)
 	// Findings lists findings, newest first.
 	Findings(ctx context.Context, q FindingQuery, act order.Act) ([]Finding, error)
 	// ResolveFinding stores that a finding is explained, once per key, and resolves the transfer if it is about one.
-	// ErrNoFinding when there is none, ErrResolved and ErrKeyReused as in Resolve.
+	// ErrNoFinding when there is none, ErrMoney when it is about a transfer and the operator does not decide about money;
+	// ErrResolved, ErrChanged and ErrKeyReused as in Resolve. approval.Held when the transfer needs a second operator.
 	ResolveFinding(ctx context.Context, id int64, act order.Act) (Finding, error)
 }
 
@@ -125,6 +137,8 @@ var (
 	ErrNoFinding   = errors.New("there is no such finding")
 	ErrResolved    = errors.New("it has been resolved")
 	ErrKeyReused   = errors.New("the key was used for another action")
+	ErrChanged     = errors.New("it is at another version")
+	ErrMoney       = errors.New("it is a decision about money")
 )
 
 // UnmatchedFor lists a page of unmatched transfers for an operator, newest first. next is the cursor of the next page,
@@ -150,19 +164,35 @@ func (r *Reconciler) ResolveFor(
 	ctx context.Context, at Place, as Resolution, act order.Act,
 ) (UnmatchedTransfer, error) {
 	s, err := r.Unmatched.Resolve(ctx, at, as, act)
-	switch {
-	case errors.Is(err, ErrNoUnmatched):
-		return UnmatchedTransfer{},
-			fault.New(fault.TransferNotFound, "No comparison of the books has found this transfer without an order.")
-	case errors.Is(err, ErrResolved):
-		return UnmatchedTransfer{}, fault.New(fault.TransferResolved, "This transfer has been resolved, which is final.")
-	case errors.Is(err, ErrKeyReused):
-		return UnmatchedTransfer{},
-			fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
-	case err != nil:
-		return UnmatchedTransfer{}, fmt.Errorf("resolve the transfer: %w", err)
+	if err != nil {
+		return UnmatchedTransfer{}, Resolving(err)
 	}
 	return s, nil
+}
+
+// Resolving maps the errors of UnmatchedTransfers.Resolve to faults.
+func Resolving(err error) error {
+	if f, ok := fault.As(err); ok {
+		return f
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrNoUnmatched):
+		return fault.New(fault.TransferNotFound, "No comparison of the books has found this transfer without an order.")
+	case errors.Is(err, ErrResolved):
+		return fault.New(fault.TransferResolved, "This transfer has been resolved, which is final.")
+	case errors.Is(err, ErrChanged):
+		return changed()
+	case errors.Is(err, ErrKeyReused):
+		return fault.New(fault.IdempotencyKeyReused,
+			"This Idempotency-Key was used for something else, or with another reason.")
+	}
+	return fmt.Errorf("resolve the transfer: %w", err)
+}
+
+func changed() error {
+	return fault.New(fault.VersionChanged, "It has changed since it was read. Read it again, then decide.")
 }
 
 // FindingsFor lists a page of findings for an operator, newest first. next is the cursor of the next page, or zero.
@@ -185,7 +215,20 @@ func (r *Reconciler) FindingsFor(
 // ResolveFindingFor resolves a finding as explained, for an operator. From then on it blocks nothing.
 func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.Act) (Finding, error) {
 	f, err := r.Unmatched.ResolveFinding(ctx, id, act)
+	if known, ok := fault.As(err); ok {
+		return Finding{}, known
+	}
+	held, waits := errors.AsType[*approval.Held](err)
 	switch {
+	case waits:
+		return Finding{}, fault.Newf(fault.SecondOperatorRequired,
+			"The transfer is above the amount for which a second operator is needed: approval %s waits for one.",
+			held.Approval.ID)
+	case errors.Is(err, ErrMoney):
+		return Finding{}, fault.New(fault.OperatorRoleMissing,
+			"The finding is about a transfer, about which a treasurer decides.")
+	case errors.Is(err, ErrChanged):
+		return Finding{}, changed()
 	case errors.Is(err, ErrNoFinding):
 		return Finding{}, fault.New(fault.FindingNotFound, "Nothing of this kind differs.")
 	case errors.Is(err, ErrResolved):

@@ -18,8 +18,10 @@ import (
 	entrefund "github.com/roamcard/roamcard/ent/refund"
 	enttimeline "github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/internal/admin"
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -59,7 +61,7 @@ func (d Admin) Queue(ctx context.Context, q admin.QueueQuery, act order.Act) ([]
 		if err != nil {
 			return err
 		}
-		if page, err = reviewItemOf(ctx, tx.Timeline, rows...); err != nil {
+		if page, err = d.s.reviewItemOf(ctx, tx.Client(), rows...); err != nil {
 			return err
 		}
 		return d.s.record(ctx, tx, act, actQueue, string(q.Status), nil, nil)
@@ -139,15 +141,15 @@ func (d Admin) ReviewItem(ctx context.Context, id order.ID) (admin.ReviewItem, e
 	if err != nil {
 		return admin.ReviewItem{}, mapError(err)
 	}
-	page, err := reviewItemOf(ctx, d.s.ent.Timeline, row)
+	page, err := d.s.reviewItemOf(ctx, d.s.ent, row)
 	if err != nil {
 		return admin.ReviewItem{}, mapError(err)
 	}
 	return page[0], nil
 }
 
-// reviewItemOf adds the reasons of their last moves to orders.
-func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*ent.Order) ([]admin.ReviewItem, error) {
+// reviewItemOf adds the reasons of their last moves to orders, and the decisions that wait for a second operator.
+func (s *Store) reviewItemOf(ctx context.Context, c *ent.Client, rows ...*ent.Order) ([]admin.ReviewItem, error) {
 	page, ids := make([]admin.ReviewItem, len(rows)), make([]string, len(rows))
 	for i, row := range rows {
 		o, err := orderOf(row)
@@ -156,7 +158,7 @@ func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*en
 		}
 		page[i].Order, ids[i] = o, row.ID
 	}
-	moves, err := timeline.Query().Where(enttimeline.OrderIDIn(ids...)).Order(enttimeline.ByVersion()).All(ctx)
+	moves, err := c.Timeline.Query().Where(enttimeline.OrderIDIn(ids...)).Order(enttimeline.ByVersion()).All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +166,15 @@ func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*en
 	for _, m := range moves {
 		last[order.ID(m.OrderID)] = m.Reason
 	}
+	waiting, err := waitingFor(ctx, c, s.stamp(), ids...)
+	if err != nil {
+		return nil, err
+	}
 	for i := range page {
 		page[i].Reason = last[page[i].Order.ID]
+		if a, ok := waiting[ids[i]]; ok {
+			page[i].Pending = &a
+		}
 	}
 	return page, nil
 }
@@ -214,7 +223,7 @@ func (d Admin) Review(ctx context.Context, id order.ID, act order.Act) (admin.Re
 		if err != nil {
 			return err
 		}
-		items, err := reviewItemOf(ctx, tx.Timeline, row)
+		items, err := d.s.reviewItemOf(ctx, tx.Client(), row)
 		if err != nil {
 			return err
 		}
@@ -342,45 +351,68 @@ type decided struct {
 // Decide implements admin.Records. It locks the job first, as every worker does, so that the second of two decisions
 // finds the order moved.
 func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
+	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error { return d.decide(ctx, tx, m, act, d.holdRefund) })
+	if err == nil {
+		d.s.Notify(topicOrder, string(m.Order))
+	}
+	return err
+}
+
+// holdRefund stores a refund that needs a second operator; held is false when it needs none.
+func (d Admin) holdRefund(
+	ctx context.Context, tx *ent.Tx, row *ent.Order, m order.Move, act order.Act,
+) (held bool, err error) {
+	if m.To != order.RefundPending {
+		return false, nil
+	}
+	a, err := d.s.hold(ctx, tx, approval.Asked{
+		Action: approval.RefundOrder, Subject: row.ID, Amount: money.Cents(row.PriceUsdCents), Version: row.Version,
+	}, act)
+	return a != nil, err
+}
+
+// decide is Decide in a transaction. hold, which may be nil, can store the decision for a second operator instead.
+func (d Admin) decide(ctx context.Context, tx *ent.Tx, m order.Move, act order.Act,
+	hold func(context.Context, *ent.Tx, *ent.Order, order.Move, order.Act) (held bool, err error),
+) error {
 	id := m.Order
 	if err := m.Check(); err != nil {
 		return err
 	}
-	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		key, err := lockJob(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		if repeated, err := d.s.repeats(ctx, tx, act, actDecide, string(id), decided{m.To}); err != nil || repeated {
-			return err
-		}
-		row, err := tx.Order.Get(ctx, string(id))
-		if err != nil {
-			return err
-		}
-		if err := at(act, int64(row.Version)); err != nil {
-			return err
-		}
-		if row.Status != entorder.StatusOperatorReview {
-			return admin.ErrNotInReview
-		}
-		if m.Owner, err = x402.ParseAddress(row.Owner); err != nil {
-			return fmt.Errorf("read the owner: %w", err)
-		}
-		if err := checkNoOpenRefund(ctx, tx, id); err != nil {
-			return err
-		}
-		if !m.To.Final() {
-			later(tx, decideJobSQL, settlement.Fulfilling, key)
-			wakeClasses(func(class string) { wakeOnCommit(tx, topicJobs, class) }, "")
-		}
-		moveOrder(tx, m, d.s.stamp(), new(order.Order))
-		return d.s.record(ctx, tx, act, actDecide, string(id), decided{m.From}, decided{m.To})
-	})
-	if err == nil {
-		d.s.Notify(topicOrder, string(id))
+	key, err := lockJob(ctx, tx, id)
+	if err != nil {
+		return err
 	}
-	return err
+	if repeated, err := d.s.repeats(ctx, tx, act, actDecide, string(id), decided{m.To}); err != nil || repeated {
+		return err
+	}
+	row, err := tx.Order.Get(ctx, string(id))
+	if err != nil {
+		return err
+	}
+	if err := at(act, int64(row.Version)); err != nil {
+		return err
+	}
+	if row.Status != entorder.StatusOperatorReview {
+		return admin.ErrNotInReview
+	}
+	if m.Owner, err = x402.ParseAddress(row.Owner); err != nil {
+		return fmt.Errorf("read the owner: %w", err)
+	}
+	if err := checkNoOpenRefund(ctx, tx, id); err != nil {
+		return err
+	}
+	if hold != nil {
+		if held, err := hold(ctx, tx, row, m, act); err != nil || held {
+			return err
+		}
+	}
+	if !m.To.Final() {
+		later(tx, decideJobSQL, settlement.Fulfilling, key)
+		wakeClasses(func(class string) { wakeOnCommit(tx, topicJobs, class) }, "")
+	}
+	moveOrder(tx, m, d.s.stamp(), new(order.Order))
+	return d.s.record(ctx, tx, act, actDecide, string(id), decided{m.From}, decided{m.To})
 }
 
 // at refuses an action whose operator has seen its subject at another version.

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/ent/audit"
 	entcard "github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -71,43 +72,78 @@ func (c Closings) Closings(ctx context.Context, q card.JobQuery, act card.Act) (
 func (c Closings) OrderClosing(
 	ctx context.Context, id uuid.UUID, decide func(card.Sold) (card.CloseArgs, error), act card.Act,
 ) (row job.Row, err error) {
-	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		later(tx, lockCardSQL, id)
-		known, err := oneCard(tx.Card.Query().Where(entcard.ID(id)).Only(ctx))
-		if err != nil {
-			return err
-		}
-		row, err = scanJob(raw(tx).QueryRow(ctx, findJobSQL, card.CloseJob, id.String()))
-		switch {
-		case err == nil:
-			return c.once(ctx, tx, act, actClose, id.String())
-		case !errors.Is(err, pgx.ErrNoRows):
-			return err
-		}
-		sold := card.Sold{Card: known}
-		if err := raw(tx).QueryRow(ctx, "SELECT status FROM orders WHERE id = $1 AND owner = $2", known.Order,
-			known.Owner.Lower()).Scan(&sold.Order); err != nil {
-			return err
-		}
-		switch fee, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, card.FeeJob, id.String())); {
-		case err == nil:
-			sold.Fee = &fee
-		case !errors.Is(err, pgx.ErrNoRows):
-			return err
-		}
-		args, err := decide(sold)
-		if err != nil {
-			return err
-		}
-		if row, _, err = insertJob(ctx, tx, card.NewCloseJob(args), known.Owner); err != nil {
-			return err
-		}
-		if err := c.once(ctx, tx, act, actClose, id.String()); err != nil {
-			return err
-		}
-		return faultpoint.Fail("close.before_order")
+	var held *approval.Approval
+	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
+		held = nil
+		row, err = c.order(ctx, tx, id, decide, act, func() (bool, error) {
+			on, err := onCard(ctx, tx, id)
+			if err != nil {
+				return false, err
+			}
+			held, err = c.s.hold(ctx, tx, approval.Asked{
+				Action: approval.CloseCard, Subject: id.String(), Amount: on,
+			}, act)
+			return held != nil, err
+		})
+		return err
 	})
+	if err == nil && held != nil {
+		return job.Row{}, &approval.Held{Approval: *held}
+	}
 	return row, err
+}
+
+// order is OrderClosing in a transaction. hold, which may be nil, can store the decision for a second operator instead.
+func (c Closings) order(
+	ctx context.Context, tx *ent.Tx, id uuid.UUID, decide func(card.Sold) (card.CloseArgs, error), act card.Act,
+	hold func() (held bool, err error),
+) (row job.Row, err error) {
+	later(tx, lockCardSQL, id)
+	known, err := oneCard(tx.Card.Query().Where(entcard.ID(id)).Only(ctx))
+	if err != nil {
+		return row, err
+	}
+	row, err = scanJob(raw(tx).QueryRow(ctx, findJobSQL, card.CloseJob, id.String()))
+	switch {
+	case err == nil:
+		return row, c.once(ctx, tx, act, actClose, id.String())
+	case !errors.Is(err, pgx.ErrNoRows):
+		return row, err
+	}
+	args, err := c.closingOf(ctx, tx, known, decide)
+	if err != nil {
+		return row, err
+	}
+	if hold != nil {
+		if held, err := hold(); err != nil || held {
+			return row, err
+		}
+	}
+	if row, _, err = insertJob(ctx, tx, card.NewCloseJob(args), known.Owner); err != nil {
+		return row, err
+	}
+	if err := c.once(ctx, tx, act, actClose, id.String()); err != nil {
+		return row, err
+	}
+	return row, faultpoint.Fail("close.before_order")
+}
+
+// closingOf is the closing that decide makes of a locked card.
+func (c Closings) closingOf(
+	ctx context.Context, tx *ent.Tx, known card.Card, decide func(card.Sold) (card.CloseArgs, error),
+) (card.CloseArgs, error) {
+	sold := card.Sold{Card: known}
+	if err := raw(tx).QueryRow(ctx, "SELECT status FROM orders WHERE id = $1 AND owner = $2", known.Order,
+		known.Owner.Lower()).Scan(&sold.Order); err != nil {
+		return card.CloseArgs{}, err
+	}
+	switch fee, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, card.FeeJob, known.ID.String())); {
+	case err == nil:
+		sold.Fee = &fee
+	case !errors.Is(err, pgx.ErrNoRows):
+		return card.CloseArgs{}, err
+	}
+	return decide(sold)
 }
 
 // RetryClosing implements card.CloseJobs.
@@ -219,6 +255,9 @@ func (c Closings) resume(
 	}
 	if done, err := done(ctx, tx, r.act, r.action, id.String()); err != nil || done {
 		return row, err
+	}
+	if at(r.act, row.Version) != nil {
+		return job.Row{}, card.ErrChanged
 	}
 	args, err := next(row)
 	if err != nil {

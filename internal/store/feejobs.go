@@ -178,6 +178,8 @@ func lockFeeJob(
 	switch {
 	case err == nil && before.Reason != act.Reason:
 		return now, false, card.ErrKeyReused
+	case ent.IsNotFound(err) && at(act, now.Version) != nil:
+		return now, false, card.ErrChanged
 	case ent.IsNotFound(err):
 		return now, false, nil
 	}

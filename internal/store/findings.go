@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/admin"
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -228,6 +229,13 @@ func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (
 			return reconcile.ErrNoFinding
 		case err != nil || repeated:
 			return err
+		}
+		if err := atVersion(act, f.Version()); err != nil {
+			return err
+		}
+		switch {
+		case f.Code == reconcile.TransferUnmatched && act.NoMoney:
+			return reconcile.ErrMoney
 		case f.Code == reconcile.TransferUnmatched:
 			at, err = reconcile.ParsePlace(f.Subject)
 			return err
@@ -242,7 +250,11 @@ func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (
 	if err != nil || at == (reconcile.Place{}) {
 		return f, err
 	}
+	act.Version = 0 // the finding's, which was compared
 	unmatched, err := t.Resolve(ctx, at, reconcile.Known, act)
+	if err == nil && unmatched.Pending != nil {
+		return f, &approval.Held{Approval: *unmatched.Pending}
+	}
 	f.Resolved = unmatched.Resolved
 	return f, err
 }

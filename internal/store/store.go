@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -31,6 +32,8 @@ type Config struct {
 	Now       func() time.Time
 	// Products are the products sold, in display order.
 	Products []Product
+	// SecondOperator says which decisions wait for a second operator.
+	SecondOperator approval.Rule
 }
 
 // Store is the service's state.
@@ -42,6 +45,8 @@ type Store struct {
 	now  func() time.Time
 	// products are in display order.
 	products []Product
+	// rule says which decisions wait for a second operator.
+	rule approval.Rule
 	// mark is nil until the first watermark.
 	mark    atomic.Pointer[mark]
 	claims  *batcher[checkout.ClaimRequest, checkout.ClaimResult]
@@ -81,7 +86,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		log:  c.Log,
 		now:  c.Now,
 
-		products: c.Products,
+		products: c.Products, rule: c.SecondOperator,
 	}
 	s.claims = &batcher[checkout.ClaimRequest, checkout.ClaimResult]{
 		key: claimKey, run: s.Orders().claimTogether,

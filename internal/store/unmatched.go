@@ -9,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/admin"
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
@@ -49,6 +50,19 @@ func (t Treasury) ListUnmatched(
 		if page, err = pgx.CollectRows(rows, scanUnmatchedTransfer); err != nil {
 			return err
 		}
+		places := make([]string, len(page))
+		for i, one := range page {
+			places[i] = one.Place().String()
+		}
+		waiting, err := waitingFor(ctx, tx.Client(), t.s.stamp(), places...)
+		if err != nil {
+			return err
+		}
+		for i, place := range places {
+			if a, ok := waiting[place]; ok {
+				page[i].Pending = &a
+			}
+		}
 		return t.s.record(ctx, tx, act, actTransfers, t.payTo, nil, nil)
 	})
 	return page, err
@@ -64,41 +78,79 @@ func (t Treasury) Resolve(
 	ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act,
 ) (reconcile.UnmatchedTransfer, error) {
 	var unmatched reconcile.UnmatchedTransfer
-	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		lock(tx, "transfer/"+at.String())
-		repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
-		if errors.Is(err, admin.ErrKeyReused) {
-			return reconcile.ErrKeyReused
-		}
-		if err != nil {
-			return err
-		}
-		rows, err := raw(tx).Query(ctx, unmatchedTransferSQL, t.asset, t.payTo, at.Transaction.String(), int64(at.LogIndex))
-		if err != nil {
-			return err
-		}
-		unmatched, err = pgx.CollectExactlyOneRow(rows, scanUnmatchedTransfer)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return reconcile.ErrNoUnmatched
-		case err != nil || repeated:
-			return err
-		case unmatched.Resolved != nil:
-			return reconcile.ErrResolved
-		}
-		if claimed, err := t.claimed(ctx, tx, unmatched.Transfer); err != nil {
-			return err
-		} else if claimed {
-			return reconcile.ErrNoUnmatched
-		}
-		now := t.s.stamp()
-		unmatched.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}
-		later(tx, resolveSQL, at.String(), as, act.Reason, act.Operator, now)
-		later(tx, transferFindingSQL, t.id(), string(reconcile.TransferUnit(at)), now, as, act.Operator, act.Reason)
-		post(tx, now, as.Postings(unmatched.Transfer)...)
-		return t.s.record(ctx, tx, act, actResolve, at.String(), nil, resolved{as})
+	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
+		unmatched, err = t.resolve(ctx, tx, at, as, act, true)
+		return err
 	})
 	return unmatched, err
+}
+
+// resolve is Resolve in a transaction. With hold, a resolution that needs a second operator is stored for one instead.
+func (t Treasury) resolve(
+	ctx context.Context, tx *ent.Tx, at reconcile.Place, as reconcile.Resolution, act order.Act, hold bool,
+) (unmatched reconcile.UnmatchedTransfer, err error) {
+	lock(tx, "transfer/"+at.String())
+	repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
+	if errors.Is(err, admin.ErrKeyReused) {
+		return unmatched, reconcile.ErrKeyReused
+	}
+	if err != nil {
+		return unmatched, err
+	}
+	if unmatched, err = t.unmatchedAt(ctx, tx, at); err != nil || repeated {
+		return unmatched, err
+	}
+	if err := atVersion(act, unmatched.Version()); err != nil {
+		return unmatched, err
+	}
+	if unmatched.Resolved != nil {
+		return unmatched, reconcile.ErrResolved
+	}
+	if claimed, err := t.claimed(ctx, tx, unmatched.Transfer); err != nil {
+		return unmatched, err
+	} else if claimed {
+		return unmatched, reconcile.ErrNoUnmatched
+	}
+	if hold {
+		unmatched.Pending, err = t.s.hold(ctx, tx, approval.Asked{
+			Action: approval.ResolveTransfer, Subject: at.String(), Amount: centsUp(unmatched.Value), Resolution: string(as),
+		}, act)
+		if errors.Is(err, admin.ErrKeyReused) {
+			err = reconcile.ErrKeyReused
+		}
+		if err != nil || unmatched.Pending != nil {
+			return unmatched, err
+		}
+	}
+	now := t.s.stamp()
+	unmatched.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}
+	later(tx, resolveSQL, at.String(), as, act.Reason, act.Operator, now)
+	later(tx, transferFindingSQL, t.id(), string(reconcile.TransferUnit(at)), now, as, act.Operator, act.Reason)
+	post(tx, now, as.Postings(unmatched.Transfer)...)
+	return unmatched, t.s.record(ctx, tx, act, actResolve, at.String(), nil, resolved{as})
+}
+
+// unmatchedAt reads one transfer. reconcile.ErrNoUnmatched when no comparison has found it.
+func (t Treasury) unmatchedAt(
+	ctx context.Context, tx *ent.Tx, at reconcile.Place,
+) (unmatched reconcile.UnmatchedTransfer, err error) {
+	rows, err := raw(tx).Query(ctx, unmatchedTransferSQL, t.asset, t.payTo, at.Transaction.String(), int64(at.LogIndex))
+	if err != nil {
+		return unmatched, err
+	}
+	unmatched, err = pgx.CollectExactlyOneRow(rows, scanUnmatchedTransfer)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = reconcile.ErrNoUnmatched
+	}
+	return unmatched, err
+}
+
+// atVersion refuses an action whose operator has seen its subject at another version.
+func atVersion(act order.Act, version int) error {
+	if at(act, int64(version)) != nil {
+		return reconcile.ErrChanged
+	}
+	return nil
 }
 
 func scanUnmatchedTransfer(row pgx.CollectableRow) (s reconcile.UnmatchedTransfer, err error) {

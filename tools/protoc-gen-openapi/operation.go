@@ -101,6 +101,13 @@ func (d *document) operation(r route, tag string) (object, error) {
 	if r.Scope != "" {
 		operation["x-required-scope"] = r.Scope
 	}
+	if len(r.RoleWhen) > 0 {
+		var when []object
+		for _, w := range r.RoleWhen {
+			when = append(when, object{"field": w.Field, "equals": w.Equals, "role": role(w.Role)})
+		}
+		operation["x-required-role-when"] = when
+	}
 	if r.Paid {
 		if r.Price == nil {
 			return nil, errors.New("it is paid but its policy has no price")

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // policy is roamcard.v1.Policy.
@@ -17,7 +19,15 @@ type policy struct {
 	Price             *priceRange
 	SuccessStatus     int
 	Rate              string
+	Role              string
+	RoleWhen          []roleWhen
 }
+
+// roleWhen is roamcard.v1.RoleWhen.
+type roleWhen struct{ Field, Equals, Role string }
+
+// role is the name of a role as operators know it.
+func role(value string) string { return strings.ToLower(strings.TrimPrefix(value, "ROLE_")) }
 
 // priceRange is roamcard.v1.Price.
 type priceRange struct{ MinUsdCents, MaxUsdCents int }
@@ -44,7 +54,10 @@ func (p policy) security() ([]object, error) {
 	case "ACCESS_SESSION":
 		return []object{session}, nil
 	case "ACCESS_OPERATOR":
-		return []object{{"operatorToken": []string{}}}, nil
+		if p.Role == "" {
+			return nil, errors.New("its policy names no role")
+		}
+		return []object{{"operatorToken": []string{role(p.Role)}}}, nil
 	case "ACCESS_DELIVERY":
 		return []object{{"deliveryToken": []string{}}, session}, nil
 	}
@@ -66,6 +79,9 @@ func (p policy) codes() []string {
 		codes = append(codes, "session_invalid")
 	case "ACCESS_OPERATOR":
 		codes = append(codes, "operator_token_invalid")
+		if p.Role != "ROLE_VIEWER" {
+			codes = append(codes, "operator_role_missing")
+		}
 	}
 	return codes
 }

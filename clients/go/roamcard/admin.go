@@ -116,6 +116,37 @@ func (a Admin) Jobs(ctx context.Context, req *roamcardv1.ListJobsRequest) iter.S
 	})
 }
 
+// Approvals lists the decisions that wait for a second operator, newest first, or those in another status. Its page
+// token is ignored.
+func (a Admin) Approvals(
+	ctx context.Context, req *roamcardv1.ListApprovalsRequest,
+) iter.Seq2[*roamcardv1.Approval, error] {
+	return pages(func(token string) (*Page[*roamcardv1.Approval], error) {
+		asked := proto.CloneOf(req)
+		asked.PageToken = given(token)
+		res, err := a.ListApprovals(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		return page(res.GetApprovals(), res.NextPageToken), nil
+	})
+}
+
+// Tokens lists the operators' tokens that were minted, newest first. Its page token is ignored.
+func (a Admin) Tokens(
+	ctx context.Context, req *roamcardv1.ListTokensRequest,
+) iter.Seq2[*roamcardv1.OperatorToken, error] {
+	return pages(func(token string) (*Page[*roamcardv1.OperatorToken], error) {
+		asked := proto.CloneOf(req)
+		asked.PageToken = given(token)
+		res, err := a.ListTokens(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		return page(res.GetTokens(), res.NextPageToken), nil
+	})
+}
+
 // given is a text, or nothing when it is empty.
 func given(text string) *string {
 	if text == "" {

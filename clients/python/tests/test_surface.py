@@ -117,6 +117,11 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     assert {r.actor for r in client.admin.audit(action="order.inspect", subject=order.order_id)} == {
         client.admin.whoami()
     }
+    assert client.admin.identity().role == "admin"
+    minted = client.admin.mint_token("python", "viewer", 60, "a test")
+    assert minted.token.id in [t.id for t in client.admin.tokens(status="active")]
+    assert client.admin.revoke_token(minted.token.id, "a test").status == "revoked"
+    assert list(client.admin.approvals(status="pending")) == []
     assert all(count.count > 0 for count in client.admin.order_counts())
     assert "payee" in [account.name for account in client.admin.gauges().accounts]
     assert all(j.status in ("failed", "operator_review") for j in client.admin.jobs())

@@ -28,7 +28,8 @@ RESULTS = (
     operator_pb.Finding, operator_pb.Reconciliation, operator_pb.QueuedOrder,
     operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
     operator_pb.OrderCount, operator_pb.AuditRecord, operator_pb.ReviewOrderResponse, operator_pb.OperatorJob,
-    operator_pb.GetGaugesResponse,
+    operator_pb.GetGaugesResponse, operator_pb.Approval, operator_pb.OperatorToken, operator_pb.MintTokenResponse,
+    operator_pb.WhoAmIResponse,
     operator_pb.GetChallengeRetentionResponse, operator_pb.PruneChallengesResponse, activity_pb.GetActivityResponse,
     activity_pb.PruneActivityResponse,
 )  # fmt: skip
@@ -81,7 +82,8 @@ ALWAYS = {
     "GetEsimDiscoveryResponse": ("*",), "Card": ("created_at",), "GetCardBalanceResponse": ("as_of",),
     "CardTransaction": ("at", "merchant"), "EsimProfile": ("read_at",), "EsimCancellation": ("since",),
     "GetSessionResponse": ("expires_at",), "GetStatusResponse": ("as_of",), "ProductStatus": ("since",),
-    "OrderCount": ("since",), "AuditRecord": ("at",), "GetGaugesResponse": ("as_of",), "LedgerPosting": ("at",),
+    "OrderCount": ("since",), "AuditRecord": ("at",), "GetGaugesResponse": ("as_of",), "MintTokenResponse": ("token",),
+    "OperatorToken": ("minted_at", "expires_at"), "Approval": ("requested_at", "expires_at"), "LedgerPosting": ("at",),
     "ReviewOrderResponse": ("order",),
 }  # fmt: skip
 """Members that every answer has, although a message could be without: all of a result, or some."""

@@ -4,9 +4,11 @@ import { type Connection, keyHeader, present } from "./connection.js";
 import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
 import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
 import {
-  type Activity, type AuditRecord, type CardClosing, type ClosingStatus, type EsimCancellation, type FeeJob,
+  type Activity, type Approval, type ApprovalStatus, type AuditRecord, type CardClosing, type ClosingStatus,
+  type EsimCancellation, type FeeJob,
   type Finding, type Gauges, type Job, type JobStatus, type OrderCount, type OrderInspection, type OrderKind,
-  type OrderReview, type OrderStatus, type Plain, plain, type QueuedOrder,
+  type OperatorIdentity, type OperatorRole, type OperatorToken, type OrderReview, type OrderStatus, type Plain, plain,
+  type QueuedOrder, type TokenStatus,
   type Reconciliation, type StrayTransfer, type Switch, type SwitchName, type TransferResolution,
 } from "./results.js";
 
@@ -62,10 +64,14 @@ export class Admin {
   }
 
   /** Tries a withdrawal again that the issuer says has failed. */
-  retryFeeJob(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<FeeJob> {
+  retryFeeJob(
+    id: string,
+    { revision, reason, idempotencyKey, ...options }: ActOptions & { revision?: number },
+  ): Call<FeeJob> {
+    const request = { id, reason, ...given({ revision }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.retryFeeJob({ id, reason }, wire)).job),
+      async (wire) => present((await this.#connection.operator.retryFeeJob(request, wire)).job),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -84,7 +90,9 @@ export class Admin {
 
   /** Reads the closings of cards: one by one, or by page(). */
   cardClosings(
-    { status, pageSize, pageToken, ...options }: ListOptions & { status?: ClosingStatus } = {},
+    { status, pageSize, pageToken, ...options }: ListOptions & {
+      status?: Exclude<ClosingStatus, "approval_pending">;
+    } = {},
   ): Listing<CardClosing> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
@@ -94,10 +102,14 @@ export class Admin {
   }
 
   /** Lets a closing that waits for an operator go on from its stage. */
-  retryCardClosing(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<CardClosing> {
+  retryCardClosing(
+    id: string,
+    { revision, reason, idempotencyKey, ...options }: ActOptions & { revision?: number },
+  ): Call<CardClosing> {
+    const request = { id, reason, ...given({ revision }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.retryCardClosing({ id, reason }, wire)).closing),
+      async (wire) => present((await this.#connection.operator.retryCardClosing(request, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -109,12 +121,12 @@ export class Admin {
   concludeCardClosing(
     id: string,
     transaction: string,
-    { reason, idempotencyKey, ...options }: ActOptions,
+    { revision, reason, idempotencyKey, ...options }: ActOptions & { revision?: number },
   ): Call<CardClosing> {
+    const request = { id, transaction, reason, ...given({ revision }) };
     return this.#connection.call(
       options,
-      async (wire) =>
-        present((await this.#connection.operator.concludeCardClosing({ id, transaction, reason }, wire)).closing),
+      async (wire) => present((await this.#connection.operator.concludeCardClosing(request, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -147,6 +159,84 @@ export class Admin {
     return this.#connection.call(
       options,
       async (wire) => (await this.#connection.operator.whoAmI({}, wire)).operator,
+    );
+  }
+
+  /** Reads whose token it is, its role, and when it expires. */
+  identity(options: CallOptions = {}): Call<OperatorIdentity> {
+    return this.#connection.call(options, async (wire) =>
+      plain(await this.#connection.operator.whoAmI({}, wire)),
+    );
+  }
+
+  /** Reads the decisions that wait for a second operator, or those in a status: one by one, or by page(). */
+  approvals({ status, pageSize, pageToken, ...options }: ListOptions & {
+    status?: ApprovalStatus;
+  } = {}): Listing<Approval> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
+      const request = { ...page, ...given({ status }) };
+      const { approvals, nextPageToken } = await this.#connection.operator.listApprovals(request, wire);
+      return { items: plain(approvals), nextPageToken };
+    }));
+  }
+
+  /** Reads one such decision. */
+  approval(id: string, options: CallOptions = {}): Call<Approval> {
+    return this.#connection.call(options, async (wire) =>
+      plain(present((await this.#connection.operator.getApproval({ id }, wire)).approval)),
+    );
+  }
+
+  /** Lets a decision of another operator take effect. */
+  approveDecision(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<Approval> {
+    return this.#connection.call(
+      options,
+      async (wire) => plain(present((await this.#connection.operator.approveDecision({ id, reason }, wire)).approval)),
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
+  /** Ends the waiting of a decision, which takes no effect. */
+  rejectDecision(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<Approval> {
+    return this.#connection.call(
+      options,
+      async (wire) => plain(present((await this.#connection.operator.rejectDecision({ id, reason }, wire)).approval)),
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
+  /** Reads the operators' tokens that were minted: one by one, or by page(). */
+  tokens({ status, pageSize, pageToken, ...options }: ListOptions & {
+    status?: TokenStatus;
+  } = {}): Listing<OperatorToken> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
+      const request = { ...page, ...given({ status }) };
+      const { tokens, nextPageToken } = await this.#connection.operator.listTokens(request, wire);
+      return { items: plain(tokens), nextPageToken };
+    }));
+  }
+
+  /** Mints a token. Its `secret` is shown this once: a repeat with the same key has none. */
+  mintToken({ name, role, expiresInSeconds, reason, idempotencyKey, ...options }: ActOptions & {
+    name: string; role: OperatorRole; expiresInSeconds: number;
+  }): Call<{ token: OperatorToken; secret?: string }> {
+    const request = { name, role, expiresInSeconds, reason };
+    return this.#connection.call(
+      options,
+      async (wire) => {
+        const { token, secret } = await this.#connection.operator.mintToken(request, wire);
+        return { token: plain(present(token)), ...(secret !== undefined && { secret }) };
+      },
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
+  /** Ends a token at once. */
+  revokeToken(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<OperatorToken> {
+    return this.#connection.call(
+      options,
+      async (wire) => plain(present((await this.#connection.operator.revokeToken({ id, reason }, wire)).token)),
+      { [keyHeader]: idempotencyKey },
     );
   }
 
@@ -309,10 +399,14 @@ export class Admin {
   }
 
   /** Says that a finding is understood. It blocks nothing until there is more of it. */
-  resolveFinding(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<Finding> {
+  resolveFinding(
+    id: string,
+    { version, reason, idempotencyKey, ...options }: ActOptions & { version?: number },
+  ): Call<Finding> {
+    const request = { id, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.resolveFinding({ id, reason }, wire)).finding),
+      async (wire) => present((await this.#connection.operator.resolveFinding(request, wire)).finding),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -329,10 +423,10 @@ export class Admin {
   }
 
   /** Says what has become of such a transfer, for good. No money moves. */
-  resolveTransfer({ transaction, logIndex, resolution, reason, idempotencyKey, ...options }: ActOptions & {
-    transaction: string; logIndex: number; resolution: TransferResolution;
+  resolveTransfer({ transaction, logIndex, resolution, version, reason, idempotencyKey, ...options }: ActOptions & {
+    transaction: string; logIndex: number; resolution: TransferResolution; version?: number;
   }): Call<StrayTransfer> {
-    const request = { transaction, logIndex, resolution, reason };
+    const request = { transaction, logIndex, resolution, reason, ...given({ version }) };
     return this.#connection.call(
       options,
       async (wire) => present((await this.#connection.operator.resolveTransfer(request, wire)).transfer),

@@ -55,7 +55,11 @@ export type ProfileStatus =
   | "cancelled"
   | "unknown";
 export type CancellationStatus = "cancelling" | "refunding" | "refunded" | "kept" | "review";
-export type ClosingStatus = "queued" | "processing" | "succeeded" | "operator_review";
+export type ClosingStatus = "queued" | "processing" | "succeeded" | "operator_review" | "approval_pending";
+/** What an operator may do; each role may do what those before it may. */
+export type OperatorRole = "viewer" | "support" | "treasurer" | "admin";
+export type ApprovalStatus = "pending" | "approved" | "rejected" | "expired";
+export type TokenStatus = "active" | "expired" | "revoked";
 export type ClosingStage = "locking" | "withdrawing" | "refunding" | "ending" | "closed";
 export type JobStatus = UnfinishedJobStatus | "succeeded";
 export type UnfinishedJobStatus = "queued" | "processing" | "failed" | "operator_review";
@@ -97,6 +101,13 @@ interface Literals {
   "roamcard.v1.Finding.product": Product;
   "roamcard.v1.Finding.status": "open" | "resolved";
   "roamcard.v1.StrayTransfer.status": "open" | "resolved";
+  "roamcard.v1.WhoAmIResponse.role": OperatorRole;
+  "roamcard.v1.WhoAmIResponse.source": "configuration" | "token" | "issuer";
+  "roamcard.v1.Approval.action": "order.refund" | "transfer.resolve" | "card.close";
+  "roamcard.v1.Approval.status": ApprovalStatus;
+  "roamcard.v1.Approval.resolution": TransferResolution;
+  "roamcard.v1.OperatorToken.role": OperatorRole;
+  "roamcard.v1.OperatorToken.status": TokenStatus;
   "roamcard.v1.StrayTransfer.resolution": TransferResolution;
   "roamcard.v1.GetStatusResponse.status": ServiceStatus;
   "roamcard.v1.ProductStatus.product": Product;
@@ -196,6 +207,12 @@ export interface OrderReview extends Plain<operator.ReviewOrderResponse> {}
 export interface Job extends Plain<operator.OperatorJob> {}
 /** How many orders of a kind are in a status. */
 export interface OrderCount extends Plain<operator.OrderCount> {}
+/** Whose token it is, its role, and when it expires. */
+export interface OperatorIdentity extends Plain<operator.WhoAmIResponse> {}
+/** A decision that takes effect once a second operator approves it. */
+export interface Approval extends Plain<operator.Approval> {}
+/** A token of an operator that was minted, without the token. */
+export interface OperatorToken extends Plain<operator.OperatorToken> {}
 /** One thing that an operator did. */
 export interface AuditRecord extends Plain<operator.AuditRecord> {}
 /** The present values of what sales depend on. */

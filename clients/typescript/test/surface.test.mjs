@@ -297,6 +297,16 @@ scenario("an operator works with a token, and with a wallet that may see activit
   const name = await admin.whoami();
   const { items: [audited] } = await admin.audit({ action: "order.inspect", subject: order.orderId }).page();
   assert.equal(audited.actor, name);
+  assert.deepEqual(await admin.identity(), { operator: name, role: "admin", source: "configuration" });
+  const minted = await admin.mintToken({
+    name: "surface", role: "viewer", expiresInSeconds: 60, reason: "test", idempotencyKey: randomUUID(),
+  });
+  assert.match(minted.secret, /^rco_/);
+  const { items: [listed] } = await admin.tokens({ status: "active", pageSize: 1 }).page();
+  assert.equal(listed.id, minted.token.id);
+  const ended = await admin.revokeToken(listed.id, { reason: "test", idempotencyKey: randomUUID() });
+  assert.equal(ended.status, "revoked");
+  assert.deepEqual((await admin.approvals().page()).items, []);
   assert.ok(Array.isArray(await admin.orderCounts()));
   assert.ok((await admin.gauges()).accounts.some((account) => account.name === "payee"));
   assert.ok((await all(admin.jobs())).every(({ status }) => ["failed", "operator_review"].includes(status)));

@@ -318,8 +318,33 @@ CREATE TABLE "webhook_events" ("id" uuid NOT NULL, "provider" character varying 
 CREATE UNIQUE INDEX "webhook_events_event" ON "webhook_events" ("provider", "event_id");
 -- create index "webhook_events_received" to table: "webhook_events"
 CREATE INDEX "webhook_events_received" ON "webhook_events" ("received_at");
+-- create "operator_approvals" table
+CREATE TABLE "operator_approvals" ("id" uuid NOT NULL, "action" character varying NOT NULL, "subject" character varying NOT NULL, "amount_usd_cents" bigint NOT NULL, "resolution" character varying NOT NULL DEFAULT '', "version" bigint NOT NULL DEFAULT 0, "reason" text NOT NULL, "idempotency_key" character varying NOT NULL, "requested_by" character varying NOT NULL, "minters" jsonb NOT NULL, "requested_at" timestamptz NOT NULL, "expires_at" timestamptz NOT NULL, "status" character varying NOT NULL DEFAULT 'pending', "decided_by" character varying NOT NULL DEFAULT '', "decision_reason" text NOT NULL DEFAULT '', "decided_at" timestamptz NULL, PRIMARY KEY ("id"), CONSTRAINT "operator_approvals_action" CHECK ((action)::text = ANY ((ARRAY['order.refund'::character varying, 'transfer.resolve'::character varying, 'card.close'::character varying])::text[])), CONSTRAINT "operator_approvals_second" CHECK (((status)::text <> 'approved'::text) OR (((decided_by)::text <> ''::text) AND ((decided_by)::text <> (requested_by)::text))), CONSTRAINT "operator_approvals_status" CHECK ((status)::text = ANY ((ARRAY['pending'::character varying, 'approved'::character varying, 'rejected'::character varying, 'expired'::character varying])::text[])));
+-- create index "operator_approvals_listed" to table: "operator_approvals"
+CREATE INDEX "operator_approvals_listed" ON "operator_approvals" ("status", "id");
+-- create index "operator_approvals_waiting" to table: "operator_approvals"
+CREATE UNIQUE INDEX "operator_approvals_waiting" ON "operator_approvals" ("subject") WHERE ((status)::text = 'pending'::text);
+-- create "operator_tokens" table
+CREATE TABLE "operator_tokens" ("id" uuid NOT NULL, "name" character varying NOT NULL, "role" character varying NOT NULL, "token_hash" bytea NOT NULL, "minters" jsonb NOT NULL, "minted_at" timestamptz NOT NULL, "expires_at" timestamptz NOT NULL, "last_used_at" timestamptz NULL, "revoked_at" timestamptz NULL, "revoked_by" character varying NOT NULL DEFAULT '', PRIMARY KEY ("id"), CONSTRAINT "operator_tokens_role" CHECK ((role)::text = ANY ((ARRAY['viewer'::character varying, 'support'::character varying, 'treasurer'::character varying, 'admin'::character varying])::text[])));
+-- create index "operator_tokens_token_hash_key" to table: "operator_tokens"
+CREATE UNIQUE INDEX "operator_tokens_token_hash_key" ON "operator_tokens" ("token_hash");
+-- Who minted and who decided stays on record.
+CREATE TRIGGER operator_approvals_keep BEFORE DELETE OR TRUNCATE ON operator_approvals
+	FOR EACH STATEMENT EXECUTE FUNCTION forbid_change();
+CREATE TRIGGER operator_tokens_keep BEFORE DELETE OR TRUNCATE ON operator_tokens
+	FOR EACH STATEMENT EXECUTE FUNCTION forbid_change();
 
 -- +goose Down
+-- reverse: create index "operator_tokens_token_hash_key" to table: "operator_tokens"
+DROP INDEX "operator_tokens_token_hash_key";
+-- reverse: create "operator_tokens" table
+DROP TABLE "operator_tokens";
+-- reverse: create index "operator_approvals_waiting" to table: "operator_approvals"
+DROP INDEX "operator_approvals_waiting";
+-- reverse: create index "operator_approvals_listed" to table: "operator_approvals"
+DROP INDEX "operator_approvals_listed";
+-- reverse: create "operator_approvals" table
+DROP TABLE "operator_approvals";
 -- reverse: create index "transactionmember_payment_id_created_at" to table: "transaction_members"
 DROP INDEX "transactionmember_payment_id_created_at";
 -- reverse: create index "transaction_members_reverted" to table: "transaction_members"

@@ -13,6 +13,8 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/oidc"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -78,6 +80,13 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 	}
 	if err := cfg.CheckRouting(); err != nil {
 		return cfg, Ready{}, err
+	}
+	cfg.AdminAddr, cfg.SecondOperator.Above = c.AdminAddr, money.Cents(c.SecondApproverAbove)
+	if c.OIDCIssuer != "" {
+		cfg.Issuer = oidc.Config{Issuer: c.OIDCIssuer, Audience: "roamcard", Roles: map[string]auth.Role{}}
+		for _, role := range auth.Roles() {
+			cfg.Issuer.Roles[string(role)] = role
+		}
 	}
 	cfg.Operators = []auth.Operator{{Name: "dev", Hash: sha256.Sum256([]byte(keys.operator))}}
 	return cfg, c.ready(cfg, keys.operator), nil

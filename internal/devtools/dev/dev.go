@@ -50,6 +50,11 @@ type Config struct {
 	Supplier string
 	// Routing is the setting routing.rules.
 	Routing string
+	// AdminAddr is the setting admin.addr, and SecondApproverAbove operators.second_approver_above in cents.
+	AdminAddr           string
+	SecondApproverAbove uint32
+	// OIDCIssuer is the setting oidc.issuer; its tokens are for the audience roamcard, and its groups are the roles.
+	OIDCIssuer string
 	// SupplierVisibilityDelay is the setting visibility_delay of such a supplier; zero takes its default.
 	SupplierVisibilityDelay time.Duration
 	Log                     *slog.Logger
@@ -66,6 +71,11 @@ const DefaultLimits = "x20"
 func Run(ctx context.Context, c Config) (err error) {
 	if err := loopback(c.Addr); err != nil {
 		return err
+	}
+	if c.AdminAddr != "" {
+		if err := loopback(c.AdminAddr); err != nil {
+			return err
+		}
 	}
 	if c.Dir == "" {
 		if c.Dir, err = os.MkdirTemp("", "roamcard-dev-"); err != nil {
@@ -104,7 +114,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	close.add(a.Close)
-	ready.MetricsURL = a.MetricsURL()
+	ready.MetricsURL, ready.AdminURL = a.MetricsURL(), a.AdminURL()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.Run(ctx) })
 	group.Go(func() error {

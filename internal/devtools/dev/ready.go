@@ -23,6 +23,7 @@ type Ready struct {
 	OperatorToken  string   `json:"operatorToken"`
 	SandboxURL     string   `json:"sandboxUrl"`
 	MetricsURL     string   `json:"metricsUrl"`
+	AdminURL       string   `json:"adminUrl,omitempty"`
 	OperatorWallet Wallet   `json:"operatorWallet"`
 	Wallets        []Wallet `json:"wallets"`
 }

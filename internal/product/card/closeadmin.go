@@ -30,10 +30,12 @@ type CloseJobs interface {
 	// Closings lists closings, newest first. It is audited.
 	Closings(ctx context.Context, q JobQuery, act Act) ([]job.Row, error)
 	// OrderClosing queues the closing of a card that decide makes of the locked card. A card that has a closing keeps it,
-	// and decide is not called. ErrNotFound when there is no such card, else the error of decide.
+	// and decide is not called. ErrNotFound when there is no such card, approval.Held when the closing waits for a second
+	// operator, else the error of decide.
 	OrderClosing(ctx context.Context, id uuid.UUID, decide func(Sold) (CloseArgs, error), act Act) (job.Row, error)
 	// RetryClosing queues a closing that waits for an operator again, with the arguments that next makes of its own. A
-	// closing in another status stays as it is. ErrNotFound when there is no such closing.
+	// closing in another status stays as it is. ErrNotFound when there is no such closing, ErrChanged when it is not at the
+	// act's version.
 	RetryClosing(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act Act) (job.Row, error)
 	// Refunding finds a closing, the owner of its card, and whether a refund of its order is signed that may still be
 	// paid. ErrNotFound when there is no such closing.
@@ -41,7 +43,7 @@ type CloseJobs interface {
 	// ConcludeRefund queues a closing that waits for an operator again, with the arguments that next makes of its own,
 	// and adds the posting of what was returned, in one transaction. A closing in another status stays as it is.
 	// ErrRefundSigned while a refund of its order may still be paid, ErrTransferUsed when the transaction has concluded
-	// another closing, ErrNotFound when there is no such closing.
+	// another closing, ErrNotFound when there is no such closing, ErrChanged when it is not at the act's version.
 	ConcludeRefund(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act Act) (job.Row, error)
 }
 
@@ -81,18 +83,26 @@ func (d CloseAdmin) List(ctx context.Context, q JobQuery, act Act) ([]job.Row, e
 // Close orders the closing of a card. A repeat, with whatever key, changes nothing and returns the closing as it is
 // now.
 func (d CloseAdmin) Close(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
-	row, err := d.Jobs.OrderClosing(ctx, id, d.decide, act)
-	if errors.Is(err, ErrNotFound) {
-		return job.Row{}, fault.New(fault.CardNotFound, "There is no card with this id.")
-	}
+	row, err := d.Jobs.OrderClosing(ctx, id, d.Closing, act)
 	if err != nil {
-		return job.Row{}, fmt.Errorf("order the closing: %w", err)
+		return job.Row{}, Ordering(err)
 	}
 	return row, nil
 }
 
-// decide is the closing of a card. Its issue fee is decided about before: what is left is the owner's alone.
-func (d CloseAdmin) decide(s Sold) (CloseArgs, error) {
+// Ordering maps the errors of CloseJobs.OrderClosing to faults.
+func Ordering(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrNotFound):
+		return fault.New(fault.CardNotFound, "There is no card with this id.")
+	}
+	return fmt.Errorf("order the closing: %w", err)
+}
+
+// Closing is the closing of a card. Its issue fee is decided about before: what is left is the owner's alone.
+func (d CloseAdmin) Closing(s Sold) (CloseArgs, error) {
 	switch {
 	case !d.Issuers.Closes(s.Card.Provider):
 		return CloseArgs{}, controlMissing()
@@ -137,6 +147,9 @@ func (d CloseAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, 
 	}, act)
 	if errors.Is(err, ErrNotFound) {
 		return job.Row{}, fault.New(fault.JobNotFound, "There is no closing of a card with this id.")
+	}
+	if errors.Is(err, ErrChanged) {
+		return job.Row{}, changed()
 	}
 	if err != nil {
 		return job.Row{}, fmt.Errorf("retry the closing: %w", err)
@@ -195,6 +208,8 @@ func concluding(err error) error {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return fault.New(fault.JobNotFound, "There is no closing of a card with this id.")
+	case errors.Is(err, ErrChanged):
+		return changed()
 	case errors.Is(err, ErrRefundSigned):
 		return fault.New(fault.OrderNotInReview, "A refund of the service's own is signed and may still be paid. "+
 			"Retry the closing, until it waits for an operator because that refund is dead.")

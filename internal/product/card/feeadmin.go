@@ -38,11 +38,11 @@ type FeeJobs interface {
 	// status is unchanged, it only writes the audit record. done is false when the job has changed since row was read.
 	Conclude(ctx context.Context, row job.Row, c FeeConclusion, act Act) (done bool, err error)
 	// Retry queues the next version of a failed job, once per key. ErrNotFailed when it is not failed, ErrKeyReused
-	// when the operator used the key for another reason.
+	// when the operator used the key for another reason, ErrChanged when it is not at the act's version.
 	Retry(ctx context.Context, row job.Row, next FeeArgs, act Act) error
 	// WriteOff writes the fee of a job off, once per key. decide is called with the locked job, and returns its new
 	// arguments and the postings. ErrNotFailed when the job has changed since row was read, else the error of decide;
-	// ErrKeyReused as in Retry.
+	// ErrKeyReused and ErrChanged as in Retry.
 	WriteOff(ctx context.Context, row job.Row, decide func(job.Row) (FeeArgs, []ledger.Posting, error), act Act) error
 }
 
@@ -86,7 +86,12 @@ func WriteOffFee(row job.Row) (FeeArgs, []ledger.Posting, error) {
 var (
 	ErrNotFailed = errors.New("the job is not failed")
 	ErrKeyReused = errors.New("the key was used for another action")
+	ErrChanged   = errors.New("the job is at another version")
 )
+
+func changed() error {
+	return fault.New(fault.VersionChanged, "It has changed since it was read. Read it again, then decide.")
+}
 
 // Issuers finds the issuers of cards.
 type Issuers interface {
@@ -169,6 +174,8 @@ func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, er
 	case errors.Is(err, ErrNotFailed):
 		return job.Row{}, fault.New(fault.FailureUnconfirmed, "Only a withdrawal that the issuer confirmed as failed can be "+
 			"retried. Reconcile it first.")
+	case errors.Is(err, ErrChanged):
+		return job.Row{}, changed()
 	case errors.Is(err, ErrKeyReused):
 		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
 	case err != nil:
@@ -187,6 +194,8 @@ func (d FeeAdmin) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row,
 	case errors.Is(err, ErrNotFailed):
 		return job.Row{}, fault.New(fault.FailureUnconfirmed,
 			"Only a fee that the issuer refused for lack of funds can be written off.")
+	case errors.Is(err, ErrChanged):
+		return job.Row{}, changed()
 	case errors.Is(err, ErrKeyReused):
 		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
 	case err != nil:

@@ -103,7 +103,8 @@ func (w *world) books() invariants.Books {
 	}
 	return invariants.Books{
 		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(),
-		SandboxURL: w.issuer.url, IssuerURL: w.issuerBooks, SupplierURL: w.supplierBooks,
+		SecondAbove: int64(w.config.SecondOperator.Above),
+		SandboxURL:  w.issuer.url, IssuerURL: w.issuerBooks, SupplierURL: w.supplierBooks,
 		FromBlock: w.fromBlock, Answers: slices.Clone(w.answers), Down: w.downSpans,
 	}
 }

@@ -29,6 +29,7 @@ type database struct {
 	postings     []postingRow
 	entries      []entryRow
 	owned        []ownedRow
+	approvals    []approvalRow
 }
 
 type orderRow struct {
@@ -218,6 +219,8 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 		table(ctx, tx, &d.postings, `SELECT id, order_id, kind FROM ledger_postings ORDER BY id`),
 		table(ctx, tx, &d.entries, `SELECT posting_id, account, amount FROM ledger_entries ORDER BY id`),
 		table(ctx, tx, &d.owned, ownedRows),
+		table(ctx, tx, &d.approvals, `SELECT id::text, action, subject, status, requested_by, decided_by, amount_usd_cents,
+			expires_at, coalesce(decided_at, requested_at) FROM operator_approvals`),
 	} {
 		if err := step(); err != nil {
 			return d, err

@@ -32,6 +32,8 @@ type Books struct {
 	Lost [2]int64
 	// FromBlock is where the chain's logs begin to matter.
 	FromBlock uint64
+	// SecondAbove is the amount in cents above which operators' refunds need two names; zero is never.
+	SecondAbove int64
 	// Unmatched is how many millionths of a dollar the test itself sent to PayTo outside any purchase.
 	Unmatched int64
 	// Answers are what buyers were told, in any order.
@@ -124,6 +126,8 @@ type records struct {
 	supplier  supplierBook
 	unmatched int64
 	lost      [2]int64
+	// secondAbove is Books.SecondAbove.
+	secondAbove int64
 
 	answers []Answer
 	down    []Span
@@ -151,6 +155,7 @@ func invariants() []invariant {
 		{"I9", "no order is both fulfilled and refunded", fulfilledOrRefunded},
 		{"I9", "every refund is one transfer of the treasury, and the order knows it", refundsAreProven},
 		{"I9", "no more comes back than was paid, and to who paid", refundsMatchPayments},
+		{"I9", "no operator refunds more than the limit alone", refundsHaveTwoNames},
 		{"I9", "the issuer has no card of a refunded order", refundedIsNotDelivered},
 		{"I9", "the supplier has no eSIM of a refunded order", refundedHasNoEsim},
 		{"I10", "25.00 paid, 25.00 loaded, 10.00 withdrawn", theMoneyAddsUp},

@@ -13,7 +13,8 @@ import (
 )
 
 func TestGoodBooksBreakNothing(t *testing.T) {
-	closed, cancelled, asking, kept := good(), good(), good(), good()
+	closed, cancelled, asking, kept, approved := good(), good(), good(), good(), good()
+	approvedRefund(approved)
 	closeCard(closed)
 	cancelEsim(cancelled)
 	sellEsim(asking)
@@ -21,11 +22,24 @@ func TestGoodBooksBreakNothing(t *testing.T) {
 	asking.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "operator_review", "cancelling", 0, 0}}
 	sellEsim(kept)
 	kept.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "succeeded", "kept", 0, 0}}
-	for _, r := range []*records{good(), closed, cancelled, asking, kept} {
+	for _, r := range []*records{good(), closed, cancelled, asking, kept, approved} {
 		for _, v := range r.check() {
 			t.Error(v)
 		}
 	}
+}
+
+// approvedRefund makes Dora's refund one that two operators have decided.
+func approvedRefund(r *records) {
+	r.secondAbove = 2499
+	r.moves[13].To = "operator_review"
+	r.moves = slices.Insert(r.moves, 14, moveRow{"ord_d", 5, "operator_review", "refund_pending", "operator:ann"})
+	r.moves[15].Version = 6
+	r.orders[3].Version = 6
+	r.audit = append(r.audit, auditRow{"ann", "order.decide", "ord_d", "never delivered", "k2"})
+	r.approvals = []approvalRow{{
+		"apr_d", "order.refund", "ord_d", "approved", "ann", "ben", 2500, noon.Add(time.Hour), noon.Add(time.Minute),
+	}}
 }
 
 // corruptClosings are closings of cards that did not happen as they are recorded.
@@ -264,6 +278,26 @@ var corruptRefunds = corruptions{
 	"a refund that never moved": {func(r *records) {
 		r.chain.payouts, r.chain.used = nil, r.chain.used[:3]
 	}, []string{"I9", "I29"}},
+	"an operator's large refund": {func(r *records) {
+		approvedRefund(r)
+		r.approvals = nil
+	}, []string{"I9"}},
+	"an approval of somebody else's decision": {func(r *records) {
+		approvedRefund(r)
+		r.approvals[0].Asked = "eve"
+	}, []string{"I9"}},
+	"an approval by who asked": {func(r *records) {
+		approvedRefund(r)
+		r.approvals[0].Approved = "ann"
+	}, []string{"I9"}},
+	"an approval after its time": {func(r *records) {
+		approvedRefund(r)
+		r.approvals[0].Decided = noon.Add(time.Hour)
+	}, []string{"I9"}},
+	"an approval that was rejected": {func(r *records) {
+		approvedRefund(r)
+		r.approvals[0].Status = "rejected"
+	}, []string{"I9"}},
 	"a refund of another amount": {func(r *records) { r.chain.payouts[0].Value-- }, []string{"I9"}},
 	"a refund to somebody else":  {func(r *records) { r.chain.payouts[0].To = bob }, []string{"I9"}},
 	"more refunded than paid": {func(r *records) {

@@ -67,7 +67,8 @@ func readBook[T any](ctx context.Context, whose, url string) (b T, err error) {
 // read reads the three books, the database first: what it has recorded, the others must have.
 func read(ctx context.Context, b Books) (*records, error) {
 	r := &records{
-		payTo: b.PayTo, treasury: b.Treasury, unmatched: b.Unmatched, lost: b.Lost, answers: b.Answers, down: b.Down,
+		payTo: b.PayTo, treasury: b.Treasury, unmatched: b.Unmatched, lost: b.Lost,
+		secondAbove: b.SecondAbove, answers: b.Answers, down: b.Down,
 	}
 	var err error
 	if r.database, err = readDatabase(ctx, b.DatabaseURL); err != nil {

@@ -22,6 +22,9 @@ type OperatorService struct {
 	Queue OrderQueue
 	Trail AuditTrail
 	Jobs  Jobs
+	// Approvals are decisions that wait for a second operator, and Tokens what operators prove with who they are.
+	Approvals Approvals
+	Tokens    OperatorTokens
 	// Gauges are the present values of what sales depend on.
 	Gauges         func(ctx context.Context) (admin.Gauges, error)
 	Switches       Switches
@@ -127,7 +130,7 @@ func (s OperatorService) RetryFeeJob(
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.FeeJobs.Retry(ctx, id, actOnce(ctx, req.GetReason()))
+	row, err := s.FeeJobs.Retry(ctx, id, actAt(ctx, req.GetReason(), req.Revision))
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +146,7 @@ func (s OperatorService) WriteOffFeeJob(
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.FeeJobs.WriteOff(ctx, id, actOnce(ctx, req.GetReason()))
+	row, err := s.FeeJobs.WriteOff(ctx, id, actAt(ctx, req.GetReason(), req.Revision))
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +155,10 @@ func (s OperatorService) WriteOffFeeJob(
 }
 
 // act is what the audit trail records of a call.
-func act(ctx context.Context) card.Act { return card.Act{Operator: rpcx.Caller(ctx).Name} }
+func act(ctx context.Context) card.Act {
+	who := rpcx.Caller(ctx)
+	return card.Act{Operator: who.Name, Minters: who.Minters, NoMoney: !who.Role.Covers(auth.RoleTreasurer)}
+}
 
 // actOnce is act with the reason and key of what happens once for each key.
 func actOnce(ctx context.Context, reason string) card.Act {
@@ -183,7 +189,7 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 		AmountUsdCents: uint32(a.Amount),
 		Version:        uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt),
 		FinishedAt:  optionalTimestamp(row.FinishedAt),
-		Outstanding: a.Outstanding(row.Status), WrittenOff: a.WrittenOff,
+		Outstanding: a.Outstanding(row.Status), WrittenOff: a.WrittenOff, Revision: uint32(row.Version),
 	}
 	if row.Status == job.Queued && row.Step != "" {
 		m.Status = string(job.Processing)

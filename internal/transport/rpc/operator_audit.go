@@ -27,7 +27,12 @@ func (s OperatorService) WhoAmI(ctx context.Context, _ *roamcardv1.WhoAmIRequest
 	if err := s.Trail.Presented(ctx, by); err != nil {
 		return nil, err
 	}
-	return &roamcardv1.WhoAmIResponse{Operator: by.Operator}, nil
+	who := rpcx.Caller(ctx)
+	res := &roamcardv1.WhoAmIResponse{Operator: who.Name, Role: string(who.Role), Source: who.Source}
+	if !who.ExpiresAt.IsZero() {
+		res.ExpiresAt = timestamp(who.ExpiresAt)
+	}
+	return res, nil
 }
 
 // ListAudit implements roamcardv1connect.OperatorServiceHandler.

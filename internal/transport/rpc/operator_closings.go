@@ -2,11 +2,13 @@ package rpc
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -28,7 +30,10 @@ type Closings interface {
 func (s OperatorService) CloseCard(
 	ctx context.Context, req *roamcardv1.CloseCardRequest,
 ) (*roamcardv1.CloseCardResponse, error) {
-	m, err := closed(ctx, req.GetId(), req.GetReason(), s.Closings.Close)
+	m, err := closed(ctx, req.GetId(), actOnce(ctx, req.GetReason()), s.Closings.Close)
+	if held, ok := errors.AsType[*approval.Held](err); ok {
+		m, err = heldClosing(held.Approval), nil
+	}
 	return &roamcardv1.CloseCardResponse{Closing: m}, err
 }
 
@@ -36,7 +41,7 @@ func (s OperatorService) CloseCard(
 func (s OperatorService) RetryCardClosing(
 	ctx context.Context, req *roamcardv1.RetryCardClosingRequest,
 ) (*roamcardv1.RetryCardClosingResponse, error) {
-	m, err := closed(ctx, req.GetId(), req.GetReason(), s.Closings.Retry)
+	m, err := closed(ctx, req.GetId(), actAt(ctx, req.GetReason(), req.Revision), s.Closings.Retry)
 	return &roamcardv1.RetryCardClosingResponse{Closing: m}, err
 }
 
@@ -48,7 +53,7 @@ func (s OperatorService) ConcludeCardClosing(
 	if err != nil {
 		return nil, rpcx.Invalid("transaction", "string.pattern", "must be a transaction's hash")
 	}
-	m, err := closed(ctx, req.GetId(), req.GetReason(),
+	m, err := closed(ctx, req.GetId(), actAt(ctx, req.GetReason(), req.Revision),
 		func(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error) {
 			return s.Closings.Conclude(ctx, id, transaction, act)
 		})
@@ -56,13 +61,13 @@ func (s OperatorService) ConcludeCardClosing(
 }
 
 func closed(
-	ctx context.Context, name, reason string, do func(context.Context, uuid.UUID, order.Act) (job.Row, error),
+	ctx context.Context, name string, act order.Act, do func(context.Context, uuid.UUID, order.Act) (job.Row, error),
 ) (*roamcardv1.CardClosing, error) {
 	id, err := uuid.Parse(name)
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := do(ctx, id, actOnce(ctx, reason))
+	row, err := do(ctx, id, act)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +86,17 @@ func (s OperatorService) ListCardClosings(
 	return &roamcardv1.ListCardClosingsResponse{Closings: closings, NextPageToken: next}, nil
 }
 
+// closingHeld is the status of a closing that waits for a second operator.
+const closingHeld = "approval_pending"
+
+// heldClosing is what there is of a closing that waits for a second operator, or that was decided about since.
+func heldClosing(a approval.Approval) *roamcardv1.CardClosing {
+	return &roamcardv1.CardClosing{
+		Id: a.ID.String(), CardId: a.Subject, Status: closingHeld, CreatedAt: timestamp(a.RequestedAt),
+		PendingApproval: approvalMessage(&a),
+	}
+}
+
 func closingMessage(row job.Row) (*roamcardv1.CardClosing, error) {
 	a, err := job.Decode[card.CloseArgs](row)
 	if err != nil {
@@ -89,7 +105,7 @@ func closingMessage(row job.Row) (*roamcardv1.CardClosing, error) {
 	m := &roamcardv1.CardClosing{
 		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status), Stage: string(a.Stage),
 		Version: uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt),
-		FinishedAt: optionalTimestamp(row.FinishedAt),
+		FinishedAt: optionalTimestamp(row.FinishedAt), Revision: uint32(row.Version),
 	}
 	if a.Stage != card.StageLocking {
 		m.RemainderUsdCents = proto.Uint32(uint32(a.Remainder))

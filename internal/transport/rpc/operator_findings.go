@@ -66,7 +66,7 @@ func (s OperatorService) ResolveFinding(
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.pattern", "must be the id of a finding")
 	}
-	found, err := s.Findings.ResolveFindingFor(ctx, id, actOnce(ctx, req.GetReason()))
+	found, err := s.Findings.ResolveFindingFor(ctx, id, actAt(ctx, req.GetReason(), req.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +77,7 @@ func findingMessage(f reconcile.Finding) *roamcardv1.Finding {
 	m := &roamcardv1.Finding{
 		Id: strconv.FormatInt(f.ID, 10), Code: string(f.Code), Subject: f.Subject, Detail: f.Detail, Blocks: f.Blocks,
 		FirstSeenAt: timestamp(f.FirstSeen), LastSeenAt: timestamp(f.LastSeen), Status: findingOpen,
+		Version: uint32(f.Version()),
 	}
 	if f.Order != "" {
 		m.OrderId = proto.String(f.Order)

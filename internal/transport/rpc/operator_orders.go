@@ -216,7 +216,7 @@ func reviewItemMessage(q admin.ReviewItem) *roamcardv1.QueuedOrder {
 		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.String(),
 		AmountUsdCents: uint32(o.Price),
 		Reason:         q.Reason, Since: timestamp(o.UpdatedAt), CreatedAt: timestamp(o.CreatedAt),
-		Version: uint32(o.Version),
+		Version: uint32(o.Version), PendingApproval: approvalMessage(q.Pending),
 	}
 }
 

@@ -77,7 +77,7 @@ func (s OperatorService) ResolveTransfer(
 	}
 	at := reconcile.Place{Transaction: transaction, LogIndex: uint(req.GetLogIndex())}
 	transfer, err := s.Transfers.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()),
-		actOnce(ctx, req.GetReason()))
+		actAt(ctx, req.GetReason(), req.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,8 @@ func unmatchedMessage(s reconcile.UnmatchedTransfer) *roamcardv1.StrayTransfer {
 	m := &roamcardv1.StrayTransfer{
 		Transaction: s.Transaction.String(), LogIndex: uint32(s.LogIndex), Block: uint32(s.Block),
 		From:   s.From.String(),
-		Amount: s.Value.String(), SeenAt: timestamp(s.SeenAt), Status: transferOpen,
+		Amount: s.Value.String(), SeenAt: timestamp(s.SeenAt), Status: transferOpen, Version: uint32(s.Version()),
+		PendingApproval: approvalMessage(s.Pending),
 	}
 	if r := s.Resolved; r != nil {
 		m.Status, m.ResolvedAt = transferResolved, timestamp(r.At)

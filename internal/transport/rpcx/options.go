@@ -30,6 +30,8 @@ type Config struct {
 	Callers    Callers
 	Deliveries Deliveries
 	Watches    Watches
+	// Refusals records what operators' roles did not allow; nil records nothing.
+	Refusals Refusals
 	// Limits counts what wallets ask for; nil does not limit.
 	Limits *limit.Limiter
 }

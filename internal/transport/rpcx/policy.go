@@ -39,6 +39,11 @@ type Callers interface {
 	Operator(ctx context.Context, authorization string) (auth.Caller, error)
 }
 
+// Refusals records that an operator's role did not allow a request.
+type Refusals interface {
+	Refused(ctx context.Context, who auth.Caller, method string, needed auth.Role) error
+}
+
 // Deliveries checks delivery tokens. Open returns the order with the id when the token is valid for it, and is an
 // order_not_found when it is not. A text that is no delivery token is a session_invalid.
 type Deliveries interface {
@@ -56,7 +61,7 @@ func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 	if !ok || p.GetAccess() == roamcardv1.Access_ACCESS_UNSPECIFIED {
 		return nil, fmt.Errorf("%s has no policy", m.FullName())
 	}
-	return p, nil
+	return p, checkRoles(m, p)
 }
 
 // RateOf is the rate class under which the edge counts a method's requests by address.
@@ -104,6 +109,9 @@ func Policies(c Config) connect.UnaryInterceptorFunc {
 				ctx, err = checkDelivery(ctx, c, p, req)
 			} else {
 				ctx, err = checkAccess(ctx, c.Callers, p, req.Header())
+			}
+			if err == nil {
+				err = checkRole(ctx, c, method, p, req.Any())
 			}
 			if err != nil {
 				return nil, err

@@ -58,6 +58,9 @@ func (s streams) checked(
 	} else {
 		ctx, err = checkAccess(ctx, s.Callers, p, conn.RequestHeader())
 	}
+	if err == nil {
+		err = checkRole(ctx, s.Config, method, p, nil)
+	}
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,12 @@ func (x *Policy) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 func (x *Policy) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *RoleWhen) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *RoleWhen) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *Price) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -1432,6 +1438,102 @@ func (x *OperatorJob) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (x *OperatorJob) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ListApprovalsRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ListApprovalsRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ListApprovalsResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ListApprovalsResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *GetApprovalRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *GetApprovalRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *GetApprovalResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *GetApprovalResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ApproveDecisionRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ApproveDecisionRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ApproveDecisionResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ApproveDecisionResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *RejectDecisionRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *RejectDecisionRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *RejectDecisionResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *RejectDecisionResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *Approval) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *Approval) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *MintTokenRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *MintTokenRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *MintTokenResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *MintTokenResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ListTokensRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ListTokensRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ListTokensResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ListTokensResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *RevokeTokenRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *RevokeTokenRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *RevokeTokenResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *RevokeTokenResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *OperatorToken) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *OperatorToken) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *Problem) MarshalJSON() ([]byte, error) { return marshalJSON(x) }

@@ -429,7 +429,9 @@ type RetryFeeJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The job's revision as it was read. At another one, nothing happens.
+	Revision      *uint32 `protobuf:"varint,3,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -476,6 +478,13 @@ func (x *RetryFeeJobRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *RetryFeeJobRequest) GetRevision() uint32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
 }
 
 type RetryFeeJobResponse struct {
@@ -526,7 +535,9 @@ type WriteOffFeeJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The job's revision as it was read. At another one, nothing happens.
+	Revision      *uint32 `protobuf:"varint,3,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,6 +584,13 @@ func (x *WriteOffFeeJobRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *WriteOffFeeJobRequest) GetRevision() uint32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
 }
 
 type WriteOffFeeJobResponse struct {
@@ -641,7 +659,9 @@ type FeeJob struct {
 	// closed until it is withdrawn or written off.
 	Outstanding bool `protobuf:"varint,11,opt,name=outstanding,proto3" json:"outstanding,omitempty"`
 	// An operator gave it up.
-	WrittenOff    bool `protobuf:"varint,12,opt,name=written_off,json=writtenOff,proto3" json:"written_off,omitempty"`
+	WrittenOff bool `protobuf:"varint,12,opt,name=written_off,json=writtenOff,proto3" json:"written_off,omitempty"`
+	// Rises with every change of the job. An action that names it is refused once the job has changed.
+	Revision      uint32 `protobuf:"varint,13,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -758,6 +778,13 @@ func (x *FeeJob) GetWrittenOff() bool {
 		return x.WrittenOff
 	}
 	return false
+}
+
+func (x *FeeJob) GetRevision() uint32 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 type CloseCardRequest struct {
@@ -977,7 +1004,9 @@ type RetryCardClosingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The closing's revision as it was read. At another one, nothing happens.
+	Revision      *uint32 `protobuf:"varint,3,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1024,6 +1053,13 @@ func (x *RetryCardClosingRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *RetryCardClosingRequest) GetRevision() uint32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
 }
 
 type RetryCardClosingResponse struct {
@@ -1076,7 +1112,9 @@ type ConcludeCardClosingRequest struct {
 	// The transaction that refunded the remainder.
 	Transaction string `protobuf:"bytes,2,opt,name=transaction,proto3" json:"transaction,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The closing's revision as it was read. At another one, nothing happens.
+	Revision      *uint32 `protobuf:"varint,4,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1130,6 +1168,13 @@ func (x *ConcludeCardClosingRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *ConcludeCardClosingRequest) GetRevision() uint32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
 }
 
 type ConcludeCardClosingResponse struct {
@@ -1280,7 +1325,7 @@ type CardClosing struct {
 	Id      string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	OrderId string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	CardId  string `protobuf:"bytes,3,opt,name=card_id,json=cardId,proto3" json:"card_id,omitempty"`
-	// queued, processing, succeeded or operator_review.
+	// queued, processing, succeeded or operator_review; approval_pending while the closing waits for a second operator.
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	// locking, withdrawing, refunding, ending or closed.
 	Stage string `protobuf:"bytes,5,opt,name=stage,proto3" json:"stage,omitempty"`
@@ -1295,9 +1340,13 @@ type CardClosing struct {
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// The transaction that refunded the remainder by hand, where an operator did.
-	RefundedBy    *string `protobuf:"bytes,12,opt,name=refunded_by,json=refundedBy,proto3,oneof" json:"refunded_by,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RefundedBy *string `protobuf:"bytes,12,opt,name=refunded_by,json=refundedBy,proto3,oneof" json:"refunded_by,omitempty"`
+	// Rises with every change of the closing. An action that names it is refused once the closing has changed.
+	Revision uint32 `protobuf:"varint,13,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The decision that waits for a second operator, whose id the closing then has; absent when none does.
+	PendingApproval *Approval `protobuf:"bytes,14,opt,name=pending_approval,json=pendingApproval,proto3" json:"pending_approval,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CardClosing) Reset() {
@@ -1412,6 +1461,20 @@ func (x *CardClosing) GetRefundedBy() string {
 		return *x.RefundedBy
 	}
 	return ""
+}
+
+func (x *CardClosing) GetRevision() uint32 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *CardClosing) GetPendingApproval() *Approval {
+	if x != nil {
+		return x.PendingApproval
+	}
+	return nil
 }
 
 type ReconcileRequest struct {
@@ -1929,10 +1992,13 @@ type Finding struct {
 	// open or resolved.
 	Status string `protobuf:"bytes,11,opt,name=status,proto3" json:"status,omitempty"`
 	// What was said of it, why, by whom and when; absent while it is open.
-	Resolution    *string                `protobuf:"bytes,12,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
-	Reason        *string                `protobuf:"bytes,13,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	Operator      *string                `protobuf:"bytes,14,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
-	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
+	Resolution *string                `protobuf:"bytes,12,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
+	Reason     *string                `protobuf:"bytes,13,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Operator   *string                `protobuf:"bytes,14,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
+	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
+	// Another number whenever the books show something new about it, or it is resolved. An action that names another one
+	// is refused.
+	Version       uint32 `protobuf:"varint,16,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2070,6 +2136,13 @@ func (x *Finding) GetResolvedAt() *timestamppb.Timestamp {
 		return x.ResolvedAt
 	}
 	return nil
+}
+
+func (x *Finding) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 // What differs, and what an operator says about it.
@@ -2275,7 +2348,9 @@ type ResolveFindingRequest struct {
 	// The finding's id. A transfer_unmatched is thereby resolved as known; ResolveTransfer can say more.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The finding's version as it was read. At another one, nothing happens.
+	Version       *uint32 `protobuf:"varint,3,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2322,6 +2397,13 @@ func (x *ResolveFindingRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *ResolveFindingRequest) GetVersion() uint32 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
 }
 
 type ResolveFindingResponse struct {
@@ -2494,7 +2576,9 @@ type ResolveTransferRequest struct {
 	// somebody's who is known, and stays where it is.
 	Resolution string `protobuf:"bytes,3,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The transfer's version as it was read. At another one, nothing happens.
+	Version       *uint32 `protobuf:"varint,5,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2557,6 +2641,13 @@ func (x *ResolveTransferRequest) GetReason() string {
 	return ""
 }
 
+func (x *ResolveTransferRequest) GetVersion() uint32 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
+}
+
 type ResolveTransferResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Transfer      *StrayTransfer         `protobuf:"bytes,1,opt,name=transfer,proto3" json:"transfer,omitempty"`
@@ -2617,12 +2708,16 @@ type StrayTransfer struct {
 	// open or resolved.
 	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
 	// refunded_by_hand, donation or known; absent while it is open, as are why, who and when.
-	Resolution    *string                `protobuf:"bytes,8,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
-	Reason        *string                `protobuf:"bytes,9,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	Operator      *string                `protobuf:"bytes,10,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
-	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Resolution *string                `protobuf:"bytes,8,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
+	Reason     *string                `protobuf:"bytes,9,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Operator   *string                `protobuf:"bytes,10,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
+	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
+	// 1 while it is open, 2 once it is resolved. An action that names another one is refused.
+	Version uint32 `protobuf:"varint,12,opt,name=version,proto3" json:"version,omitempty"`
+	// The resolution that waits for a second operator; absent when none does.
+	PendingApproval *Approval `protobuf:"bytes,13,opt,name=pending_approval,json=pendingApproval,proto3" json:"pending_approval,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *StrayTransfer) Reset() {
@@ -2728,6 +2823,20 @@ func (x *StrayTransfer) GetOperator() string {
 func (x *StrayTransfer) GetResolvedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ResolvedAt
+	}
+	return nil
+}
+
+func (x *StrayTransfer) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *StrayTransfer) GetPendingApproval() *Approval {
+	if x != nil {
+		return x.PendingApproval
 	}
 	return nil
 }
@@ -2900,9 +3009,11 @@ type QueuedOrder struct {
 	Since     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Rises with every change of the order. A decision that names it is refused once the order has changed.
-	Version       uint32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Version uint32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
+	// The decision about it that waits for a second operator; absent when none does.
+	PendingApproval *Approval `protobuf:"bytes,10,opt,name=pending_approval,json=pendingApproval,proto3" json:"pending_approval,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *QueuedOrder) Reset() {
@@ -2998,6 +3109,13 @@ func (x *QueuedOrder) GetVersion() uint32 {
 	return 0
 }
 
+func (x *QueuedOrder) GetPendingApproval() *Approval {
+	if x != nil {
+		return x.PendingApproval
+	}
+	return nil
+}
+
 type InspectOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -3048,9 +3166,9 @@ type InspectOrderResponse struct {
 	Order *Order `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
 	// The wallet that pays, in EIP-55 form.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Every authorization claimed for the order, oldest first.
+	// Its authorizations, oldest first.
 	Payments []*PaymentRecord `protobuf:"bytes,3,rep,name=payments,proto3" json:"payments,omitempty"`
-	// The authorization that brings the money back, if one was ever signed.
+	// The refund's authorization, if one was signed.
 	Refund *RefundRecord `protobuf:"bytes,4,opt,name=refund,proto3" json:"refund,omitempty"`
 	// The jobs that stand behind the order.
 	Jobs []*JobRecord `protobuf:"bytes,5,rep,name=jobs,proto3" json:"jobs,omitempty"`
@@ -4506,7 +4624,14 @@ func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
 type WhoAmIResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator's name, as the audit trail has it.
-	Operator      string `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
+	Operator string `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
+	// viewer, support, treasurer or admin.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// When the token expires; absent for those of the configuration, which do not.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Where the operator is known from: configuration, token for one that was minted, or issuer for one that signed in
+	// with the issuer of the configuration.
+	Source        string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4544,6 +4669,27 @@ func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
 func (x *WhoAmIResponse) GetOperator() string {
 	if x != nil {
 		return x.Operator
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *WhoAmIResponse) GetSource() string {
+	if x != nil {
+		return x.Source
 	}
 	return ""
 }
@@ -5920,6 +6066,1026 @@ func (x *OperatorJob) GetAllowedActions() []*AllowedAction {
 	return nil
 }
 
+type ListApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only decisions in this status; pending when absent.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// How many decisions a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsRequest) Reset() {
+	*x = ListApprovalsRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsRequest) ProtoMessage() {}
+
+func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
+}
+
+func (x *ListApprovalsRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListApprovalsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListApprovalsResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Approvals []*Approval            `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsResponse) Reset() {
+	*x = ListApprovalsResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsResponse) ProtoMessage() {}
+
+func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
+}
+
+func (x *ListApprovalsResponse) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *ListApprovalsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+type GetApprovalRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalRequest) Reset() {
+	*x = GetApprovalRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalRequest) ProtoMessage() {}
+
+func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
+func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *GetApprovalRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type GetApprovalResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Approval      *Approval              `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalResponse) Reset() {
+	*x = GetApprovalResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalResponse) ProtoMessage() {}
+
+func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
+func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *GetApprovalResponse) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+type ApproveDecisionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveDecisionRequest) Reset() {
+	*x = ApproveDecisionRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveDecisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveDecisionRequest) ProtoMessage() {}
+
+func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveDecisionRequest.ProtoReflect.Descriptor instead.
+func (*ApproveDecisionRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *ApproveDecisionRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ApproveDecisionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ApproveDecisionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Approval      *Approval              `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveDecisionResponse) Reset() {
+	*x = ApproveDecisionResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveDecisionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveDecisionResponse) ProtoMessage() {}
+
+func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveDecisionResponse.ProtoReflect.Descriptor instead.
+func (*ApproveDecisionResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *ApproveDecisionResponse) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+type RejectDecisionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RejectDecisionRequest) Reset() {
+	*x = RejectDecisionRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejectDecisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejectDecisionRequest) ProtoMessage() {}
+
+func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejectDecisionRequest.ProtoReflect.Descriptor instead.
+func (*RejectDecisionRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *RejectDecisionRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RejectDecisionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RejectDecisionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Approval      *Approval              `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RejectDecisionResponse) Reset() {
+	*x = RejectDecisionResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejectDecisionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejectDecisionResponse) ProtoMessage() {}
+
+func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejectDecisionResponse.ProtoReflect.Descriptor instead.
+func (*RejectDecisionResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *RejectDecisionResponse) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+// A decision that takes effect once a second operator approves it.
+type Approval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// order.refund, transfer.resolve or card.close.
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// The order, the transfer's transaction and log index with a slash between them, or the card.
+	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	// What the decision is about, in cents; for a card, the most that can be on it.
+	AmountUsdCents uint32 `protobuf:"varint,4,opt,name=amount_usd_cents,json=amountUsdCents,proto3" json:"amount_usd_cents,omitempty"`
+	// Why it was asked for.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// pending, approved, rejected or expired.
+	Status string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
+	// The operator who asked for it.
+	RequestedBy string                 `protobuf:"bytes,7,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
+	RequestedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
+	// When it can no longer be approved.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// What a transfer is resolved as.
+	Resolution *string `protobuf:"bytes,10,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
+	// The version of the order that it was asked for at. At another one, it is not approved.
+	Version *uint32 `protobuf:"varint,11,opt,name=version,proto3,oneof" json:"version,omitempty"`
+	// Who approved or rejected it, why and when; absent while nobody has.
+	DecidedBy      *string                `protobuf:"bytes,12,opt,name=decided_by,json=decidedBy,proto3,oneof" json:"decided_by,omitempty"`
+	DecisionReason *string                `protobuf:"bytes,13,opt,name=decision_reason,json=decisionReason,proto3,oneof" json:"decision_reason,omitempty"`
+	DecidedAt      *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
+}
+
+func (x *Approval) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Approval) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Approval) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Approval) GetAmountUsdCents() uint32 {
+	if x != nil {
+		return x.AmountUsdCents
+	}
+	return 0
+}
+
+func (x *Approval) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Approval) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Approval) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
+func (x *Approval) GetRequestedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RequestedAt
+	}
+	return nil
+}
+
+func (x *Approval) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Approval) GetResolution() string {
+	if x != nil && x.Resolution != nil {
+		return *x.Resolution
+	}
+	return ""
+}
+
+func (x *Approval) GetVersion() uint32 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
+}
+
+func (x *Approval) GetDecidedBy() string {
+	if x != nil && x.DecidedBy != nil {
+		return *x.DecidedBy
+	}
+	return ""
+}
+
+func (x *Approval) GetDecisionReason() string {
+	if x != nil && x.DecisionReason != nil {
+		return *x.DecisionReason
+	}
+	return ""
+}
+
+func (x *Approval) GetDecidedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecidedAt
+	}
+	return nil
+}
+
+type MintTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator's name, for the audit trail. One person has one name, so that nobody is the second operator of
+	// their own decision.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// When the token ends, counted from now; a minute to 400 days.
+	ExpiresInSeconds uint32 `protobuf:"varint,3,opt,name=expires_in_seconds,json=expiresInSeconds,proto3" json:"expires_in_seconds,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MintTokenRequest) Reset() {
+	*x = MintTokenRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MintTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MintTokenRequest) ProtoMessage() {}
+
+func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
+func (*MintTokenRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *MintTokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MintTokenRequest) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *MintTokenRequest) GetExpiresInSeconds() uint32 {
+	if x != nil {
+		return x.ExpiresInSeconds
+	}
+	return 0
+}
+
+func (x *MintTokenRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type MintTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Token *OperatorToken         `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The token itself, for `Authorization: Bearer`. It is shown this once, and absent in a repeat.
+	Secret        *string `protobuf:"bytes,2,opt,name=secret,proto3,oneof" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MintTokenResponse) Reset() {
+	*x = MintTokenResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MintTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MintTokenResponse) ProtoMessage() {}
+
+func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MintTokenResponse.ProtoReflect.Descriptor instead.
+func (*MintTokenResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *MintTokenResponse) GetToken() *OperatorToken {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *MintTokenResponse) GetSecret() string {
+	if x != nil && x.Secret != nil {
+		return *x.Secret
+	}
+	return ""
+}
+
+type ListTokensRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only tokens in this status; those in any when absent.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// How many tokens a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTokensRequest) Reset() {
+	*x = ListTokensRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTokensRequest) ProtoMessage() {}
+
+func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
+func (*ListTokensRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *ListTokensRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListTokensRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTokensRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListTokensResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tokens []*OperatorToken       `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTokensResponse) Reset() {
+	*x = ListTokensResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTokensResponse) ProtoMessage() {}
+
+func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
+func (*ListTokensResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *ListTokensResponse) GetTokens() []*OperatorToken {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *ListTokensResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+type RevokeTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenRequest) Reset() {
+	*x = RevokeTokenRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenRequest) ProtoMessage() {}
+
+func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
+func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *RevokeTokenRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RevokeTokenRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RevokeTokenResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *OperatorToken         `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenResponse) Reset() {
+	*x = RevokeTokenResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenResponse) ProtoMessage() {}
+
+func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
+func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *RevokeTokenResponse) GetToken() *OperatorToken {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+// A token of an operator that was minted, without the token.
+type OperatorToken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The operator's name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// viewer, support, treasurer or admin.
+	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	// active, expired or revoked.
+	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	// The operator who minted it.
+	MintedBy  string                 `protobuf:"bytes,5,opt,name=minted_by,json=mintedBy,proto3" json:"minted_by,omitempty"`
+	MintedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=minted_at,json=mintedAt,proto3" json:"minted_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// When it was last used, to the minute; absent when it never was.
+	LastUsedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
+	// Who revoked it and when; absent while nobody has.
+	RevokedBy     *string                `protobuf:"bytes,9,opt,name=revoked_by,json=revokedBy,proto3,oneof" json:"revoked_by,omitempty"`
+	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperatorToken) Reset() {
+	*x = OperatorToken{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatorToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatorToken) ProtoMessage() {}
+
+func (x *OperatorToken) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatorToken.ProtoReflect.Descriptor instead.
+func (*OperatorToken) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *OperatorToken) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OperatorToken) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OperatorToken) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *OperatorToken) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *OperatorToken) GetMintedBy() string {
+	if x != nil {
+		return x.MintedBy
+	}
+	return ""
+}
+
+func (x *OperatorToken) GetMintedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MintedAt
+	}
+	return nil
+}
+
+func (x *OperatorToken) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *OperatorToken) GetLastUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsedAt
+	}
+	return nil
+}
+
+func (x *OperatorToken) GetRevokedBy() string {
+	if x != nil && x.RevokedBy != nil {
+		return *x.RevokedBy
+	}
+	return ""
+}
+
+func (x *OperatorToken) GetRevokedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RevokedAt
+	}
+	return nil
+}
+
 var File_roamcard_v1_operator_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_operator_proto_rawDesc = "" +
@@ -5953,19 +7119,23 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x16ReconcileFeeJobRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"@\n" +
 	"\x17ReconcileFeeJobResponse\x12%\n" +
-	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"R\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\x89\x01\n" +
 	"\x12RetryFeeJobRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"<\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12(\n" +
+	"\brevision\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
+	"\t_revision\"<\n" +
 	"\x13RetryFeeJobResponse\x12%\n" +
-	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"U\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\x8c\x01\n" +
 	"\x15WriteOffFeeJobRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"?\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12(\n" +
+	"\brevision\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
+	"\t_revision\"?\n" +
 	"\x16WriteOffFeeJobResponse\x12%\n" +
-	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\xa9\x03\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\xc5\x03\n" +
 	"\x06FeeJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -5982,7 +7152,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"finishedAt\x12 \n" +
 	"\voutstanding\x18\v \x01(\bR\voutstanding\x12\x1f\n" +
 	"\vwritten_off\x18\f \x01(\bR\n" +
-	"writtenOffB\t\n" +
+	"writtenOff\x12\x1a\n" +
+	"\brevision\x18\r \x01(\rR\brevisionB\t\n" +
 	"\a_reason\"P\n" +
 	"\x10CloseCardRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
@@ -6003,18 +7174,22 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x18ListCardClosingsResponse\x124\n" +
 	"\bclosings\x18\x01 \x03(\v2\x18.roamcard.v1.CardClosingR\bclosings\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"W\n" +
+	"\x10_next_page_token\"\x8e\x01\n" +
 	"\x17RetryCardClosingRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"N\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12(\n" +
+	"\brevision\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
+	"\t_revision\"N\n" +
 	"\x18RetryCardClosingResponse\x122\n" +
-	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\x98\x01\n" +
+	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\xcf\x01\n" +
 	"\x1aConcludeCardClosingRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12<\n" +
 	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"Q\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12(\n" +
+	"\brevision\x18\x04 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
+	"\t_revision\"Q\n" +
 	"\x1bConcludeCardClosingResponse\x122\n" +
 	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"h\n" +
 	"\x1cRetryEsimCancellationRequest\x12$\n" +
@@ -6022,7 +7197,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"b\n" +
 	"\x1dRetryEsimCancellationResponse\x12A\n" +
-	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xda\x03\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xb8\x04\n" +
 	"\vCardClosing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -6039,7 +7214,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\vfinished_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12$\n" +
 	"\vrefunded_by\x18\f \x01(\tH\x02R\n" +
-	"refundedBy\x88\x01\x01B\x16\n" +
+	"refundedBy\x88\x01\x01\x12\x1a\n" +
+	"\brevision\x18\r \x01(\rR\brevision\x12@\n" +
+	"\x10pending_approval\x18\x0e \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\x16\n" +
 	"\x14_remainder_usd_centsB\t\n" +
 	"\a_reasonB\x0e\n" +
 	"\f_refunded_by\"\x12\n" +
@@ -6078,7 +7255,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\tmovements\x18\x06 \x01(\rR\tmovements\"?\n" +
 	"\rLedgerBalance\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\tR\x05units\"\xd1\x04\n" +
+	"\x05units\x18\x02 \x01(\tR\x05units\"\xeb\x04\n" +
 	"\aFinding\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n" +
 	"\border_id\x18\x02 \x01(\tH\x00R\aorderId\x88\x01\x01\x12\x18\n" +
@@ -6099,7 +7276,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n" +
 	"\boperator\x18\x0e \x01(\tH\x05R\boperator\x88\x01\x01\x12;\n" +
 	"\vresolved_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"resolvedAtB\v\n" +
+	"resolvedAt\x12\x18\n" +
+	"\aversion\x18\x10 \x01(\rR\aversionB\v\n" +
 	"\t_order_idB\b\n" +
 	"\x06_ownerB\n" +
 	"\n" +
@@ -6128,11 +7306,14 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x14ListFindingsResponse\x120\n" +
 	"\bfindings\x18\x01 \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"f\n" +
+	"\x10_next_page_token\"\x9a\x01\n" +
 	"\x15ResolveFindingRequest\x12)\n" +
 	"\x02id\x18\x01 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$R\x02id\x12\"\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"H\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
+	"\aversion\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
+	"\n" +
+	"\b_version\"H\n" +
 	"\x16ResolveFindingResponse\x12.\n" +
 	"\afinding\x18\x01 \x01(\v2\x14.roamcard.v1.FindingR\afinding\"\xde\x01\n" +
 	"\x14ListTransfersRequest\x122\n" +
@@ -6147,7 +7328,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x15ListTransfersResponse\x128\n" +
 	"\ttransfers\x18\x01 \x03(\v2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\xe1\x01\n" +
+	"\x10_next_page_token\"\x95\x02\n" +
 	"\x16ResolveTransferRequest\x12<\n" +
 	"\vtransaction\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\x1b\n" +
 	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12H\n" +
@@ -6155,9 +7336,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"resolution\x18\x03 \x01(\tB(\xbaH%r#R\x10refunded_by_handR\bdonationR\x05knownR\n" +
 	"resolution\x12\"\n" +
 	"\x06reason\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"Q\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
+	"\aversion\x18\x05 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
+	"\n" +
+	"\b_version\"Q\n" +
 	"\x17ResolveTransferResponse\x126\n" +
-	"\btransfer\x18\x01 \x01(\v2\x1a.roamcard.v1.StrayTransferR\btransfer\"\xa4\x03\n" +
+	"\btransfer\x18\x01 \x01(\v2\x1a.roamcard.v1.StrayTransferR\btransfer\"\x80\x04\n" +
 	"\rStrayTransfer\x12 \n" +
 	"\vtransaction\x18\x01 \x01(\tR\vtransaction\x12\x1b\n" +
 	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12\x14\n" +
@@ -6173,7 +7357,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\boperator\x18\n" +
 	" \x01(\tH\x02R\boperator\x88\x01\x01\x12;\n" +
 	"\vresolved_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"resolvedAtB\r\n" +
+	"resolvedAt\x12\x18\n" +
+	"\aversion\x18\f \x01(\rR\aversion\x12@\n" +
+	"\x10pending_approval\x18\r \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\r\n" +
 	"\v_resolutionB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_operator\"\xc0\x04\n" +
@@ -6197,7 +7383,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x16ListOrderQueueResponse\x120\n" +
 	"\x06orders\x18\x01 \x03(\v2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\xb3\x02\n" +
+	"\x10_next_page_token\"\xf5\x02\n" +
 	"\vQueuedOrder\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -6208,7 +7394,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x129\n" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x18\n" +
-	"\aversion\x18\t \x01(\rR\aversion\";\n" +
+	"\aversion\x18\t \x01(\rR\aversion\x12@\n" +
+	"\x10pending_approval\x18\n" +
+	" \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval\";\n" +
 	"\x13InspectOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xe1\x02\n" +
 	"\x14InspectOrderResponse\x12(\n" +
@@ -6340,9 +7528,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x10paused_by_config\x18\x06 \x01(\bR\x0epausedByConfigB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_operator\"\x0f\n" +
-	"\rWhoAmIRequest\",\n" +
+	"\rWhoAmIRequest\"\x93\x01\n" +
 	"\x0eWhoAmIResponse\x12\x1a\n" +
-	"\boperator\x18\x01 \x01(\tR\boperator\"\x14\n" +
+	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n" +
+	"\x06source\x18\x04 \x01(\tR\x06source\"\x14\n" +
 	"\x12CountOrdersRequest\"F\n" +
 	"\x13CountOrdersResponse\x12/\n" +
 	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\x80\x01\n" +
@@ -6473,40 +7665,150 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\fmax_attempts\x18\r \x01(\rR\vmaxAttempts\x12C\n" +
 	"\x0fallowed_actions\x18\x0e \x03(\v2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\a\n" +
 	"\x05_stepB\r\n" +
-	"\v_last_error2\xb30\n" +
-	"\x0fOperatorService\x12\x9b\x01\n" +
-	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
-	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
-	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\x80\x02\n" +
-	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xa4\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xe6\x01\n" +
-	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\x99\x01\x8a\xb5\x18f\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xa4\x01\n" +
-	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"C\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xc9\x01\n" +
-	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"h\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\x8f\x02\n" +
-	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xa4\x01\x8a\xb5\x18f\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\xe8\x01\n" +
-	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"x\x8a\xb5\x18-\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xa1\x01\n" +
-	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
-	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x93\x01\n" +
-	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\xef\x01\n" +
-	"\x0eResolveFinding\x12\".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\"\x93\x01\x8a\xb5\x18[\b\x04 \x02(\x01:\x16operator_token_invalid:\x11finding_not_found:\x10finding_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02.:\x01*b\afinding\" /api/admin/findings/{id}/resolve\x12\x97\x01\n" +
-	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"?\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\x8b\x02\n" +
-	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xac\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x97\x01\n" +
-	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xad\x01\n" +
-	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"X\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\x8e\x02\n" +
-	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xbb\x01\x8a\xb5\x18\x81\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\xa0\x02\n" +
-	"\fProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\"\xca\x01\x8a\xb5\x18\x8f\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x11order_not_payable:\x11transfer_unproven:\x0fversion_changed:\x16idempotency_key_reused:\x0fdependency_down\x82\xd3\xe4\x93\x020:\x01*b\x05order\"$/api/admin/orders/{order_id}/payment\x12\x93\x01\n" +
-	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xb6\x01\n" +
-	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"j\x8a\xb5\x186\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}\x12\xa7\x01\n" +
-	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"7\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\x8e\x01\n" +
-	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"0\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/prune\x12\x7f\n" +
-	"\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/whoami\x90\x02\x01\x12\xb1\x01\n" +
-	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"_\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\x94\x01\n" +
-	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"B\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\x87\x01\n" +
-	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\";\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\x88\x01\n" +
-	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\x83\x01\n" +
-	"\bListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse\":\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/admin/jobs\x90\x02\x01\x12\x96\x01\n" +
-	"\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse\"S\x8a\xb5\x18+\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x02\x1bb\x03job\x12\x14/api/admin/jobs/{id}\x90\x02\x01\x12\xdf\x01\n" +
-	"\bRetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\"\x95\x01\x8a\xb5\x18g\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02$:\x01*b\x03job\"\x1a/api/admin/jobs/{id}/retry\x12\xd6\x01\n" +
-	"\aDropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\"\x8f\x01\x8a\xb5\x18g\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/admin/jobs/{id}/dropB\xa9\x01\n" +
+	"\v_last_error\"\xe3\x01\n" +
+	"\x14ListApprovalsRequest\x12H\n" +
+	"\x06status\x18\x01 \x01(\tB+\xbaH(r&R\apendingR\bapprovedR\brejectedR\aexpiredH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12,\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x8d\x01\n" +
+	"\x15ListApprovalsResponse\x123\n" +
+	"\tapprovals\x18\x01 \x03(\v2\x15.roamcard.v1.ApprovalR\tapprovals\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\".\n" +
+	"\x12GetApprovalRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"H\n" +
+	"\x13GetApprovalResponse\x121\n" +
+	"\bapproval\x18\x01 \x01(\v2\x15.roamcard.v1.ApprovalR\bapproval\"V\n" +
+	"\x16ApproveDecisionRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"L\n" +
+	"\x17ApproveDecisionResponse\x121\n" +
+	"\bapproval\x18\x01 \x01(\v2\x15.roamcard.v1.ApprovalR\bapproval\"U\n" +
+	"\x15RejectDecisionRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"K\n" +
+	"\x16RejectDecisionResponse\x121\n" +
+	"\bapproval\x18\x01 \x01(\v2\x15.roamcard.v1.ApprovalR\bapproval\"\xd2\x04\n" +
+	"\bApproval\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12(\n" +
+	"\x10amount_usd_cents\x18\x04 \x01(\rR\x0eamountUsdCents\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06status\x18\x06 \x01(\tR\x06status\x12!\n" +
+	"\frequested_by\x18\a \x01(\tR\vrequestedBy\x12=\n" +
+	"\frequested_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n" +
+	"\n" +
+	"resolution\x18\n" +
+	" \x01(\tH\x00R\n" +
+	"resolution\x88\x01\x01\x12\x1d\n" +
+	"\aversion\x18\v \x01(\rH\x01R\aversion\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"decided_by\x18\f \x01(\tH\x02R\tdecidedBy\x88\x01\x01\x12,\n" +
+	"\x0fdecision_reason\x18\r \x01(\tH\x03R\x0edecisionReason\x88\x01\x01\x129\n" +
+	"\n" +
+	"decided_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAtB\r\n" +
+	"\v_resolutionB\n" +
+	"\n" +
+	"\b_versionB\r\n" +
+	"\v_decided_byB\x12\n" +
+	"\x10_decision_reason\"\xf2\x01\n" +
+	"\x10MintTokenRequest\x12@\n" +
+	"\x04name\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._@+|=-]{0,99}$R\x04name\x12<\n" +
+	"\x04role\x18\x02 \x01(\tB(\xbaH%r#R\x06viewerR\asupportR\ttreasurerR\x05adminR\x04role\x12:\n" +
+	"\x12expires_in_seconds\x18\x03 \x01(\rB\f\xbaH\t*\a\x18\x80\xb0\xbd\x10(<R\x10expiresInSeconds\x12\"\n" +
+	"\x06reason\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"r\n" +
+	"\x11MintTokenResponse\x120\n" +
+	"\x05token\x18\x01 \x01(\v2\x1a.roamcard.v1.OperatorTokenR\x05token\x12 \n" +
+	"\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01H\x00R\x06secret\x88\x01\x01B\t\n" +
+	"\a_secret\"\xd4\x01\n" +
+	"\x11ListTokensRequest\x12<\n" +
+	"\x06status\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1aR\x06activeR\aexpiredR\arevokedH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12,\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x89\x01\n" +
+	"\x12ListTokensResponse\x122\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x1a.roamcard.v1.OperatorTokenR\x06tokens\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"R\n" +
+	"\x12RevokeTokenRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"G\n" +
+	"\x13RevokeTokenResponse\x120\n" +
+	"\x05token\x18\x01 \x01(\v2\x1a.roamcard.v1.OperatorTokenR\x05token\"\x9c\x03\n" +
+	"\rOperatorToken\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\tR\x06status\x12\x1b\n" +
+	"\tminted_by\x18\x05 \x01(\tR\bmintedBy\x127\n" +
+	"\tminted_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bmintedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12<\n" +
+	"\flast_used_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastUsedAt\x12\"\n" +
+	"\n" +
+	"revoked_by\x18\t \x01(\tH\x00R\trevokedBy\x88\x01\x01\x129\n" +
+	"\n" +
+	"revoked_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAtB\r\n" +
+	"\v_revoked_by2\xfe>\n" +
+	"\x0fOperatorService\x12\x9d\x01\n" +
+	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"K\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xda\x01\n" +
+	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"|\x8a\xb5\x18>\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\x86\x02\n" +
+	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xb3\x01\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\x93\x02\n" +
+	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xb7\x01\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\x93\x02\n" +
+	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\xc6\x01\x8a\xb5\x18\x92\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x10approval_pending:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xa6\x01\n" +
+	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"E\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xdc\x01\n" +
+	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"{\x8a\xb5\x18@\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xa2\x02\n" +
+	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xb7\x01\x8a\xb5\x18y\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\xea\x01\n" +
+	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"z\x8a\xb5\x18/\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_foundX\x03\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xa3\x01\n" +
+	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"W\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbf\x01\n" +
+	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"[\x8a\xb5\x180\b\x04(\x01:\x16operator_token_invalid:\x10report_not_foundX\x01\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x95\x01\n" +
+	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\"@\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\xb4\x02\n" +
+	"\x0eResolveFinding\x12\".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\"\xd8\x01\x8a\xb5\x18\x9f\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x11finding_not_found:\x10finding_resolved:\x15operator_role_missing:\x18second_operator_required:\x16idempotency_key_reused:\x0fversion_changedX\x02\x82\xd3\xe4\x93\x02.:\x01*b\afinding\" /api/admin/findings/{id}/resolve\x12\x99\x01\n" +
+	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"A\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\xb1\x02\n" +
+	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xd2\x01\x8a\xb5\x18\x82\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused:\x10approval_pending:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x99\x01\n" +
+	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xaf\x01\n" +
+	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"Z\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xa2\x02\n" +
+	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xcf\x01\x8a\xb5\x18\x95\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x0fversion_changed:\x16idempotency_key_reused:\x10approval_pendingX\x03\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\xa2\x02\n" +
+	"\fProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\"\xcc\x01\x8a\xb5\x18\x91\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x11order_not_payable:\x11transfer_unproven:\x0fversion_changed:\x16idempotency_key_reused:\x0fdependency_downX\x03\x82\xd3\xe4\x93\x020:\x01*b\x05order\"$/api/admin/orders/{order_id}/payment\x12\x95\x01\n" +
+	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\"@\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xcb\x01\n" +
+	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"\x7f\x8a\xb5\x18K\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x02b\x11\n" +
+	"\x06paused\x12\x05false\x18\x04\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}\x12\xa9\x01\n" +
+	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"9\x8a\xb5\x18\x06\b\x04(\x01X\x01\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\x90\x01\n" +
+	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"2\x8a\xb5\x18\x06\b\x04(\x01X\x02\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/prune\x12\x81\x01\n" +
+	"\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/whoami\x90\x02\x01\x12\xb3\x01\n" +
+	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"a\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\x96\x01\n" +
+	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"D\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\x89\x01\n" +
+	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\"=\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\x8a\x01\n" +
+	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\x85\x01\n" +
+	"\bListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse\"<\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/admin/jobs\x90\x02\x01\x12\x98\x01\n" +
+	"\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\rjob_not_foundX\x01\x82\xd3\xe4\x93\x02\x1bb\x03job\x12\x14/api/admin/jobs/{id}\x90\x02\x01\x12\xe1\x01\n" +
+	"\bRetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\"\x97\x01\x8a\xb5\x18i\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reusedX\x02\x82\xd3\xe4\x93\x02$:\x01*b\x03job\"\x1a/api/admin/jobs/{id}/retry\x12\xd8\x01\n" +
+	"\aDropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\"\x91\x01\x8a\xb5\x18i\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/admin/jobs/{id}/drop\x12\x99\x01\n" +
+	"\rListApprovals\x12!.roamcard.v1.ListApprovalsRequest\x1a\".roamcard.v1.ListApprovalsResponse\"A\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/approvals\x90\x02\x01\x12\xb6\x01\n" +
+	"\vGetApproval\x12\x1f.roamcard.v1.GetApprovalRequest\x1a .roamcard.v1.GetApprovalResponse\"d\x8a\xb5\x182\b\x04(\x01:\x16operator_token_invalid:\x12approval_not_foundX\x01\x82\xd3\xe4\x93\x02%b\bapproval\x12\x19/api/admin/approvals/{id}\x90\x02\x01\x12\xba\x03\n" +
+	"\x0fApproveDecision\x12#.roamcard.v1.ApproveDecisionRequest\x1a$.roamcard.v1.ApproveDecisionResponse\"\xdb\x02\x8a\xb5\x18\xa0\x02\b\x04 \x02(\x01:\x16operator_token_invalid:\x12approval_not_found:\x0fapproval_closed:\x18second_operator_required:\x0fversion_changed:\x13order_not_in_review:\x12refund_unavailable:\x12transfer_not_found:\x11transfer_resolved:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x020:\x01*b\bapproval\"!/api/admin/approvals/{id}/approve\x12\xf2\x01\n" +
+	"\x0eRejectDecision\x12\".roamcard.v1.RejectDecisionRequest\x1a#.roamcard.v1.RejectDecisionResponse\"\x96\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12approval_not_found:\x0fapproval_closed:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x02/:\x01*b\bapproval\" /api/admin/approvals/{id}/reject\x12\xa4\x01\n" +
+	"\tMintToken\x12\x1d.roamcard.v1.MintTokenRequest\x1a\x1e.roamcard.v1.MintTokenResponse\"X\x8a\xb5\x188\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x04\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/api/admin/tokens\x12\x8d\x01\n" +
+	"\n" +
+	"ListTokens\x12\x1e.roamcard.v1.ListTokensRequest\x1a\x1f.roamcard.v1.ListTokensResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x04\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/tokens\x90\x02\x01\x12\xce\x01\n" +
+	"\vRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponse\"|\x8a\xb5\x18I\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ftoken_not_found:\x16idempotency_key_reusedX\x04\x82\xd3\xe4\x93\x02):\x01*b\x05token\"\x1d/api/admin/tokens/{id}/revokeB\xa9\x01\n" +
 	"\x0fcom.roamcard.v1B\rOperatorProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -6521,7 +7823,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -6613,159 +7915,207 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*DropJobRequest)(nil),                // 87: roamcard.v1.DropJobRequest
 	(*DropJobResponse)(nil),               // 88: roamcard.v1.DropJobResponse
 	(*OperatorJob)(nil),                   // 89: roamcard.v1.OperatorJob
-	(*timestamppb.Timestamp)(nil),         // 90: google.protobuf.Timestamp
-	(*EsimCancellation)(nil),              // 91: roamcard.v1.EsimCancellation
-	(*Order)(nil),                         // 92: roamcard.v1.Order
+	(*ListApprovalsRequest)(nil),          // 90: roamcard.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),         // 91: roamcard.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),            // 92: roamcard.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),           // 93: roamcard.v1.GetApprovalResponse
+	(*ApproveDecisionRequest)(nil),        // 94: roamcard.v1.ApproveDecisionRequest
+	(*ApproveDecisionResponse)(nil),       // 95: roamcard.v1.ApproveDecisionResponse
+	(*RejectDecisionRequest)(nil),         // 96: roamcard.v1.RejectDecisionRequest
+	(*RejectDecisionResponse)(nil),        // 97: roamcard.v1.RejectDecisionResponse
+	(*Approval)(nil),                      // 98: roamcard.v1.Approval
+	(*MintTokenRequest)(nil),              // 99: roamcard.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),             // 100: roamcard.v1.MintTokenResponse
+	(*ListTokensRequest)(nil),             // 101: roamcard.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),            // 102: roamcard.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),            // 103: roamcard.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),           // 104: roamcard.v1.RevokeTokenResponse
+	(*OperatorToken)(nil),                 // 105: roamcard.v1.OperatorToken
+	(*timestamppb.Timestamp)(nil),         // 106: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),              // 107: roamcard.v1.EsimCancellation
+	(*Order)(nil),                         // 108: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	90,  // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	106, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	106, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	23,  // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
 	23,  // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
 	23,  // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
 	23,  // 9: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	91,  // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	90,  // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
-	28,  // 13: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
-	28,  // 14: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	90,  // 15: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	30,  // 16: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	31,  // 17: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	32,  // 18: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	33,  // 19: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
-	29,  // 20: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	90,  // 21: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	90,  // 22: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	90,  // 23: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	90,  // 24: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
-	32,  // 25: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
-	32,  // 26: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
-	42,  // 27: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	42,  // 28: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	90,  // 29: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	90,  // 30: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	45,  // 31: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	90,  // 32: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	90,  // 33: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	92,  // 34: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	52,  // 35: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	53,  // 36: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	54,  // 37: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	55,  // 38: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	56,  // 39: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	45,  // 40: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	50,  // 41: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	51,  // 42: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
-	74,  // 43: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
-	90,  // 44: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
-	31,  // 45: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
-	90,  // 46: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 47: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	90,  // 48: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	90,  // 49: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 50: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	90,  // 51: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	90,  // 52: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	90,  // 53: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 54: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	90,  // 55: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	57,  // 56: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	45,  // 57: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	45,  // 58: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
-	66,  // 59: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	66,  // 60: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	90,  // 61: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	71,  // 62: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
-	90,  // 63: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
-	74,  // 64: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
-	90,  // 65: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	90,  // 66: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
-	77,  // 67: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
-	78,  // 68: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
-	79,  // 69: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
-	80,  // 70: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
-	90,  // 71: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
-	89,  // 72: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
-	89,  // 73: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	89,  // 74: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	90,  // 75: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
-	90,  // 76: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 77: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
-	50,  // 78: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	4,   // 79: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,   // 80: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,   // 81: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10,  // 82: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13,  // 83: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	15,  // 84: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	17,  // 85: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	19,  // 86: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
-	21,  // 87: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
-	24,  // 88: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	26,  // 89: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	34,  // 90: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	36,  // 91: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	38,  // 92: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	40,  // 93: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	43,  // 94: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	46,  // 95: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	58,  // 96: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	60,  // 97: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	62,  // 98: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	64,  // 99: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,   // 100: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,   // 101: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	67,  // 102: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
-	48,  // 103: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
-	69,  // 104: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
-	72,  // 105: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
-	75,  // 106: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
-	81,  // 107: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
-	83,  // 108: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
-	85,  // 109: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
-	87,  // 110: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
-	5,   // 111: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,   // 112: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,   // 113: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11,  // 114: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14,  // 115: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	16,  // 116: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	18,  // 117: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	20,  // 118: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
-	22,  // 119: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
-	25,  // 120: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	27,  // 121: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	35,  // 122: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	37,  // 123: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	39,  // 124: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	41,  // 125: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	44,  // 126: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	47,  // 127: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	59,  // 128: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	61,  // 129: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	63,  // 130: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	65,  // 131: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,   // 132: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,   // 133: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	68,  // 134: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
-	49,  // 135: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
-	70,  // 136: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
-	73,  // 137: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
-	76,  // 138: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
-	82,  // 139: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
-	84,  // 140: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
-	86,  // 141: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
-	88,  // 142: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
-	111, // [111:143] is the sub-list for method output_type
-	79,  // [79:111] is the sub-list for method input_type
-	79,  // [79:79] is the sub-list for extension type_name
-	79,  // [79:79] is the sub-list for extension extendee
-	0,   // [0:79] is the sub-list for field type_name
+	107, // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	106, // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	106, // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	98,  // 13: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
+	28,  // 14: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	28,  // 15: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	106, // 16: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	30,  // 17: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	31,  // 18: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	32,  // 19: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	33,  // 20: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
+	29,  // 21: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
+	106, // 22: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	106, // 23: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	106, // 24: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	106, // 25: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	32,  // 26: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	32,  // 27: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	42,  // 28: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	42,  // 29: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	106, // 30: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	106, // 31: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	98,  // 32: roamcard.v1.StrayTransfer.pending_approval:type_name -> roamcard.v1.Approval
+	45,  // 33: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	106, // 34: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	106, // 35: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	98,  // 36: roamcard.v1.QueuedOrder.pending_approval:type_name -> roamcard.v1.Approval
+	108, // 37: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	52,  // 38: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	53,  // 39: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	54,  // 40: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	55,  // 41: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	56,  // 42: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	45,  // 43: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	50,  // 44: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	51,  // 45: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
+	74,  // 46: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
+	106, // 47: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
+	31,  // 48: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
+	106, // 49: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	106, // 50: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	106, // 51: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	106, // 52: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	106, // 53: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	106, // 54: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	106, // 55: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	106, // 56: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	106, // 57: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	106, // 58: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	57,  // 59: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	45,  // 60: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	45,  // 61: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	66,  // 62: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	66,  // 63: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	106, // 64: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	106, // 65: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	71,  // 66: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
+	106, // 67: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
+	74,  // 68: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
+	106, // 69: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	106, // 70: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
+	77,  // 71: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
+	78,  // 72: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
+	79,  // 73: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
+	80,  // 74: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
+	106, // 75: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
+	89,  // 76: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
+	89,  // 77: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	89,  // 78: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	106, // 79: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
+	106, // 80: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
+	106, // 81: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
+	50,  // 82: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	98,  // 83: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
+	98,  // 84: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
+	98,  // 85: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	98,  // 86: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	106, // 87: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
+	106, // 88: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
+	106, // 89: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
+	105, // 90: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	105, // 91: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
+	105, // 92: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	106, // 93: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
+	106, // 94: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
+	106, // 95: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
+	106, // 96: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
+	4,   // 97: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,   // 98: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,   // 99: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10,  // 100: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13,  // 101: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	15,  // 102: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	17,  // 103: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	19,  // 104: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
+	21,  // 105: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	24,  // 106: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	26,  // 107: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	34,  // 108: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	36,  // 109: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	38,  // 110: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	40,  // 111: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	43,  // 112: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	46,  // 113: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	58,  // 114: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	60,  // 115: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	62,  // 116: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	64,  // 117: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,   // 118: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,   // 119: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	67,  // 120: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
+	48,  // 121: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
+	69,  // 122: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
+	72,  // 123: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
+	75,  // 124: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
+	81,  // 125: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
+	83,  // 126: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
+	85,  // 127: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
+	87,  // 128: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
+	90,  // 129: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
+	92,  // 130: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
+	94,  // 131: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
+	96,  // 132: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
+	99,  // 133: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
+	101, // 134: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
+	103, // 135: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
+	5,   // 136: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,   // 137: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,   // 138: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11,  // 139: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14,  // 140: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	16,  // 141: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	18,  // 142: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	20,  // 143: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
+	22,  // 144: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	25,  // 145: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	27,  // 146: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	35,  // 147: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	37,  // 148: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	39,  // 149: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	41,  // 150: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	44,  // 151: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	47,  // 152: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	59,  // 153: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	61,  // 154: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	63,  // 155: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	65,  // 156: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,   // 157: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,   // 158: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	68,  // 159: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
+	49,  // 160: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
+	70,  // 161: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
+	73,  // 162: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
+	76,  // 163: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
+	82,  // 164: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
+	84,  // 165: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
+	86,  // 166: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
+	88,  // 167: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
+	91,  // 168: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
+	93,  // 169: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
+	95,  // 170: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
+	97,  // 171: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
+	100, // 172: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
+	102, // 173: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
+	104, // 174: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
+	136, // [136:175] is the sub-list for method output_type
+	97,  // [97:136] is the sub-list for method input_type
+	97,  // [97:97] is the sub-list for extension type_name
+	97,  // [97:97] is the sub-list for extension extendee
+	0,   // [0:97] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -6778,15 +8128,21 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_policy_proto_init()
 	file_roamcard_v1_operator_proto_msgTypes[4].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[5].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[8].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[17].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[19].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[38].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
@@ -6807,13 +8163,20 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[85].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[87].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[89].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[90].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[91].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[98].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[100].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[101].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[102].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[105].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   90,
+			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -140,6 +140,66 @@ func (IdempotencyHeader) EnumDescriptor() ([]byte, []int) {
 	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{1}
 }
 
+// What an operator may do. Each role may do what those before it may.
+type Role int32
+
+const (
+	Role_ROLE_UNSPECIFIED Role = 0
+	// Reads.
+	Role_ROLE_VIEWER Role = 1
+	// Does what moves no money: compares the books, puts jobs back, resolves findings, pauses sales.
+	Role_ROLE_SUPPORT Role = 2
+	// Decides about money: refunds, resolutions, withdrawals, write-offs, closings, and what another treasurer has decided.
+	Role_ROLE_TREASURER Role = 3
+	// Opens sales again, and mints and revokes tokens.
+	Role_ROLE_ADMIN Role = 4
+)
+
+// Enum value maps for Role.
+var (
+	Role_name = map[int32]string{
+		0: "ROLE_UNSPECIFIED",
+		1: "ROLE_VIEWER",
+		2: "ROLE_SUPPORT",
+		3: "ROLE_TREASURER",
+		4: "ROLE_ADMIN",
+	}
+	Role_value = map[string]int32{
+		"ROLE_UNSPECIFIED": 0,
+		"ROLE_VIEWER":      1,
+		"ROLE_SUPPORT":     2,
+		"ROLE_TREASURER":   3,
+		"ROLE_ADMIN":       4,
+	}
+)
+
+func (x Role) Enum() *Role {
+	p := new(Role)
+	*p = x
+	return p
+}
+
+func (x Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_roamcard_v1_policy_proto_enumTypes[2].Descriptor()
+}
+
+func (Role) Type() protoreflect.EnumType {
+	return &file_roamcard_v1_policy_proto_enumTypes[2]
+}
+
+func (x Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Role.Descriptor instead.
+func (Role) EnumDescriptor() ([]byte, []int) {
+	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{2}
+}
+
 // What a method demands of its caller and promises about its answer. The server enforces it
 // and the OpenAPI document shows it, so the two cannot disagree.
 type Policy struct {
@@ -162,7 +222,11 @@ type Policy struct {
 	SuccessStatus uint32 `protobuf:"varint,9,opt,name=success_status,json=successStatus,proto3" json:"success_status,omitempty"`
 	// The class whose rate limit applies: challenge, verify, events or reveal. Empty follows from the
 	// rest of the policy: unpaid, operator or poll.
-	Rate          string `protobuf:"bytes,10,opt,name=rate,proto3" json:"rate,omitempty"`
+	Rate string `protobuf:"bytes,10,opt,name=rate,proto3" json:"rate,omitempty"`
+	// The least role that an operator needs, for ACCESS_OPERATOR.
+	Role Role `protobuf:"varint,11,opt,name=role,proto3,enum=roamcard.v1.Role" json:"role,omitempty"`
+	// Requests that need a higher role.
+	RoleWhen      []*RoleWhen `protobuf:"bytes,12,rep,name=role_when,json=roleWhen,proto3" json:"role_when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,6 +331,82 @@ func (x *Policy) GetRate() string {
 	return ""
 }
 
+func (x *Policy) GetRole() Role {
+	if x != nil {
+		return x.Role
+	}
+	return Role_ROLE_UNSPECIFIED
+}
+
+func (x *Policy) GetRoleWhen() []*RoleWhen {
+	if x != nil {
+		return x.RoleWhen
+	}
+	return nil
+}
+
+// Requests that need another role than the rest of their method.
+type RoleWhen struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The field of the request, true or false, and its value, as text. An absent field is false.
+	Field         string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	Equals        string `protobuf:"bytes,2,opt,name=equals,proto3" json:"equals,omitempty"`
+	Role          Role   `protobuf:"varint,3,opt,name=role,proto3,enum=roamcard.v1.Role" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoleWhen) Reset() {
+	*x = RoleWhen{}
+	mi := &file_roamcard_v1_policy_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoleWhen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoleWhen) ProtoMessage() {}
+
+func (x *RoleWhen) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_policy_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoleWhen.ProtoReflect.Descriptor instead.
+func (*RoleWhen) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RoleWhen) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *RoleWhen) GetEquals() string {
+	if x != nil {
+		return x.Equals
+	}
+	return ""
+}
+
+func (x *RoleWhen) GetRole() Role {
+	if x != nil {
+		return x.Role
+	}
+	return Role_ROLE_UNSPECIFIED
+}
+
 // The range of a price in US dollar cents; one price when both ends are the same.
 type Price struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -278,7 +418,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_roamcard_v1_policy_proto_msgTypes[1]
+	mi := &file_roamcard_v1_policy_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -290,7 +430,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_policy_proto_msgTypes[1]
+	mi := &file_roamcard_v1_policy_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -303,7 +443,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{1}
+	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Price) GetMinUsdCents() uint32 {
@@ -343,7 +483,7 @@ var File_roamcard_v1_policy_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x18roamcard/v1/policy.proto\x12\vroamcard.v1\x1a google/protobuf/descriptor.proto\"\xf0\x02\n" +
+	"\x18roamcard/v1/policy.proto\x12\vroamcard.v1\x1a google/protobuf/descriptor.proto\"\xcb\x03\n" +
 	"\x06Policy\x12+\n" +
 	"\x06access\x18\x01 \x01(\x0e2\x13.roamcard.v1.AccessR\x06access\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x12\n" +
@@ -355,7 +495,13 @@ const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\x05price\x18\b \x01(\v2\x12.roamcard.v1.PriceR\x05price\x12%\n" +
 	"\x0esuccess_status\x18\t \x01(\rR\rsuccessStatus\x12\x12\n" +
 	"\x04rate\x18\n" +
-	" \x01(\tR\x04rate\"O\n" +
+	" \x01(\tR\x04rate\x12%\n" +
+	"\x04role\x18\v \x01(\x0e2\x11.roamcard.v1.RoleR\x04role\x122\n" +
+	"\trole_when\x18\f \x03(\v2\x15.roamcard.v1.RoleWhenR\broleWhen\"_\n" +
+	"\bRoleWhen\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x16\n" +
+	"\x06equals\x18\x02 \x01(\tR\x06equals\x12%\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x11.roamcard.v1.RoleR\x04role\"O\n" +
 	"\x05Price\x12\"\n" +
 	"\rmin_usd_cents\x18\x01 \x01(\rR\vminUsdCents\x12\"\n" +
 	"\rmax_usd_cents\x18\x02 \x01(\rR\vmaxUsdCents*\x95\x01\n" +
@@ -370,7 +516,14 @@ const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\x11IdempotencyHeader\x12\"\n" +
 	"\x1eIDEMPOTENCY_HEADER_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bIDEMPOTENCY_HEADER_OPTIONAL\x10\x01\x12\x1f\n" +
-	"\x1bIDEMPOTENCY_HEADER_REQUIRED\x10\x02:M\n" +
+	"\x1bIDEMPOTENCY_HEADER_REQUIRED\x10\x02*c\n" +
+	"\x04Role\x12\x14\n" +
+	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vROLE_VIEWER\x10\x01\x12\x10\n" +
+	"\fROLE_SUPPORT\x10\x02\x12\x12\n" +
+	"\x0eROLE_TREASURER\x10\x03\x12\x0e\n" +
+	"\n" +
+	"ROLE_ADMIN\x10\x04:M\n" +
 	"\x06policy\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x13.roamcard.v1.PolicyR\x06policyB\xa7\x01\n" +
 	"\x0fcom.roamcard.v1B\vPolicyProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
@@ -386,26 +539,31 @@ func file_roamcard_v1_policy_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_policy_proto_rawDescData
 }
 
-var file_roamcard_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_roamcard_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_roamcard_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_roamcard_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_roamcard_v1_policy_proto_goTypes = []any{
 	(Access)(0),                        // 0: roamcard.v1.Access
 	(IdempotencyHeader)(0),             // 1: roamcard.v1.IdempotencyHeader
-	(*Policy)(nil),                     // 2: roamcard.v1.Policy
-	(*Price)(nil),                      // 3: roamcard.v1.Price
-	(*descriptorpb.MethodOptions)(nil), // 4: google.protobuf.MethodOptions
+	(Role)(0),                          // 2: roamcard.v1.Role
+	(*Policy)(nil),                     // 3: roamcard.v1.Policy
+	(*RoleWhen)(nil),                   // 4: roamcard.v1.RoleWhen
+	(*Price)(nil),                      // 5: roamcard.v1.Price
+	(*descriptorpb.MethodOptions)(nil), // 6: google.protobuf.MethodOptions
 }
 var file_roamcard_v1_policy_proto_depIdxs = []int32{
 	0, // 0: roamcard.v1.Policy.access:type_name -> roamcard.v1.Access
 	1, // 1: roamcard.v1.Policy.idempotency_header:type_name -> roamcard.v1.IdempotencyHeader
-	3, // 2: roamcard.v1.Policy.price:type_name -> roamcard.v1.Price
-	4, // 3: roamcard.v1.policy:extendee -> google.protobuf.MethodOptions
-	2, // 4: roamcard.v1.policy:type_name -> roamcard.v1.Policy
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	4, // [4:5] is the sub-list for extension type_name
-	3, // [3:4] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	5, // 2: roamcard.v1.Policy.price:type_name -> roamcard.v1.Price
+	2, // 3: roamcard.v1.Policy.role:type_name -> roamcard.v1.Role
+	4, // 4: roamcard.v1.Policy.role_when:type_name -> roamcard.v1.RoleWhen
+	2, // 5: roamcard.v1.RoleWhen.role:type_name -> roamcard.v1.Role
+	6, // 6: roamcard.v1.policy:extendee -> google.protobuf.MethodOptions
+	3, // 7: roamcard.v1.policy:type_name -> roamcard.v1.Policy
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	7, // [7:8] is the sub-list for extension type_name
+	6, // [6:7] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_policy_proto_init() }
@@ -418,8 +576,8 @@ func file_roamcard_v1_policy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_policy_proto_rawDesc), len(file_roamcard_v1_policy_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   2,
+			NumEnums:      3,
+			NumMessages:   3,
 			NumExtensions: 1,
 			NumServices:   0,
 		},

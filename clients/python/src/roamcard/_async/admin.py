@@ -8,6 +8,7 @@ from typing import Any, Literal
 from protobuf import Message
 
 from .._gen.models import (
+    Approval,
     AuditRecord,
     CardClosing,
     EsimCancellation,
@@ -17,7 +18,9 @@ from .._gen.models import (
     GetChallengeRetentionResponse,
     GetGaugesResponse,
     InspectOrderResponse,
+    MintTokenResponse,
     OperatorJob,
+    OperatorToken,
     OrderCount,
     OrderKind,
     OrderStatus,
@@ -28,19 +31,23 @@ from .._gen.models import (
     ReviewOrderResponse,
     StrayTransfer,
     Switch,
+    WhoAmIResponse,
 )
 from .._gen.roamcard.v1.activity_pb import GetActivityRequest, PruneActivityRequest
 from .._gen.roamcard.v1.operator_pb import (
+    ApproveDecisionRequest,
     CloseCardRequest,
     ConcludeCardClosingRequest,
     CountOrdersRequest,
     DecideOrderRequest,
     DropJobRequest,
+    GetApprovalRequest,
     GetChallengeRetentionRequest,
     GetGaugesRequest,
     GetJobRequest,
     GetReconciliationRequest,
     InspectOrderRequest,
+    ListApprovalsRequest,
     ListAuditRequest,
     ListCardClosingsRequest,
     ListFeeJobsRequest,
@@ -48,10 +55,13 @@ from .._gen.roamcard.v1.operator_pb import (
     ListJobsRequest,
     ListOrderQueueRequest,
     ListSwitchesRequest,
+    ListTokensRequest,
     ListTransfersRequest,
+    MintTokenRequest,
     PruneChallengesRequest,
     ReconcileFeeJobRequest,
     ReconcileRequest,
+    RejectDecisionRequest,
     ResolveFindingRequest,
     ResolveTransferRequest,
     RetryCardClosingRequest,
@@ -59,6 +69,7 @@ from .._gen.roamcard.v1.operator_pb import (
     RetryFeeJobRequest,
     RetryJobRequest,
     ReviewOrderRequest,
+    RevokeTokenRequest,
     SetSwitchRequest,
     WhoAmIRequest,
 )
@@ -83,9 +94,11 @@ class AsyncAdmin(Group):
         answer = await self._call("reconcile_fee_job", ReconcileFeeJobRequest(id=id))
         return read(FeeJob, answer.job)
 
-    async def retry_fee_job(self, id: str, reason: str, *, idempotency_key: str | None = None) -> FeeJob:
+    async def retry_fee_job(
+        self, id: str, reason: str, *, revision: int | None = None, idempotency_key: str | None = None
+    ) -> FeeJob:
         """Queues the next version of a withdrawal whose failure the issuer confirmed. The same key queues it once."""
-        request = RetryFeeJobRequest(id=id, reason=reason)
+        request = RetryFeeJobRequest(id=id, reason=reason, revision=revision)
         answer = await self._call("retry_fee_job", request, idempotency_key or new_key())
         return read(FeeJob, answer.job)
 
@@ -104,20 +117,28 @@ class AsyncAdmin(Group):
         """Lists the closings of cards, newest first, page by page as they are taken."""
         return self._list(CardClosing, "list_card_closings", "closings", ListCardClosingsRequest(status=status))
 
-    async def retry_card_closing(self, id: str, reason: str, *, idempotency_key: str | None = None) -> CardClosing:
+    async def retry_card_closing(
+        self, id: str, reason: str, *, revision: int | None = None, idempotency_key: str | None = None
+    ) -> CardClosing:
         """Lets a closing that waits for an operator go on from its stage. The same key does it once."""
-        request = RetryCardClosingRequest(id=id, reason=reason)
+        request = RetryCardClosingRequest(id=id, reason=reason, revision=revision)
         answer = await self._call("retry_card_closing", request, idempotency_key or new_key())
         return read(CardClosing, answer.closing)
 
     async def conclude_card_closing(
-        self, id: str, transaction: str, reason: str, *, idempotency_key: str | None = None
+        self,
+        id: str,
+        transaction: str,
+        reason: str,
+        *,
+        revision: int | None = None,
+        idempotency_key: str | None = None,
     ) -> CardClosing:
         """Lets a closing go on whose remainder was refunded by hand, by the transaction that did it.
 
         The chain has to show it. A repeat changes nothing.
         """
-        request = ConcludeCardClosingRequest(id=id, transaction=transaction, reason=reason)
+        request = ConcludeCardClosingRequest(id=id, transaction=transaction, reason=reason, revision=revision)
         answer = await self._call("conclude_card_closing", request, idempotency_key or new_key())
         return read(CardClosing, answer.closing)
 
@@ -153,11 +174,12 @@ class AsyncAdmin(Group):
         resolution: Literal["refunded_by_hand", "donation", "known"],
         reason: str,
         *,
+        version: int | None = None,
         idempotency_key: str | None = None,
     ) -> StrayTransfer:
         """Says what has become of such a transfer, for good. No money moves. The same key resolves it once."""
         request = ResolveTransferRequest(
-            transaction=transaction, log_index=log_index, resolution=resolution, reason=reason
+            transaction=transaction, log_index=log_index, resolution=resolution, reason=reason, version=version
         )
         answer = await self._call("resolve_transfer", request, idempotency_key or new_key())
         return read(StrayTransfer, answer.transfer)
@@ -168,12 +190,14 @@ class AsyncAdmin(Group):
         """Lists the differences between the books, newest first: open ones, or those in another status; of any code."""
         return self._list(Finding, "list_findings", "findings", ListFindingsRequest(status=status, code=code))
 
-    async def resolve_finding(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Finding:
+    async def resolve_finding(
+        self, id: str, reason: str, *, version: int | None = None, idempotency_key: str | None = None
+    ) -> Finding:
         """Says that a finding is understood.
 
         It blocks nothing until there is more of it. The same key resolves it once.
         """
-        request = ResolveFindingRequest(id=id, reason=reason)
+        request = ResolveFindingRequest(id=id, reason=reason, version=version)
         answer = await self._call("resolve_finding", request, idempotency_key or new_key())
         return read(Finding, answer.finding)
 
@@ -181,6 +205,56 @@ class AsyncAdmin(Group):
         """Reads the name of the operator whose token it is."""
         answer = await self._call("who_am_i", WhoAmIRequest())
         return str(answer.operator)
+
+    async def identity(self) -> WhoAmIResponse:
+        """Reads whose token it is, its role, and when it expires."""
+        return read(WhoAmIResponse, await self._call("who_am_i", WhoAmIRequest()))
+
+    def approvals(
+        self, *, status: Literal["pending", "approved", "rejected", "expired"] | None = None
+    ) -> AsyncListing[Approval]:
+        """Lists the decisions that wait for a second operator, newest first, or those in a status."""
+        return self._list(Approval, "list_approvals", "approvals", ListApprovalsRequest(status=status))
+
+    async def approval(self, id: str) -> Approval:
+        """Reads one such decision."""
+        answer = await self._call("get_approval", GetApprovalRequest(id=id))
+        return read(Approval, answer.approval)
+
+    async def approve_decision(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Approval:
+        """Lets a decision of another operator take effect. The same key does it once."""
+        request = ApproveDecisionRequest(id=id, reason=reason)
+        answer = await self._call("approve_decision", request, idempotency_key or new_key())
+        return read(Approval, answer.approval)
+
+    async def reject_decision(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Approval:
+        """Ends the waiting of a decision, which takes no effect. The same key does it once."""
+        request = RejectDecisionRequest(id=id, reason=reason)
+        answer = await self._call("reject_decision", request, idempotency_key or new_key())
+        return read(Approval, answer.approval)
+
+    def tokens(self, *, status: Literal["active", "expired", "revoked"] | None = None) -> AsyncListing[OperatorToken]:
+        """Lists the operators' tokens that were minted, newest first."""
+        return self._list(OperatorToken, "list_tokens", "tokens", ListTokensRequest(status=status))
+
+    async def mint_token(
+        self,
+        name: str,
+        role: Literal["viewer", "support", "treasurer", "admin"],
+        expires_in_seconds: int,
+        reason: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> MintTokenResponse:
+        """Mints a token. Its secret is shown this once: a repeat with the same key has none."""
+        request = MintTokenRequest(name=name, role=role, expires_in_seconds=expires_in_seconds, reason=reason)
+        return read(MintTokenResponse, await self._call("mint_token", request, idempotency_key or new_key()))
+
+    async def revoke_token(self, id: str, reason: str, *, idempotency_key: str | None = None) -> OperatorToken:
+        """Ends a token at once. The same key does it once."""
+        request = RevokeTokenRequest(id=id, reason=reason)
+        answer = await self._call("revoke_token", request, idempotency_key or new_key())
+        return read(OperatorToken, answer.token)
 
     def orders(
         self,

@@ -126,6 +126,27 @@ const (
 	OperatorServiceRetryJobProcedure = "/roamcard.v1.OperatorService/RetryJob"
 	// OperatorServiceDropJobProcedure is the fully-qualified name of the OperatorService's DropJob RPC.
 	OperatorServiceDropJobProcedure = "/roamcard.v1.OperatorService/DropJob"
+	// OperatorServiceListApprovalsProcedure is the fully-qualified name of the OperatorService's
+	// ListApprovals RPC.
+	OperatorServiceListApprovalsProcedure = "/roamcard.v1.OperatorService/ListApprovals"
+	// OperatorServiceGetApprovalProcedure is the fully-qualified name of the OperatorService's
+	// GetApproval RPC.
+	OperatorServiceGetApprovalProcedure = "/roamcard.v1.OperatorService/GetApproval"
+	// OperatorServiceApproveDecisionProcedure is the fully-qualified name of the OperatorService's
+	// ApproveDecision RPC.
+	OperatorServiceApproveDecisionProcedure = "/roamcard.v1.OperatorService/ApproveDecision"
+	// OperatorServiceRejectDecisionProcedure is the fully-qualified name of the OperatorService's
+	// RejectDecision RPC.
+	OperatorServiceRejectDecisionProcedure = "/roamcard.v1.OperatorService/RejectDecision"
+	// OperatorServiceMintTokenProcedure is the fully-qualified name of the OperatorService's MintToken
+	// RPC.
+	OperatorServiceMintTokenProcedure = "/roamcard.v1.OperatorService/MintToken"
+	// OperatorServiceListTokensProcedure is the fully-qualified name of the OperatorService's
+	// ListTokens RPC.
+	OperatorServiceListTokensProcedure = "/roamcard.v1.OperatorService/ListTokens"
+	// OperatorServiceRevokeTokenProcedure is the fully-qualified name of the OperatorService's
+	// RevokeToken RPC.
+	OperatorServiceRevokeTokenProcedure = "/roamcard.v1.OperatorService/RevokeToken"
 )
 
 // OperatorServiceClient is a client for the roamcard.v1.OperatorService service.
@@ -144,7 +165,9 @@ type OperatorServiceClient interface {
 	// Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
 	// back and refunded to the owner on chain, and then the issuer closes the card. The answer is how far that is; it goes
 	// on by itself. A card that is being closed, or was closed so, answers with that closing, whatever the key. A card
-	// whose issue fee is neither withdrawn nor written off is not closed.
+	// whose issue fee is neither withdrawn nor written off is not closed. A card on which there may be more than the amount
+	// that the configuration names waits for a second operator: the answer has the status approval_pending, until
+	// ApproveDecision.
 	CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error)
 	// Lists the closings of cards, newest first.
 	ListCardClosings(context.Context, *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error)
@@ -167,13 +190,16 @@ type OperatorServiceClient interface {
 	// have resolved.
 	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
 	// Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
-	// something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once.
+	// something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding
+	// about a transfer is resolved by ResolveTransfer, or here by who may do that, up to the amount that waits for a second
+	// operator.
 	ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error)
 	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
 	// that are open, or those that operators have resolved.
 	ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error)
 	// Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
-	// same Idempotency-Key resolves it once.
+	// same Idempotency-Key resolves it once. A transfer above the amount that the configuration names waits for a second
+	// operator: it stays open, with its `pendingApproval`, until ApproveDecision.
 	ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error)
 	// Lists orders, newest first unless `sort` says otherwise: those that wait for an operator, or those that the
 	// filters select.
@@ -181,7 +207,8 @@ type OperatorServiceClient interface {
 	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
-	// that has changed since is not decided.
+	// that has changed since is not decided. A refund above the amount that the configuration names waits for a second
+	// operator: the order stays as it is, with its `pendingApproval`, until ApproveDecision.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
 	// Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
 	// two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
@@ -189,16 +216,16 @@ type OperatorServiceClient interface {
 	ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error)
 	// Lists the kill switches of every product and of every provider.
 	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
-	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. Orders
-	// that are claimed go on. A product that the configuration has paused stays paused. While a provider is closed, the
-	// routing prefers the next one that can sell; cards that it has issued cannot be topped up.
+	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. It takes
+	// an admin to open one. Orders that are claimed go on. A product that the configuration has paused stays paused. While a
+	// provider is closed, the routing prefers the next one that can sell; cards that it has issued cannot be topped up.
 	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
 	// How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
 	GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error)
 	// Deletes challenges that expired longer ago than they are kept, in batches. Call it again while
 	// some remain.
 	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
-	// Says whose token the request has.
+	// Says whose token the request has, what its role is, and until when it is valid.
 	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
 	// Shows what an operator needs to decide about an order, next to its life: its version, what can be done with it and
 	// why not, its postings, and what operators did with it.
@@ -220,6 +247,25 @@ type OperatorServiceClient interface {
 	// Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
 	// does it once.
 	DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error)
+	// Lists the decisions that wait for a second operator, newest first, or those in another status.
+	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
+	// Shows one decision that waits for a second operator, or did.
+	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
+	// Approves a decision of another operator: it takes effect with that, or not at all. The operator who asked for it
+	// cannot approve it, by whatever token, and neither can one whose token that operator minted, or who minted that
+	// operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The same
+	// Idempotency-Key approves it once.
+	ApproveDecision(context.Context, *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error)
+	// Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it takes it
+	// back in this way. The same Idempotency-Key rejects it once.
+	RejectDecision(context.Context, *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error)
+	// Makes a token for an operator, with a role and an end. The answer shows it this once: the service keeps its hash. The
+	// same Idempotency-Key makes it once, and a repeat does not show it again.
+	MintToken(context.Context, *v1.MintTokenRequest) (*v1.MintTokenResponse, error)
+	// Lists the tokens that were minted, newest first. Those of the configuration are not among them.
+	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
+	// Ends a token at once, in all processes. A repeat changes nothing.
+	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service. By
@@ -441,6 +487,51 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("DropJob")),
 			connect.WithClientOptions(opts...),
 		),
+		listApprovals: connect.NewClient[v1.ListApprovalsRequest, v1.ListApprovalsResponse](
+			httpClient,
+			baseURL+OperatorServiceListApprovalsProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListApprovals")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getApproval: connect.NewClient[v1.GetApprovalRequest, v1.GetApprovalResponse](
+			httpClient,
+			baseURL+OperatorServiceGetApprovalProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("GetApproval")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		approveDecision: connect.NewClient[v1.ApproveDecisionRequest, v1.ApproveDecisionResponse](
+			httpClient,
+			baseURL+OperatorServiceApproveDecisionProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ApproveDecision")),
+			connect.WithClientOptions(opts...),
+		),
+		rejectDecision: connect.NewClient[v1.RejectDecisionRequest, v1.RejectDecisionResponse](
+			httpClient,
+			baseURL+OperatorServiceRejectDecisionProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("RejectDecision")),
+			connect.WithClientOptions(opts...),
+		),
+		mintToken: connect.NewClient[v1.MintTokenRequest, v1.MintTokenResponse](
+			httpClient,
+			baseURL+OperatorServiceMintTokenProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("MintToken")),
+			connect.WithClientOptions(opts...),
+		),
+		listTokens: connect.NewClient[v1.ListTokensRequest, v1.ListTokensResponse](
+			httpClient,
+			baseURL+OperatorServiceListTokensProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListTokens")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		revokeToken: connect.NewClient[v1.RevokeTokenRequest, v1.RevokeTokenResponse](
+			httpClient,
+			baseURL+OperatorServiceRevokeTokenProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("RevokeToken")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -478,6 +569,13 @@ type operatorServiceClient struct {
 	getJob                *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
 	retryJob              *connect.Client[v1.RetryJobRequest, v1.RetryJobResponse]
 	dropJob               *connect.Client[v1.DropJobRequest, v1.DropJobResponse]
+	listApprovals         *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
+	getApproval           *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
+	approveDecision       *connect.Client[v1.ApproveDecisionRequest, v1.ApproveDecisionResponse]
+	rejectDecision        *connect.Client[v1.RejectDecisionRequest, v1.RejectDecisionResponse]
+	mintToken             *connect.Client[v1.MintTokenRequest, v1.MintTokenResponse]
+	listTokens            *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
+	revokeToken           *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
 }
 
 // ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
@@ -768,6 +866,69 @@ func (c *operatorServiceClient) DropJob(ctx context.Context, req *v1.DropJobRequ
 	return nil, err
 }
 
+// ListApprovals calls roamcard.v1.OperatorService.ListApprovals.
+func (c *operatorServiceClient) ListApprovals(ctx context.Context, req *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
+	response, err := c.listApprovals.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetApproval calls roamcard.v1.OperatorService.GetApproval.
+func (c *operatorServiceClient) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
+	response, err := c.getApproval.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ApproveDecision calls roamcard.v1.OperatorService.ApproveDecision.
+func (c *operatorServiceClient) ApproveDecision(ctx context.Context, req *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error) {
+	response, err := c.approveDecision.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RejectDecision calls roamcard.v1.OperatorService.RejectDecision.
+func (c *operatorServiceClient) RejectDecision(ctx context.Context, req *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error) {
+	response, err := c.rejectDecision.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// MintToken calls roamcard.v1.OperatorService.MintToken.
+func (c *operatorServiceClient) MintToken(ctx context.Context, req *v1.MintTokenRequest) (*v1.MintTokenResponse, error) {
+	response, err := c.mintToken.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListTokens calls roamcard.v1.OperatorService.ListTokens.
+func (c *operatorServiceClient) ListTokens(ctx context.Context, req *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
+	response, err := c.listTokens.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RevokeToken calls roamcard.v1.OperatorService.RevokeToken.
+func (c *operatorServiceClient) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
+	response, err := c.revokeToken.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the roamcard.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	// Lists the jobs that withdraw the platform fee from issued cards, newest first.
@@ -784,7 +945,9 @@ type OperatorServiceHandler interface {
 	// Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
 	// back and refunded to the owner on chain, and then the issuer closes the card. The answer is how far that is; it goes
 	// on by itself. A card that is being closed, or was closed so, answers with that closing, whatever the key. A card
-	// whose issue fee is neither withdrawn nor written off is not closed.
+	// whose issue fee is neither withdrawn nor written off is not closed. A card on which there may be more than the amount
+	// that the configuration names waits for a second operator: the answer has the status approval_pending, until
+	// ApproveDecision.
 	CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error)
 	// Lists the closings of cards, newest first.
 	ListCardClosings(context.Context, *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error)
@@ -807,13 +970,16 @@ type OperatorServiceHandler interface {
 	// have resolved.
 	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
 	// Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
-	// something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once.
+	// something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding
+	// about a transfer is resolved by ResolveTransfer, or here by who may do that, up to the amount that waits for a second
+	// operator.
 	ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error)
 	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
 	// that are open, or those that operators have resolved.
 	ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error)
 	// Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
-	// same Idempotency-Key resolves it once.
+	// same Idempotency-Key resolves it once. A transfer above the amount that the configuration names waits for a second
+	// operator: it stays open, with its `pendingApproval`, until ApproveDecision.
 	ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error)
 	// Lists orders, newest first unless `sort` says otherwise: those that wait for an operator, or those that the
 	// filters select.
@@ -821,7 +987,8 @@ type OperatorServiceHandler interface {
 	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
-	// that has changed since is not decided.
+	// that has changed since is not decided. A refund above the amount that the configuration names waits for a second
+	// operator: the order stays as it is, with its `pendingApproval`, until ApproveDecision.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
 	// Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
 	// two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
@@ -829,16 +996,16 @@ type OperatorServiceHandler interface {
 	ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error)
 	// Lists the kill switches of every product and of every provider.
 	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
-	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. Orders
-	// that are claimed go on. A product that the configuration has paused stays paused. While a provider is closed, the
-	// routing prefers the next one that can sell; cards that it has issued cannot be topped up.
+	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. It takes
+	// an admin to open one. Orders that are claimed go on. A product that the configuration has paused stays paused. While a
+	// provider is closed, the routing prefers the next one that can sell; cards that it has issued cannot be topped up.
 	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
 	// How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
 	GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error)
 	// Deletes challenges that expired longer ago than they are kept, in batches. Call it again while
 	// some remain.
 	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
-	// Says whose token the request has.
+	// Says whose token the request has, what its role is, and until when it is valid.
 	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
 	// Shows what an operator needs to decide about an order, next to its life: its version, what can be done with it and
 	// why not, its postings, and what operators did with it.
@@ -860,6 +1027,25 @@ type OperatorServiceHandler interface {
 	// Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
 	// does it once.
 	DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error)
+	// Lists the decisions that wait for a second operator, newest first, or those in another status.
+	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
+	// Shows one decision that waits for a second operator, or did.
+	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
+	// Approves a decision of another operator: it takes effect with that, or not at all. The operator who asked for it
+	// cannot approve it, by whatever token, and neither can one whose token that operator minted, or who minted that
+	// operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The same
+	// Idempotency-Key approves it once.
+	ApproveDecision(context.Context, *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error)
+	// Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it takes it
+	// back in this way. The same Idempotency-Key rejects it once.
+	RejectDecision(context.Context, *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error)
+	// Makes a token for an operator, with a role and an end. The answer shows it this once: the service keeps its hash. The
+	// same Idempotency-Key makes it once, and a repeat does not show it again.
+	MintToken(context.Context, *v1.MintTokenRequest) (*v1.MintTokenResponse, error)
+	// Lists the tokens that were minted, newest first. Those of the configuration are not among them.
+	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
+	// Ends a token at once, in all processes. A repeat changes nothing.
+	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1077,6 +1263,51 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("DropJob")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceListApprovalsHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListApprovalsProcedure,
+		svc.ListApprovals,
+		connect.WithSchema(operatorServiceMethods.ByName("ListApprovals")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceGetApprovalHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceGetApprovalProcedure,
+		svc.GetApproval,
+		connect.WithSchema(operatorServiceMethods.ByName("GetApproval")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceApproveDecisionHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceApproveDecisionProcedure,
+		svc.ApproveDecision,
+		connect.WithSchema(operatorServiceMethods.ByName("ApproveDecision")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceRejectDecisionHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceRejectDecisionProcedure,
+		svc.RejectDecision,
+		connect.WithSchema(operatorServiceMethods.ByName("RejectDecision")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceMintTokenHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceMintTokenProcedure,
+		svc.MintToken,
+		connect.WithSchema(operatorServiceMethods.ByName("MintToken")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListTokensHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListTokensProcedure,
+		svc.ListTokens,
+		connect.WithSchema(operatorServiceMethods.ByName("ListTokens")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceRevokeTokenHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceRevokeTokenProcedure,
+		svc.RevokeToken,
+		connect.WithSchema(operatorServiceMethods.ByName("RevokeToken")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceListFeeJobsProcedure:
@@ -1143,6 +1374,20 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceRetryJobHandler.ServeHTTP(w, r)
 		case OperatorServiceDropJobProcedure:
 			operatorServiceDropJobHandler.ServeHTTP(w, r)
+		case OperatorServiceListApprovalsProcedure:
+			operatorServiceListApprovalsHandler.ServeHTTP(w, r)
+		case OperatorServiceGetApprovalProcedure:
+			operatorServiceGetApprovalHandler.ServeHTTP(w, r)
+		case OperatorServiceApproveDecisionProcedure:
+			operatorServiceApproveDecisionHandler.ServeHTTP(w, r)
+		case OperatorServiceRejectDecisionProcedure:
+			operatorServiceRejectDecisionHandler.ServeHTTP(w, r)
+		case OperatorServiceMintTokenProcedure:
+			operatorServiceMintTokenHandler.ServeHTTP(w, r)
+		case OperatorServiceListTokensProcedure:
+			operatorServiceListTokensHandler.ServeHTTP(w, r)
+		case OperatorServiceRevokeTokenProcedure:
+			operatorServiceRevokeTokenHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1278,4 +1523,32 @@ func (UnimplementedOperatorServiceHandler) RetryJob(context.Context, *v1.RetryJo
 
 func (UnimplementedOperatorServiceHandler) DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.DropJob is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListApprovals is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetApproval is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ApproveDecision(context.Context, *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ApproveDecision is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) RejectDecision(context.Context, *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RejectDecision is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) MintToken(context.Context, *v1.MintTokenRequest) (*v1.MintTokenResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.MintToken is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListTokens is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RevokeToken is not implemented"))
 }

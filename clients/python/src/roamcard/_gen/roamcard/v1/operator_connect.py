@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -120,6 +120,27 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def drop_job(self, request: DropJobRequest, ctx: RequestContext[DropJobRequest, DropJobResponse]) -> DropJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_approvals(self, request: ListApprovalsRequest, ctx: RequestContext[ListApprovalsRequest, ListApprovalsResponse]) -> ListApprovalsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_approval(self, request: GetApprovalRequest, ctx: RequestContext[GetApprovalRequest, GetApprovalResponse]) -> GetApprovalResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def approve_decision(self, request: ApproveDecisionRequest, ctx: RequestContext[ApproveDecisionRequest, ApproveDecisionResponse]) -> ApproveDecisionResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def reject_decision(self, request: RejectDecisionRequest, ctx: RequestContext[RejectDecisionRequest, RejectDecisionResponse]) -> RejectDecisionResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def mint_token(self, request: MintTokenRequest, ctx: RequestContext[MintTokenRequest, MintTokenResponse]) -> MintTokenResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_tokens(self, request: ListTokensRequest, ctx: RequestContext[ListTokensRequest, ListTokensResponse]) -> ListTokensResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def revoke_token(self, request: RevokeTokenRequest, ctx: RequestContext[RevokeTokenRequest, RevokeTokenResponse]) -> RevokeTokenResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -455,6 +476,76 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.drop_job,
+                ),
+                "/roamcard.v1.OperatorService/ListApprovals": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListApprovals",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListApprovalsRequest,
+                        output=ListApprovalsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_approvals,
+                ),
+                "/roamcard.v1.OperatorService/GetApproval": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetApproval",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetApprovalRequest,
+                        output=GetApprovalResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_approval,
+                ),
+                "/roamcard.v1.OperatorService/ApproveDecision": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ApproveDecision",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ApproveDecisionRequest,
+                        output=ApproveDecisionResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.approve_decision,
+                ),
+                "/roamcard.v1.OperatorService/RejectDecision": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RejectDecision",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RejectDecisionRequest,
+                        output=RejectDecisionResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.reject_decision,
+                ),
+                "/roamcard.v1.OperatorService/MintToken": Endpoint.unary(
+                    method=MethodInfo(
+                        name="MintToken",
+                        service_name="roamcard.v1.OperatorService",
+                        input=MintTokenRequest,
+                        output=MintTokenResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.mint_token,
+                ),
+                "/roamcard.v1.OperatorService/ListTokens": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListTokens",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListTokensRequest,
+                        output=ListTokensResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_tokens,
+                ),
+                "/roamcard.v1.OperatorService/RevokeToken": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RevokeToken",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RevokeTokenRequest,
+                        output=RevokeTokenResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.revoke_token,
                 ),
             },
             interceptors=interceptors,
@@ -1142,6 +1233,152 @@ class OperatorServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def list_approvals(
+        self,
+        request: ListApprovalsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListApprovalsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListApprovals",
+                service_name="roamcard.v1.OperatorService",
+                input=ListApprovalsRequest,
+                output=ListApprovalsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def get_approval(
+        self,
+        request: GetApprovalRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetApprovalResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetApproval",
+                service_name="roamcard.v1.OperatorService",
+                input=GetApprovalRequest,
+                output=GetApprovalResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def approve_decision(
+        self,
+        request: ApproveDecisionRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ApproveDecisionResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ApproveDecision",
+                service_name="roamcard.v1.OperatorService",
+                input=ApproveDecisionRequest,
+                output=ApproveDecisionResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def reject_decision(
+        self,
+        request: RejectDecisionRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RejectDecisionResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RejectDecision",
+                service_name="roamcard.v1.OperatorService",
+                input=RejectDecisionRequest,
+                output=RejectDecisionResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def mint_token(
+        self,
+        request: MintTokenRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> MintTokenResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="MintToken",
+                service_name="roamcard.v1.OperatorService",
+                input=MintTokenRequest,
+                output=MintTokenResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def list_tokens(
+        self,
+        request: ListTokensRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListTokensResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListTokens",
+                service_name="roamcard.v1.OperatorService",
+                input=ListTokensRequest,
+                output=ListTokensResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def revoke_token(
+        self,
+        request: RevokeTokenRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RevokeTokenResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RevokeToken",
+                service_name="roamcard.v1.OperatorService",
+                input=RevokeTokenRequest,
+                output=RevokeTokenResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
 class OperatorServiceSync(Protocol):
     def list_fee_jobs(self, request: ListFeeJobsRequest, ctx: RequestContext[ListFeeJobsRequest, ListFeeJobsResponse]) -> ListFeeJobsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -1237,6 +1474,27 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def drop_job(self, request: DropJobRequest, ctx: RequestContext[DropJobRequest, DropJobResponse]) -> DropJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_approvals(self, request: ListApprovalsRequest, ctx: RequestContext[ListApprovalsRequest, ListApprovalsResponse]) -> ListApprovalsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_approval(self, request: GetApprovalRequest, ctx: RequestContext[GetApprovalRequest, GetApprovalResponse]) -> GetApprovalResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def approve_decision(self, request: ApproveDecisionRequest, ctx: RequestContext[ApproveDecisionRequest, ApproveDecisionResponse]) -> ApproveDecisionResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def reject_decision(self, request: RejectDecisionRequest, ctx: RequestContext[RejectDecisionRequest, RejectDecisionResponse]) -> RejectDecisionResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def mint_token(self, request: MintTokenRequest, ctx: RequestContext[MintTokenRequest, MintTokenResponse]) -> MintTokenResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_tokens(self, request: ListTokensRequest, ctx: RequestContext[ListTokensRequest, ListTokensResponse]) -> ListTokensResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def revoke_token(self, request: RevokeTokenRequest, ctx: RequestContext[RevokeTokenRequest, RevokeTokenResponse]) -> RevokeTokenResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -1570,6 +1828,76 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.drop_job,
+                ),
+                "/roamcard.v1.OperatorService/ListApprovals": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListApprovals",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListApprovalsRequest,
+                        output=ListApprovalsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_approvals,
+                ),
+                "/roamcard.v1.OperatorService/GetApproval": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetApproval",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetApprovalRequest,
+                        output=GetApprovalResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_approval,
+                ),
+                "/roamcard.v1.OperatorService/ApproveDecision": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ApproveDecision",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ApproveDecisionRequest,
+                        output=ApproveDecisionResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.approve_decision,
+                ),
+                "/roamcard.v1.OperatorService/RejectDecision": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RejectDecision",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RejectDecisionRequest,
+                        output=RejectDecisionResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.reject_decision,
+                ),
+                "/roamcard.v1.OperatorService/MintToken": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="MintToken",
+                        service_name="roamcard.v1.OperatorService",
+                        input=MintTokenRequest,
+                        output=MintTokenResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.mint_token,
+                ),
+                "/roamcard.v1.OperatorService/ListTokens": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListTokens",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListTokensRequest,
+                        output=ListTokensResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_tokens,
+                ),
+                "/roamcard.v1.OperatorService/RevokeToken": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RevokeToken",
+                        service_name="roamcard.v1.OperatorService",
+                        input=RevokeTokenRequest,
+                        output=RevokeTokenResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.revoke_token,
                 ),
             },
             interceptors=interceptors,
@@ -2220,6 +2548,145 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=DropJobRequest,
                 output=DropJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_approvals(
+        self,
+        request: ListApprovalsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListApprovalsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListApprovals",
+                service_name="roamcard.v1.OperatorService",
+                input=ListApprovalsRequest,
+                output=ListApprovalsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def get_approval(
+        self,
+        request: GetApprovalRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetApprovalResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetApproval",
+                service_name="roamcard.v1.OperatorService",
+                input=GetApprovalRequest,
+                output=GetApprovalResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def approve_decision(
+        self,
+        request: ApproveDecisionRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ApproveDecisionResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ApproveDecision",
+                service_name="roamcard.v1.OperatorService",
+                input=ApproveDecisionRequest,
+                output=ApproveDecisionResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def reject_decision(
+        self,
+        request: RejectDecisionRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RejectDecisionResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RejectDecision",
+                service_name="roamcard.v1.OperatorService",
+                input=RejectDecisionRequest,
+                output=RejectDecisionResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def mint_token(
+        self,
+        request: MintTokenRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> MintTokenResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="MintToken",
+                service_name="roamcard.v1.OperatorService",
+                input=MintTokenRequest,
+                output=MintTokenResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_tokens(
+        self,
+        request: ListTokensRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListTokensResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListTokens",
+                service_name="roamcard.v1.OperatorService",
+                input=ListTokensRequest,
+                output=ListTokensResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def revoke_token(
+        self,
+        request: RevokeTokenRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RevokeTokenResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RevokeToken",
+                service_name="roamcard.v1.OperatorService",
+                input=RevokeTokenRequest,
+                output=RevokeTokenResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

@@ -286,7 +286,7 @@ class ReconcileFeeJobResponse(Message[_ReconcileFeeJobResponseFields]):
 
         job: FeeJob | None
 
-_RetryFeeJobRequestFields: TypeAlias = Literal["id", "reason"]
+_RetryFeeJobRequestFields: TypeAlias = Literal["id", "reason", "revision"]
 
 class RetryFeeJobRequest(Message[_RetryFeeJobRequestFields]):
     """
@@ -305,9 +305,15 @@ class RetryFeeJobRequest(Message[_RetryFeeJobRequestFields]):
             ```proto
             string reason = 2;
             ```
+        revision:
+            The job's revision as it was read. At another one, nothing happens.
+
+            ```proto
+            optional uint32 revision = 3;
+            ```
     """
 
-    __slots__ = ("id", "reason")
+    __slots__ = ("id", "reason", "revision")
 
     if TYPE_CHECKING:
 
@@ -316,11 +322,13 @@ class RetryFeeJobRequest(Message[_RetryFeeJobRequestFields]):
             *,
             id: str = "",
             reason: str = "",
+            revision: int | None = None,
         ) -> None:
             pass
 
         id: str
         reason: str
+        revision: int
 
 _RetryFeeJobResponseFields: TypeAlias = Literal["job"]
 
@@ -350,7 +358,7 @@ class RetryFeeJobResponse(Message[_RetryFeeJobResponseFields]):
 
         job: FeeJob | None
 
-_WriteOffFeeJobRequestFields: TypeAlias = Literal["id", "reason"]
+_WriteOffFeeJobRequestFields: TypeAlias = Literal["id", "reason", "revision"]
 
 class WriteOffFeeJobRequest(Message[_WriteOffFeeJobRequestFields]):
     """
@@ -369,9 +377,15 @@ class WriteOffFeeJobRequest(Message[_WriteOffFeeJobRequestFields]):
             ```proto
             string reason = 2;
             ```
+        revision:
+            The job's revision as it was read. At another one, nothing happens.
+
+            ```proto
+            optional uint32 revision = 3;
+            ```
     """
 
-    __slots__ = ("id", "reason")
+    __slots__ = ("id", "reason", "revision")
 
     if TYPE_CHECKING:
 
@@ -380,11 +394,13 @@ class WriteOffFeeJobRequest(Message[_WriteOffFeeJobRequestFields]):
             *,
             id: str = "",
             reason: str = "",
+            revision: int | None = None,
         ) -> None:
             pass
 
         id: str
         reason: str
+        revision: int
 
 _WriteOffFeeJobResponseFields: TypeAlias = Literal["job"]
 
@@ -414,7 +430,7 @@ class WriteOffFeeJobResponse(Message[_WriteOffFeeJobResponseFields]):
 
         job: FeeJob | None
 
-_FeeJobFields: TypeAlias = Literal["id", "order_id", "card_id", "status", "amount_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "outstanding", "written_off"]
+_FeeJobFields: TypeAlias = Literal["id", "order_id", "card_id", "status", "amount_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "outstanding", "written_off", "revision"]
 
 class FeeJob(Message[_FeeJobFields]):
     """
@@ -488,9 +504,15 @@ class FeeJob(Message[_FeeJobFields]):
             ```proto
             bool written_off = 12;
             ```
+        revision:
+            Rises with every change of the job. An action that names it is refused once the job has changed.
+
+            ```proto
+            uint32 revision = 13;
+            ```
     """
 
-    __slots__ = ("id", "order_id", "card_id", "status", "amount_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "outstanding", "written_off")
+    __slots__ = ("id", "order_id", "card_id", "status", "amount_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "outstanding", "written_off", "revision")
 
     if TYPE_CHECKING:
 
@@ -509,6 +531,7 @@ class FeeJob(Message[_FeeJobFields]):
             finished_at: Timestamp | None = None,
             outstanding: bool = False,
             written_off: bool = False,
+            revision: int = 0,
         ) -> None:
             pass
 
@@ -524,6 +547,7 @@ class FeeJob(Message[_FeeJobFields]):
         finished_at: Timestamp | None
         outstanding: bool
         written_off: bool
+        revision: int
 
 _CloseCardRequestFields: TypeAlias = Literal["id", "reason"]
 
@@ -671,7 +695,7 @@ class ListCardClosingsResponse(Message[_ListCardClosingsResponseFields]):
         closings: list[CardClosing]
         next_page_token: str
 
-_RetryCardClosingRequestFields: TypeAlias = Literal["id", "reason"]
+_RetryCardClosingRequestFields: TypeAlias = Literal["id", "reason", "revision"]
 
 class RetryCardClosingRequest(Message[_RetryCardClosingRequestFields]):
     """
@@ -690,9 +714,15 @@ class RetryCardClosingRequest(Message[_RetryCardClosingRequestFields]):
             ```proto
             string reason = 2;
             ```
+        revision:
+            The closing's revision as it was read. At another one, nothing happens.
+
+            ```proto
+            optional uint32 revision = 3;
+            ```
     """
 
-    __slots__ = ("id", "reason")
+    __slots__ = ("id", "reason", "revision")
 
     if TYPE_CHECKING:
 
@@ -701,11 +731,13 @@ class RetryCardClosingRequest(Message[_RetryCardClosingRequestFields]):
             *,
             id: str = "",
             reason: str = "",
+            revision: int | None = None,
         ) -> None:
             pass
 
         id: str
         reason: str
+        revision: int
 
 _RetryCardClosingResponseFields: TypeAlias = Literal["closing"]
 
@@ -735,7 +767,7 @@ class RetryCardClosingResponse(Message[_RetryCardClosingResponseFields]):
 
         closing: CardClosing | None
 
-_ConcludeCardClosingRequestFields: TypeAlias = Literal["id", "transaction", "reason"]
+_ConcludeCardClosingRequestFields: TypeAlias = Literal["id", "transaction", "reason", "revision"]
 
 class ConcludeCardClosingRequest(Message[_ConcludeCardClosingRequestFields]):
     """
@@ -760,9 +792,15 @@ class ConcludeCardClosingRequest(Message[_ConcludeCardClosingRequestFields]):
             ```proto
             string reason = 3;
             ```
+        revision:
+            The closing's revision as it was read. At another one, nothing happens.
+
+            ```proto
+            optional uint32 revision = 4;
+            ```
     """
 
-    __slots__ = ("id", "transaction", "reason")
+    __slots__ = ("id", "transaction", "reason", "revision")
 
     if TYPE_CHECKING:
 
@@ -772,12 +810,14 @@ class ConcludeCardClosingRequest(Message[_ConcludeCardClosingRequestFields]):
             id: str = "",
             transaction: str = "",
             reason: str = "",
+            revision: int | None = None,
         ) -> None:
             pass
 
         id: str
         transaction: str
         reason: str
+        revision: int
 
 _ConcludeCardClosingResponseFields: TypeAlias = Literal["closing"]
 
@@ -871,7 +911,7 @@ class RetryEsimCancellationResponse(Message[_RetryEsimCancellationResponseFields
 
         cancellation: EsimCancellation | None
 
-_CardClosingFields: TypeAlias = Literal["id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "refunded_by"]
+_CardClosingFields: TypeAlias = Literal["id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "refunded_by", "revision", "pending_approval"]
 
 class CardClosing(Message[_CardClosingFields]):
     """
@@ -897,7 +937,7 @@ class CardClosing(Message[_CardClosingFields]):
             string card_id = 3;
             ```
         status:
-            queued, processing, succeeded or operator_review.
+            queued, processing, succeeded or operator_review; approval_pending while the closing waits for a second operator.
 
             ```proto
             string status = 4;
@@ -946,9 +986,21 @@ class CardClosing(Message[_CardClosingFields]):
             ```proto
             optional string refunded_by = 12;
             ```
+        revision:
+            Rises with every change of the closing. An action that names it is refused once the closing has changed.
+
+            ```proto
+            uint32 revision = 13;
+            ```
+        pending_approval:
+            The decision that waits for a second operator, whose id the closing then has; absent when none does.
+
+            ```proto
+            optional roamcard.v1.Approval pending_approval = 14;
+            ```
     """
 
-    __slots__ = ("id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "refunded_by")
+    __slots__ = ("id", "order_id", "card_id", "status", "stage", "remainder_usd_cents", "version", "reference", "reason", "created_at", "finished_at", "refunded_by", "revision", "pending_approval")
 
     if TYPE_CHECKING:
 
@@ -967,6 +1019,8 @@ class CardClosing(Message[_CardClosingFields]):
             created_at: Timestamp | None = None,
             finished_at: Timestamp | None = None,
             refunded_by: str | None = None,
+            revision: int = 0,
+            pending_approval: Approval | None = None,
         ) -> None:
             pass
 
@@ -982,6 +1036,8 @@ class CardClosing(Message[_CardClosingFields]):
         created_at: Timestamp | None
         finished_at: Timestamp | None
         refunded_by: str
+        revision: int
+        pending_approval: Approval | None
 
 _ReconcileRequestFields: TypeAlias = NoReturn
 
@@ -1326,7 +1382,7 @@ class LedgerBalance(Message[_LedgerBalanceFields]):
         account: str
         units: str
 
-_FindingFields: TypeAlias = Literal["code", "order_id", "subject", "detail", "blocks", "id", "owner", "product", "first_seen_at", "last_seen_at", "status", "resolution", "reason", "operator", "resolved_at"]
+_FindingFields: TypeAlias = Literal["code", "order_id", "subject", "detail", "blocks", "id", "owner", "product", "first_seen_at", "last_seen_at", "status", "resolution", "reason", "operator", "resolved_at", "version"]
 
 class Finding(Message[_FindingFields]):
     """
@@ -1417,9 +1473,16 @@ class Finding(Message[_FindingFields]):
             ```proto
             optional google.protobuf.Timestamp resolved_at = 15;
             ```
+        version:
+            Another number whenever the books show something new about it, or it is resolved. An action that names another one
+            is refused.
+
+            ```proto
+            uint32 version = 16;
+            ```
     """
 
-    __slots__ = ("code", "order_id", "subject", "detail", "blocks", "id", "owner", "product", "first_seen_at", "last_seen_at", "status", "resolution", "reason", "operator", "resolved_at")
+    __slots__ = ("code", "order_id", "subject", "detail", "blocks", "id", "owner", "product", "first_seen_at", "last_seen_at", "status", "resolution", "reason", "operator", "resolved_at", "version")
 
     if TYPE_CHECKING:
 
@@ -1441,6 +1504,7 @@ class Finding(Message[_FindingFields]):
             reason: str | None = None,
             operator: str | None = None,
             resolved_at: Timestamp | None = None,
+            version: int = 0,
         ) -> None:
             pass
 
@@ -1459,6 +1523,7 @@ class Finding(Message[_FindingFields]):
         reason: str
         operator: str
         resolved_at: Timestamp | None
+        version: int
 
 _ResolvedDifferenceFields: TypeAlias = Literal["subject", "resolution", "detail", "code"]
 
@@ -1606,7 +1671,7 @@ class ListFindingsResponse(Message[_ListFindingsResponseFields]):
         findings: list[Finding]
         next_page_token: str
 
-_ResolveFindingRequestFields: TypeAlias = Literal["id", "reason"]
+_ResolveFindingRequestFields: TypeAlias = Literal["id", "reason", "version"]
 
 class ResolveFindingRequest(Message[_ResolveFindingRequestFields]):
     """
@@ -1627,9 +1692,15 @@ class ResolveFindingRequest(Message[_ResolveFindingRequestFields]):
             ```proto
             string reason = 2;
             ```
+        version:
+            The finding's version as it was read. At another one, nothing happens.
+
+            ```proto
+            optional uint32 version = 3;
+            ```
     """
 
-    __slots__ = ("id", "reason")
+    __slots__ = ("id", "reason", "version")
 
     if TYPE_CHECKING:
 
@@ -1638,11 +1709,13 @@ class ResolveFindingRequest(Message[_ResolveFindingRequestFields]):
             *,
             id: str = "",
             reason: str = "",
+            version: int | None = None,
         ) -> None:
             pass
 
         id: str
         reason: str
+        version: int
 
 _ResolveFindingResponseFields: TypeAlias = Literal["finding"]
 
@@ -1754,7 +1827,7 @@ class ListTransfersResponse(Message[_ListTransfersResponseFields]):
         transfers: list[StrayTransfer]
         next_page_token: str
 
-_ResolveTransferRequestFields: TypeAlias = Literal["transaction", "log_index", "resolution", "reason"]
+_ResolveTransferRequestFields: TypeAlias = Literal["transaction", "log_index", "resolution", "reason", "version"]
 
 class ResolveTransferRequest(Message[_ResolveTransferRequestFields]):
     """
@@ -1788,9 +1861,15 @@ class ResolveTransferRequest(Message[_ResolveTransferRequestFields]):
             ```proto
             string reason = 4;
             ```
+        version:
+            The transfer's version as it was read. At another one, nothing happens.
+
+            ```proto
+            optional uint32 version = 5;
+            ```
     """
 
-    __slots__ = ("transaction", "log_index", "resolution", "reason")
+    __slots__ = ("transaction", "log_index", "resolution", "reason", "version")
 
     if TYPE_CHECKING:
 
@@ -1801,6 +1880,7 @@ class ResolveTransferRequest(Message[_ResolveTransferRequestFields]):
             log_index: int = 0,
             resolution: str = "",
             reason: str = "",
+            version: int | None = None,
         ) -> None:
             pass
 
@@ -1808,6 +1888,7 @@ class ResolveTransferRequest(Message[_ResolveTransferRequestFields]):
         log_index: int
         resolution: str
         reason: str
+        version: int
 
 _ResolveTransferResponseFields: TypeAlias = Literal["transfer"]
 
@@ -1837,7 +1918,7 @@ class ResolveTransferResponse(Message[_ResolveTransferResponseFields]):
 
         transfer: StrayTransfer | None
 
-_StrayTransferFields: TypeAlias = Literal["transaction", "log_index", "block", "from", "amount", "seen_at", "status", "resolution", "reason", "operator", "resolved_at"]
+_StrayTransferFields: TypeAlias = Literal["transaction", "log_index", "block", "from", "amount", "seen_at", "status", "resolution", "reason", "operator", "resolved_at", "version", "pending_approval"]
 
 class StrayTransfer(Message[_StrayTransferFields]):
     """
@@ -1904,9 +1985,21 @@ class StrayTransfer(Message[_StrayTransferFields]):
             ```proto
             optional google.protobuf.Timestamp resolved_at = 11;
             ```
+        version:
+            1 while it is open, 2 once it is resolved. An action that names another one is refused.
+
+            ```proto
+            uint32 version = 12;
+            ```
+        pending_approval:
+            The resolution that waits for a second operator; absent when none does.
+
+            ```proto
+            optional roamcard.v1.Approval pending_approval = 13;
+            ```
     """
 
-    __slots__ = ("transaction", "log_index", "block", "from_", "amount", "seen_at", "status", "resolution", "reason", "operator", "resolved_at")
+    __slots__ = ("transaction", "log_index", "block", "from_", "amount", "seen_at", "status", "resolution", "reason", "operator", "resolved_at", "version", "pending_approval")
 
     if TYPE_CHECKING:
 
@@ -1924,6 +2017,8 @@ class StrayTransfer(Message[_StrayTransferFields]):
             reason: str | None = None,
             operator: str | None = None,
             resolved_at: Timestamp | None = None,
+            version: int = 0,
+            pending_approval: Approval | None = None,
         ) -> None:
             pass
 
@@ -1938,6 +2033,8 @@ class StrayTransfer(Message[_StrayTransferFields]):
         reason: str
         operator: str
         resolved_at: Timestamp | None
+        version: int
+        pending_approval: Approval | None
 
 _ListOrderQueueRequestFields: TypeAlias = Literal["status", "page_size", "page_token", "sort", "kind", "owner", "transaction"]
 
@@ -2053,7 +2150,7 @@ class ListOrderQueueResponse(Message[_ListOrderQueueResponseFields]):
         orders: list[QueuedOrder]
         next_page_token: str
 
-_QueuedOrderFields: TypeAlias = Literal["order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at", "version"]
+_QueuedOrderFields: TypeAlias = Literal["order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at", "version", "pending_approval"]
 
 class QueuedOrder(Message[_QueuedOrderFields]):
     """
@@ -2110,9 +2207,15 @@ class QueuedOrder(Message[_QueuedOrderFields]):
             ```proto
             uint32 version = 9;
             ```
+        pending_approval:
+            The decision about it that waits for a second operator; absent when none does.
+
+            ```proto
+            optional roamcard.v1.Approval pending_approval = 10;
+            ```
     """
 
-    __slots__ = ("order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at", "version")
+    __slots__ = ("order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at", "version", "pending_approval")
 
     if TYPE_CHECKING:
 
@@ -2128,6 +2231,7 @@ class QueuedOrder(Message[_QueuedOrderFields]):
             since: Timestamp | None = None,
             created_at: Timestamp | None = None,
             version: int = 0,
+            pending_approval: Approval | None = None,
         ) -> None:
             pass
 
@@ -2140,6 +2244,7 @@ class QueuedOrder(Message[_QueuedOrderFields]):
         since: Timestamp | None
         created_at: Timestamp | None
         version: int
+        pending_approval: Approval | None
 
 _InspectOrderRequestFields: TypeAlias = Literal["order_id"]
 
@@ -2191,13 +2296,13 @@ class InspectOrderResponse(Message[_InspectOrderResponseFields]):
             string owner = 2;
             ```
         payments:
-            Every authorization claimed for the order, oldest first.
+            Its authorizations, oldest first.
 
             ```proto
             repeated roamcard.v1.PaymentRecord payments = 3;
             ```
         refund:
-            The authorization that brings the money back, if one was ever signed.
+            The refund's authorization, if one was signed.
 
             ```proto
             optional roamcard.v1.RefundRecord refund = 4;
@@ -3221,7 +3326,7 @@ class WhoAmIRequest(Message[_WhoAmIRequestFields]):
         ) -> None:
             pass
 
-_WhoAmIResponseFields: TypeAlias = Literal["operator"]
+_WhoAmIResponseFields: TypeAlias = Literal["operator", "role", "expires_at", "source"]
 
 class WhoAmIResponse(Message[_WhoAmIResponseFields]):
     """
@@ -3236,9 +3341,28 @@ class WhoAmIResponse(Message[_WhoAmIResponseFields]):
             ```proto
             string operator = 1;
             ```
+        role:
+            viewer, support, treasurer or admin.
+
+            ```proto
+            string role = 2;
+            ```
+        expires_at:
+            When the token expires; absent for those of the configuration, which do not.
+
+            ```proto
+            optional google.protobuf.Timestamp expires_at = 3;
+            ```
+        source:
+            Where the operator is known from: configuration, token for one that was minted, or issuer for one that signed in
+            with the issuer of the configuration.
+
+            ```proto
+            string source = 4;
+            ```
     """
 
-    __slots__ = ("operator",)
+    __slots__ = ("operator", "role", "expires_at", "source")
 
     if TYPE_CHECKING:
 
@@ -3246,10 +3370,16 @@ class WhoAmIResponse(Message[_WhoAmIResponseFields]):
             self,
             *,
             operator: str = "",
+            role: str = "",
+            expires_at: Timestamp | None = None,
+            source: str = "",
         ) -> None:
             pass
 
         operator: str
+        role: str
+        expires_at: Timestamp | None
+        source: str
 
 _CountOrdersRequestFields: TypeAlias = NoReturn
 
@@ -4237,9 +4367,738 @@ class OperatorJob(Message[_OperatorJobFields]):
         max_attempts: int
         allowed_actions: list[AllowedAction]
 
+_ListApprovalsRequestFields: TypeAlias = Literal["status", "page_size", "page_token"]
+
+class ListApprovalsRequest(Message[_ListApprovalsRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListApprovalsRequest
+    ```
+
+    Attributes:
+        status:
+            Only decisions in this status; pending when absent.
+
+            ```proto
+            optional string status = 1;
+            ```
+        page_size:
+            How many decisions a page holds, 1 to 100; 50 when absent.
+
+            ```proto
+            optional uint32 page_size = 2;
+            ```
+        page_token:
+            The `nextPageToken` of the page before.
+
+            ```proto
+            optional string page_token = 3;
+            ```
+    """
+
+    __slots__ = ("status", "page_size", "page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str | None = None,
+            page_size: int | None = None,
+            page_token: str | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        page_size: int
+        page_token: str
+
+_ListApprovalsResponseFields: TypeAlias = Literal["approvals", "next_page_token"]
+
+class ListApprovalsResponse(Message[_ListApprovalsResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListApprovalsResponse
+    ```
+
+    Attributes:
+        approvals:
+            ```proto
+            repeated roamcard.v1.Approval approvals = 1;
+            ```
+        next_page_token:
+            Present when there are more.
+
+            ```proto
+            optional string next_page_token = 2;
+            ```
+    """
+
+    __slots__ = ("approvals", "next_page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            approvals: list[Approval] | None = None,
+            next_page_token: str | None = None,
+        ) -> None:
+            pass
+
+        approvals: list[Approval]
+        next_page_token: str
+
+_GetApprovalRequestFields: TypeAlias = Literal["id"]
+
+class GetApprovalRequest(Message[_GetApprovalRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetApprovalRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+    """
+
+    __slots__ = ("id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+        ) -> None:
+            pass
+
+        id: str
+
+_GetApprovalResponseFields: TypeAlias = Literal["approval"]
+
+class GetApprovalResponse(Message[_GetApprovalResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetApprovalResponse
+    ```
+
+    Attributes:
+        approval:
+            ```proto
+            optional roamcard.v1.Approval approval = 1;
+            ```
+    """
+
+    __slots__ = ("approval",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            approval: Approval | None = None,
+        ) -> None:
+            pass
+
+        approval: Approval | None
+
+_ApproveDecisionRequestFields: TypeAlias = Literal["id", "reason"]
+
+class ApproveDecisionRequest(Message[_ApproveDecisionRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ApproveDecisionRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 2;
+            ```
+    """
+
+    __slots__ = ("id", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            reason: str = "",
+        ) -> None:
+            pass
+
+        id: str
+        reason: str
+
+_ApproveDecisionResponseFields: TypeAlias = Literal["approval"]
+
+class ApproveDecisionResponse(Message[_ApproveDecisionResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ApproveDecisionResponse
+    ```
+
+    Attributes:
+        approval:
+            ```proto
+            optional roamcard.v1.Approval approval = 1;
+            ```
+    """
+
+    __slots__ = ("approval",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            approval: Approval | None = None,
+        ) -> None:
+            pass
+
+        approval: Approval | None
+
+_RejectDecisionRequestFields: TypeAlias = Literal["id", "reason"]
+
+class RejectDecisionRequest(Message[_RejectDecisionRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.RejectDecisionRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 2;
+            ```
+    """
+
+    __slots__ = ("id", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            reason: str = "",
+        ) -> None:
+            pass
+
+        id: str
+        reason: str
+
+_RejectDecisionResponseFields: TypeAlias = Literal["approval"]
+
+class RejectDecisionResponse(Message[_RejectDecisionResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.RejectDecisionResponse
+    ```
+
+    Attributes:
+        approval:
+            ```proto
+            optional roamcard.v1.Approval approval = 1;
+            ```
+    """
+
+    __slots__ = ("approval",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            approval: Approval | None = None,
+        ) -> None:
+            pass
+
+        approval: Approval | None
+
+_ApprovalFields: TypeAlias = Literal["id", "action", "subject", "amount_usd_cents", "reason", "status", "requested_by", "requested_at", "expires_at", "resolution", "version", "decided_by", "decision_reason", "decided_at"]
+
+class Approval(Message[_ApprovalFields]):
+    """
+    A decision that takes effect once a second operator approves it.
+
+    ```proto
+    message roamcard.v1.Approval
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        action:
+            order.refund, transfer.resolve or card.close.
+
+            ```proto
+            string action = 2;
+            ```
+        subject:
+            The order, the transfer's transaction and log index with a slash between them, or the card.
+
+            ```proto
+            string subject = 3;
+            ```
+        amount_usd_cents:
+            What the decision is about, in cents; for a card, the most that can be on it.
+
+            ```proto
+            uint32 amount_usd_cents = 4;
+            ```
+        reason:
+            Why it was asked for.
+
+            ```proto
+            string reason = 5;
+            ```
+        status:
+            pending, approved, rejected or expired.
+
+            ```proto
+            string status = 6;
+            ```
+        requested_by:
+            The operator who asked for it.
+
+            ```proto
+            string requested_by = 7;
+            ```
+        requested_at:
+            ```proto
+            optional google.protobuf.Timestamp requested_at = 8;
+            ```
+        expires_at:
+            When it can no longer be approved.
+
+            ```proto
+            optional google.protobuf.Timestamp expires_at = 9;
+            ```
+        resolution:
+            What a transfer is resolved as.
+
+            ```proto
+            optional string resolution = 10;
+            ```
+        version:
+            The version of the order that it was asked for at. At another one, it is not approved.
+
+            ```proto
+            optional uint32 version = 11;
+            ```
+        decided_by:
+            Who approved or rejected it, why and when; absent while nobody has.
+
+            ```proto
+            optional string decided_by = 12;
+            ```
+        decision_reason:
+            ```proto
+            optional string decision_reason = 13;
+            ```
+        decided_at:
+            ```proto
+            optional google.protobuf.Timestamp decided_at = 14;
+            ```
+    """
+
+    __slots__ = ("id", "action", "subject", "amount_usd_cents", "reason", "status", "requested_by", "requested_at", "expires_at", "resolution", "version", "decided_by", "decision_reason", "decided_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            action: str = "",
+            subject: str = "",
+            amount_usd_cents: int = 0,
+            reason: str = "",
+            status: str = "",
+            requested_by: str = "",
+            requested_at: Timestamp | None = None,
+            expires_at: Timestamp | None = None,
+            resolution: str | None = None,
+            version: int | None = None,
+            decided_by: str | None = None,
+            decision_reason: str | None = None,
+            decided_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        action: str
+        subject: str
+        amount_usd_cents: int
+        reason: str
+        status: str
+        requested_by: str
+        requested_at: Timestamp | None
+        expires_at: Timestamp | None
+        resolution: str
+        version: int
+        decided_by: str
+        decision_reason: str
+        decided_at: Timestamp | None
+
+_MintTokenRequestFields: TypeAlias = Literal["name", "role", "expires_in_seconds", "reason"]
+
+class MintTokenRequest(Message[_MintTokenRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.MintTokenRequest
+    ```
+
+    Attributes:
+        name:
+            The operator's name, for the audit trail. One person has one name, so that nobody is the second operator of
+            their own decision.
+
+            ```proto
+            string name = 1;
+            ```
+        role:
+            ```proto
+            string role = 2;
+            ```
+        expires_in_seconds:
+            When the token ends, counted from now; a minute to 400 days.
+
+            ```proto
+            uint32 expires_in_seconds = 3;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 4;
+            ```
+    """
+
+    __slots__ = ("name", "role", "expires_in_seconds", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str = "",
+            role: str = "",
+            expires_in_seconds: int = 0,
+            reason: str = "",
+        ) -> None:
+            pass
+
+        name: str
+        role: str
+        expires_in_seconds: int
+        reason: str
+
+_MintTokenResponseFields: TypeAlias = Literal["token", "secret"]
+
+class MintTokenResponse(Message[_MintTokenResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.MintTokenResponse
+    ```
+
+    Attributes:
+        token:
+            ```proto
+            optional roamcard.v1.OperatorToken token = 1;
+            ```
+        secret:
+            The token itself, for `Authorization: Bearer`. It is shown this once, and absent in a repeat.
+
+            ```proto
+            optional string secret = 2;
+            ```
+    """
+
+    __slots__ = ("token", "secret")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            token: OperatorToken | None = None,
+            secret: str | None = None,
+        ) -> None:
+            pass
+
+        token: OperatorToken | None
+        secret: str
+
+_ListTokensRequestFields: TypeAlias = Literal["status", "page_size", "page_token"]
+
+class ListTokensRequest(Message[_ListTokensRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListTokensRequest
+    ```
+
+    Attributes:
+        status:
+            Only tokens in this status; those in any when absent.
+
+            ```proto
+            optional string status = 1;
+            ```
+        page_size:
+            How many tokens a page holds, 1 to 100; 50 when absent.
+
+            ```proto
+            optional uint32 page_size = 2;
+            ```
+        page_token:
+            The `nextPageToken` of the page before.
+
+            ```proto
+            optional string page_token = 3;
+            ```
+    """
+
+    __slots__ = ("status", "page_size", "page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str | None = None,
+            page_size: int | None = None,
+            page_token: str | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        page_size: int
+        page_token: str
+
+_ListTokensResponseFields: TypeAlias = Literal["tokens", "next_page_token"]
+
+class ListTokensResponse(Message[_ListTokensResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListTokensResponse
+    ```
+
+    Attributes:
+        tokens:
+            ```proto
+            repeated roamcard.v1.OperatorToken tokens = 1;
+            ```
+        next_page_token:
+            Present when there are more.
+
+            ```proto
+            optional string next_page_token = 2;
+            ```
+    """
+
+    __slots__ = ("tokens", "next_page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            tokens: list[OperatorToken] | None = None,
+            next_page_token: str | None = None,
+        ) -> None:
+            pass
+
+        tokens: list[OperatorToken]
+        next_page_token: str
+
+_RevokeTokenRequestFields: TypeAlias = Literal["id", "reason"]
+
+class RevokeTokenRequest(Message[_RevokeTokenRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.RevokeTokenRequest
+    ```
+
+    Attributes:
+        id:
+            ```proto
+            string id = 1;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 2;
+            ```
+    """
+
+    __slots__ = ("id", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            reason: str = "",
+        ) -> None:
+            pass
+
+        id: str
+        reason: str
+
+_RevokeTokenResponseFields: TypeAlias = Literal["token"]
+
+class RevokeTokenResponse(Message[_RevokeTokenResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.RevokeTokenResponse
+    ```
+
+    Attributes:
+        token:
+            ```proto
+            optional roamcard.v1.OperatorToken token = 1;
+            ```
+    """
+
+    __slots__ = ("token",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            token: OperatorToken | None = None,
+        ) -> None:
+            pass
+
+        token: OperatorToken | None
+
+_OperatorTokenFields: TypeAlias = Literal["id", "name", "role", "status", "minted_by", "minted_at", "expires_at", "last_used_at", "revoked_by", "revoked_at"]
+
+class OperatorToken(Message[_OperatorTokenFields]):
+    """
+    A token of an operator that was minted, without the token.
+
+    ```proto
+    message roamcard.v1.OperatorToken
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        name:
+            The operator's name.
+
+            ```proto
+            string name = 2;
+            ```
+        role:
+            viewer, support, treasurer or admin.
+
+            ```proto
+            string role = 3;
+            ```
+        status:
+            active, expired or revoked.
+
+            ```proto
+            string status = 4;
+            ```
+        minted_by:
+            The operator who minted it.
+
+            ```proto
+            string minted_by = 5;
+            ```
+        minted_at:
+            ```proto
+            optional google.protobuf.Timestamp minted_at = 6;
+            ```
+        expires_at:
+            ```proto
+            optional google.protobuf.Timestamp expires_at = 7;
+            ```
+        last_used_at:
+            When it was last used, to the minute; absent when it never was.
+
+            ```proto
+            optional google.protobuf.Timestamp last_used_at = 8;
+            ```
+        revoked_by:
+            Who revoked it and when; absent while nobody has.
+
+            ```proto
+            optional string revoked_by = 9;
+            ```
+        revoked_at:
+            ```proto
+            optional google.protobuf.Timestamp revoked_at = 10;
+            ```
+    """
+
+    __slots__ = ("id", "name", "role", "status", "minted_by", "minted_at", "expires_at", "last_used_at", "revoked_by", "revoked_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            name: str = "",
+            role: str = "",
+            status: str = "",
+            minted_by: str = "",
+            minted_at: Timestamp | None = None,
+            expires_at: Timestamp | None = None,
+            last_used_at: Timestamp | None = None,
+            revoked_by: str | None = None,
+            revoked_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        name: str
+        role: str
+        status: str
+        minted_by: str
+        minted_at: Timestamp | None
+        expires_at: Timestamp | None
+        last_used_at: Timestamp | None
+        revoked_by: str
+        revoked_at: Timestamp | None
+
 
 _DESC = file_desc(
-    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16roamcard/v1/esim.proto\x1a\x17roamcard/v1/order.proto"\x1e\n\x1cGetChallengeRetentionRequest"\x97\x01\n\x1dGetChallengeRetentionResponse\x12+\n\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n\nbatch_size\x18\x04 \x01(\rR\tbatchSize"\x18\n\x16PruneChallengesRequest"Q\n\x17PruneChallengesResponse\x12\x18\n\x07deleted\x18\x01 \x01(\rR\x07deleted\x12\x1c\n\tremaining\x18\x02 \x01(\rR\tremaining"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"?\n\x15WriteOffFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"?\n\x16WriteOffFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xa9\x03\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12 \n\x0boutstanding\x18\x0b \x01(\x08R\x0boutstanding\x12\x1f\n\x0bwritten_off\x18\x0c \x01(\x08R\nwrittenOffB\t\n\x07_reason":\n\x10CloseCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x11CloseCardResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\xa4\x01\n\x17ListCardClosingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x91\x01\n\x18ListCardClosingsResponse\x124\n\x08closings\x18\x01 \x03(\x0b2\x18.roamcard.v1.CardClosingR\x08closings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"A\n\x17RetryCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"N\n\x18RetryCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"f\n\x1aConcludeCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"Q\n\x1bConcludeCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"Q\n\x1cRetryEsimCancellationRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"b\n\x1dRetryEsimCancellationResponse\x12A\n\x0ccancellation\x18\x01 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"\xda\x03\n\x0bCardClosing\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x14\n\x05stage\x18\x05 \x01(\tR\x05stage\x123\n\x13remainder_usd_cents\x18\x06 \x01(\rH\x00R\x11remainderUsdCents\x88\x01\x01\x12\x18\n\x07version\x18\x07 \x01(\rR\x07version\x12\x1c\n\treference\x18\x08 \x01(\tR\treference\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12$\n\x0brefunded_by\x18\x0c \x01(\tH\x02R\nrefundedBy\x88\x01\x01B\x16\n\x14_remainder_usd_centsB\t\n\x07_reasonB\x0e\n\x0c_refunded_by"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xed\x03\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12;\n\x08resolved\x18\x08 \x03(\x0b2\x1f.roamcard.v1.ResolvedDifferenceR\x08resolved\x12+\n\x04sums\x18\t \x03(\x0b2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n\x0bcomplete_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\ncompleteAt"P\n\nFindingSum\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n\x08blocking\x18\x03 \x01(\rR\x08blocking"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\xd1\x04\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocks\x12\x0e\n\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n\x05owner\x18\x07 \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n\x07product\x18\x08 \x01(\tH\x02R\x07product\x88\x01\x01\x12>\n\rfirst_seen_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bfirstSeenAt\x12<\n\x0clast_seen_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastSeenAt\x12\x16\n\x06status\x18\x0b \x01(\tR\x06status\x12#\n\nresolution\x18\x0c \x01(\tH\x03R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x0e \x01(\tH\x05R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0f \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\x0b\n\t_order_idB\x08\n\x06_ownerB\n\n\x08_productB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"z\n\x12ResolvedDifference\x12\x18\n\x07subject\x18\x01 \x01(\tR\x07subject\x12\x1e\n\nresolution\x18\x02 \x01(\tR\nresolution\x12\x16\n\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n\x04code\x18\x04 \x01(\tR\x04code"\xc2\x01\n\x13ListFindingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04code\x18\x02 \x01(\tH\x01R\x04code\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_codeB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x14ListFindingsResponse\x120\n\x08findings\x18\x01 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"?\n\x15ResolveFindingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"H\n\x16ResolveFindingResponse\x12.\n\x07finding\x18\x01 \x01(\x0b2\x14.roamcard.v1.FindingR\x07finding"\xa1\x01\n\x14ListTransfersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x92\x01\n\x15ListTransfersResponse\x128\n\ttransfers\x18\x01 \x03(\x0b2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x8f\x01\n\x16ResolveTransferRequest\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x1e\n\nresolution\x18\x03 \x01(\tR\nresolution\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"Q\n\x17ResolveTransferResponse\x126\n\x08transfer\x18\x01 \x01(\x0b2\x1a.roamcard.v1.StrayTransferR\x08transfer"\xa4\x03\n\rStrayTransfer\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x14\n\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x123\n\x07seen_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n\x06status\x18\x07 \x01(\tR\x06status\x12#\n\nresolution\x18\x08 \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\n \x01(\tH\x02R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAtB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"\xc2\x02\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x12\x17\n\x04sort\x18\x04 \x01(\tH\x03R\x04sort\x88\x01\x01\x12\x17\n\x04kind\x18\x05 \x01(\tH\x04R\x04kind\x88\x01\x01\x12\x19\n\x05owner\x18\x06 \x01(\tH\x05R\x05owner\x88\x01\x01\x12%\n\x0btransaction\x18\x07 \x01(\tH\x06R\x0btransaction\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_tokenB\x07\n\x05_sortB\x07\n\x05_kindB\x08\n\x06_ownerB\x0e\n\x0c_transaction"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xb3\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x18\n\x07version\x18\t \x01(\rR\x07version"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"/\n\x12ReviewOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xf2\x01\n\x13ReviewOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order\x12C\n\x0fallowed_actions\x18\x02 \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions\x126\n\x08postings\x18\x03 \x03(\x0b2\x1a.roamcard.v1.LedgerPostingR\x08postings\x12.\n\x05audit\x18\x04 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x05audit"i\n\rAllowedAction\x12\x16\n\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n\x07allowed\x18\x02 \x01(\x08R\x07allowed\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n\x07_reason"\x95\x01\n\rLedgerPosting\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12*\n\x02at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x124\n\x07entries\x18\x04 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x07entries"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"\x8a\x01\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x95\x01\n\x13ProvePaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"F\n\x14ProvePaymentResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xf5\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAt\x12(\n\x10paused_by_config\x18\x06 \x01(\x08R\x0epausedByConfigB\t\n\x07_reasonB\x0b\n\t_operator"\x0f\n\rWhoAmIRequest",\n\x0eWhoAmIResponse\x12\x1a\n\x08operator\x18\x01 \x01(\tR\x08operator"\x14\n\x12CountOrdersRequest"F\n\x13CountOrdersResponse\x12/\n\x06counts\x18\x01 \x03(\x0b2\x17.roamcard.v1.OrderCountR\x06counts"\x80\x01\n\nOrderCount\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x120\n\x05since\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since"\xb7\x02\n\x10ListAuditRequest\x12\x19\n\x05actor\x18\x01 \x01(\tH\x00R\x05actor\x88\x01\x01\x12\x1b\n\x06action\x18\x02 \x01(\tH\x01R\x06action\x88\x01\x01\x12\x1d\n\x07subject\x18\x03 \x01(\tH\x02R\x07subject\x88\x01\x01\x12\x19\n\x05since\x18\x04 \x01(\tH\x03R\x05since\x88\x01\x01\x12\x19\n\x05until\x18\x05 \x01(\tH\x04R\x05until\x88\x01\x01\x12 \n\tpage_size\x18\x06 \x01(\rH\x05R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x07 \x01(\tH\x06R\tpageToken\x88\x01\x01B\x08\n\x06_actorB\t\n\x07_actionB\n\n\x08_subjectB\x08\n\x06_sinceB\x08\n\x06_untilB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x88\x01\n\x11ListAuditResponse\x122\n\x07records\x18\x01 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x07records\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x86\x02\n\x0bAuditRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n\x06action\x18\x04 \x01(\tR\x06action\x12\x18\n\x07subject\x18\x05 \x01(\tR\x07subject\x12\x1b\n\x06reason\x18\x06 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1b\n\x06before\x18\x07 \x01(\tH\x01R\x06before\x88\x01\x01\x12\x19\n\x05after\x18\x08 \x01(\tH\x02R\x05after\x88\x01\x01B\t\n\x07_reasonB\t\n\x07_beforeB\x08\n\x06_after"\x12\n\x10GetGaugesRequest"\x85\x02\n\x11GetGaugesResponse\x12/\n\x05as_of\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n\x06floats\x18\x02 \x03(\x0b2\x17.roamcard.v1.FloatGaugeR\x06floats\x125\n\x08accounts\x18\x03 \x03(\x0b2\x19.roamcard.v1.AccountGaugeR\x08accounts\x12)\n\x04jobs\x18\x04 \x03(\x0b2\x15.roamcard.v1.JobGaugeR\x04jobs\x12,\n\x05nodes\x18\x05 \x03(\x0b2\x16.roamcard.v1.NodeGaugeR\x05nodes">\n\nFloatGauge\x12\x1a\n\x08provider\x18\x01 \x01(\tR\x08provider\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\x80\x01\n\x0cAccountGauge\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07address\x18\x02 \x01(\tR\x07address\x12\x19\n\x05units\x18\x03 \x01(\tH\x00R\x05units\x88\x01\x01\x12\x15\n\x03wei\x18\x04 \x01(\tH\x01R\x03wei\x88\x01\x01B\x08\n\x06_unitsB\x06\n\x04_wei"\x80\x01\n\x08JobGauge\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x122\n\x06oldest\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06oldest"V\n\tNodeGauge\x12\x12\n\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n\x05block\x18\x02 \x01(\rR\x05block\x12\x1f\n\x0bage_seconds\x18\x03 \x01(\rR\nageSeconds"\xbe\x01\n\x0fListJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04kind\x18\x02 \x01(\tH\x01R\x04kind\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_kindB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x10ListJobsResponse\x12,\n\x04jobs\x18\x01 \x03(\x0b2\x18.roamcard.v1.OperatorJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x1f\n\rGetJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"<\n\x0eGetJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"d\n\x0fRetryJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version">\n\x10RetryJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"c\n\x0eDropJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"!\n\x0fDropJobResponse\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"\xa9\x04\n\x0bOperatorJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12\x1d\n\nunique_key\x18\n \x01(\tR\tuniqueKey\x12\x18\n\x07version\x18\x0b \x01(\rR\x07version\x12#\n\rattempts_used\x18\x0c \x01(\rR\x0cattemptsUsed\x12!\n\x0cmax_attempts\x18\r \x01(\rR\x0bmaxAttempts\x12C\n\x0fallowed_actions\x18\x0e \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\x07\n\x05_stepB\r\n\x0b_last_error2\x9c\x16\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12Y\n\x0eWriteOffFeeJob\x12".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\x12J\n\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\x12d\n\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse"\x03\x90\x02\x01\x12_\n\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\x12h\n\x13ConcludeCardClosing\x12\'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\x12n\n\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12X\n\x0cListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse"\x03\x90\x02\x01\x12Y\n\x0eResolveFinding\x12".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\x12[\n\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a".roamcard.v1.ListTransfersResponse"\x03\x90\x02\x01\x12\\\n\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12S\n\x0cProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\x12s\n\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse"\x03\x90\x02\x01\x12\\\n\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\x12F\n\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse"\x03\x90\x02\x01\x12U\n\x0bReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse"\x03\x90\x02\x01\x12U\n\x0bCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse"\x03\x90\x02\x01\x12O\n\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse"\x03\x90\x02\x01\x12O\n\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse"\x03\x90\x02\x01\x12L\n\x08ListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse"\x03\x90\x02\x01\x12F\n\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse"\x03\x90\x02\x01\x12G\n\x08RetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\x12D\n\x07DropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16roamcard/v1/esim.proto\x1a\x17roamcard/v1/order.proto"\x1e\n\x1cGetChallengeRetentionRequest"\x97\x01\n\x1dGetChallengeRetentionResponse\x12+\n\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n\nbatch_size\x18\x04 \x01(\rR\tbatchSize"\x18\n\x16PruneChallengesRequest"Q\n\x17PruneChallengesResponse\x12\x18\n\x07deleted\x18\x01 \x01(\rR\x07deleted\x12\x1c\n\tremaining\x18\x02 \x01(\rR\tremaining"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"j\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"m\n\x15WriteOffFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"?\n\x16WriteOffFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xc5\x03\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12 \n\x0boutstanding\x18\x0b \x01(\x08R\x0boutstanding\x12\x1f\n\x0bwritten_off\x18\x0c \x01(\x08R\nwrittenOff\x12\x1a\n\x08revision\x18\r \x01(\rR\x08revisionB\t\n\x07_reason":\n\x10CloseCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x11CloseCardResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\xa4\x01\n\x17ListCardClosingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x91\x01\n\x18ListCardClosingsResponse\x124\n\x08closings\x18\x01 \x03(\x0b2\x18.roamcard.v1.CardClosingR\x08closings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"o\n\x17RetryCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"N\n\x18RetryCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\x94\x01\n\x1aConcludeCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x04 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"Q\n\x1bConcludeCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"Q\n\x1cRetryEsimCancellationRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"b\n\x1dRetryEsimCancellationResponse\x12A\n\x0ccancellation\x18\x01 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"\xb8\x04\n\x0bCardClosing\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x14\n\x05stage\x18\x05 \x01(\tR\x05stage\x123\n\x13remainder_usd_cents\x18\x06 \x01(\rH\x00R\x11remainderUsdCents\x88\x01\x01\x12\x18\n\x07version\x18\x07 \x01(\rR\x07version\x12\x1c\n\treference\x18\x08 \x01(\tR\treference\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12$\n\x0brefunded_by\x18\x0c \x01(\tH\x02R\nrefundedBy\x88\x01\x01\x12\x1a\n\x08revision\x18\r \x01(\rR\x08revision\x12@\n\x10pending_approval\x18\x0e \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\x16\n\x14_remainder_usd_centsB\t\n\x07_reasonB\x0e\n\x0c_refunded_by"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xed\x03\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12;\n\x08resolved\x18\x08 \x03(\x0b2\x1f.roamcard.v1.ResolvedDifferenceR\x08resolved\x12+\n\x04sums\x18\t \x03(\x0b2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n\x0bcomplete_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\ncompleteAt"P\n\nFindingSum\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n\x08blocking\x18\x03 \x01(\rR\x08blocking"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\xeb\x04\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocks\x12\x0e\n\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n\x05owner\x18\x07 \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n\x07product\x18\x08 \x01(\tH\x02R\x07product\x88\x01\x01\x12>\n\rfirst_seen_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bfirstSeenAt\x12<\n\x0clast_seen_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastSeenAt\x12\x16\n\x06status\x18\x0b \x01(\tR\x06status\x12#\n\nresolution\x18\x0c \x01(\tH\x03R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x0e \x01(\tH\x05R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0f \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAt\x12\x18\n\x07version\x18\x10 \x01(\rR\x07versionB\x0b\n\t_order_idB\x08\n\x06_ownerB\n\n\x08_productB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"z\n\x12ResolvedDifference\x12\x18\n\x07subject\x18\x01 \x01(\tR\x07subject\x12\x1e\n\nresolution\x18\x02 \x01(\tR\nresolution\x12\x16\n\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n\x04code\x18\x04 \x01(\tR\x04code"\xc2\x01\n\x13ListFindingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04code\x18\x02 \x01(\tH\x01R\x04code\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_codeB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x14ListFindingsResponse\x120\n\x08findings\x18\x01 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"j\n\x15ResolveFindingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"H\n\x16ResolveFindingResponse\x12.\n\x07finding\x18\x01 \x01(\x0b2\x14.roamcard.v1.FindingR\x07finding"\xa1\x01\n\x14ListTransfersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x92\x01\n\x15ListTransfersResponse\x128\n\ttransfers\x18\x01 \x03(\x0b2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xba\x01\n\x16ResolveTransferRequest\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x1e\n\nresolution\x18\x03 \x01(\tR\nresolution\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x05 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"Q\n\x17ResolveTransferResponse\x126\n\x08transfer\x18\x01 \x01(\x0b2\x1a.roamcard.v1.StrayTransferR\x08transfer"\x80\x04\n\rStrayTransfer\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x14\n\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x123\n\x07seen_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n\x06status\x18\x07 \x01(\tR\x06status\x12#\n\nresolution\x18\x08 \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\n \x01(\tH\x02R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAt\x12\x18\n\x07version\x18\x0c \x01(\rR\x07version\x12@\n\x10pending_approval\x18\r \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"\xc2\x02\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x12\x17\n\x04sort\x18\x04 \x01(\tH\x03R\x04sort\x88\x01\x01\x12\x17\n\x04kind\x18\x05 \x01(\tH\x04R\x04kind\x88\x01\x01\x12\x19\n\x05owner\x18\x06 \x01(\tH\x05R\x05owner\x88\x01\x01\x12%\n\x0btransaction\x18\x07 \x01(\tH\x06R\x0btransaction\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_tokenB\x07\n\x05_sortB\x07\n\x05_kindB\x08\n\x06_ownerB\x0e\n\x0c_transaction"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xf5\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x18\n\x07version\x18\t \x01(\rR\x07version\x12@\n\x10pending_approval\x18\n \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApproval"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"/\n\x12ReviewOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xf2\x01\n\x13ReviewOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order\x12C\n\x0fallowed_actions\x18\x02 \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions\x126\n\x08postings\x18\x03 \x03(\x0b2\x1a.roamcard.v1.LedgerPostingR\x08postings\x12.\n\x05audit\x18\x04 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x05audit"i\n\rAllowedAction\x12\x16\n\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n\x07allowed\x18\x02 \x01(\x08R\x07allowed\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n\x07_reason"\x95\x01\n\rLedgerPosting\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12*\n\x02at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x124\n\x07entries\x18\x04 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x07entries"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"\x8a\x01\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x95\x01\n\x13ProvePaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"F\n\x14ProvePaymentResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xf5\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAt\x12(\n\x10paused_by_config\x18\x06 \x01(\x08R\x0epausedByConfigB\t\n\x07_reasonB\x0b\n\t_operator"\x0f\n\rWhoAmIRequest"\x93\x01\n\x0eWhoAmIResponse\x12\x1a\n\x08operator\x18\x01 \x01(\tR\x08operator\x12\x12\n\x04role\x18\x02 \x01(\tR\x04role\x129\n\nexpires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n\x06source\x18\x04 \x01(\tR\x06source"\x14\n\x12CountOrdersRequest"F\n\x13CountOrdersResponse\x12/\n\x06counts\x18\x01 \x03(\x0b2\x17.roamcard.v1.OrderCountR\x06counts"\x80\x01\n\nOrderCount\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x120\n\x05since\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since"\xb7\x02\n\x10ListAuditRequest\x12\x19\n\x05actor\x18\x01 \x01(\tH\x00R\x05actor\x88\x01\x01\x12\x1b\n\x06action\x18\x02 \x01(\tH\x01R\x06action\x88\x01\x01\x12\x1d\n\x07subject\x18\x03 \x01(\tH\x02R\x07subject\x88\x01\x01\x12\x19\n\x05since\x18\x04 \x01(\tH\x03R\x05since\x88\x01\x01\x12\x19\n\x05until\x18\x05 \x01(\tH\x04R\x05until\x88\x01\x01\x12 \n\tpage_size\x18\x06 \x01(\rH\x05R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x07 \x01(\tH\x06R\tpageToken\x88\x01\x01B\x08\n\x06_actorB\t\n\x07_actionB\n\n\x08_subjectB\x08\n\x06_sinceB\x08\n\x06_untilB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x88\x01\n\x11ListAuditResponse\x122\n\x07records\x18\x01 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x07records\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x86\x02\n\x0bAuditRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n\x06action\x18\x04 \x01(\tR\x06action\x12\x18\n\x07subject\x18\x05 \x01(\tR\x07subject\x12\x1b\n\x06reason\x18\x06 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1b\n\x06before\x18\x07 \x01(\tH\x01R\x06before\x88\x01\x01\x12\x19\n\x05after\x18\x08 \x01(\tH\x02R\x05after\x88\x01\x01B\t\n\x07_reasonB\t\n\x07_beforeB\x08\n\x06_after"\x12\n\x10GetGaugesRequest"\x85\x02\n\x11GetGaugesResponse\x12/\n\x05as_of\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n\x06floats\x18\x02 \x03(\x0b2\x17.roamcard.v1.FloatGaugeR\x06floats\x125\n\x08accounts\x18\x03 \x03(\x0b2\x19.roamcard.v1.AccountGaugeR\x08accounts\x12)\n\x04jobs\x18\x04 \x03(\x0b2\x15.roamcard.v1.JobGaugeR\x04jobs\x12,\n\x05nodes\x18\x05 \x03(\x0b2\x16.roamcard.v1.NodeGaugeR\x05nodes">\n\nFloatGauge\x12\x1a\n\x08provider\x18\x01 \x01(\tR\x08provider\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\x80\x01\n\x0cAccountGauge\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07address\x18\x02 \x01(\tR\x07address\x12\x19\n\x05units\x18\x03 \x01(\tH\x00R\x05units\x88\x01\x01\x12\x15\n\x03wei\x18\x04 \x01(\tH\x01R\x03wei\x88\x01\x01B\x08\n\x06_unitsB\x06\n\x04_wei"\x80\x01\n\x08JobGauge\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x122\n\x06oldest\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06oldest"V\n\tNodeGauge\x12\x12\n\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n\x05block\x18\x02 \x01(\rR\x05block\x12\x1f\n\x0bage_seconds\x18\x03 \x01(\rR\nageSeconds"\xbe\x01\n\x0fListJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04kind\x18\x02 \x01(\tH\x01R\x04kind\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_kindB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x10ListJobsResponse\x12,\n\x04jobs\x18\x01 \x03(\x0b2\x18.roamcard.v1.OperatorJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x1f\n\rGetJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"<\n\x0eGetJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"d\n\x0fRetryJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version">\n\x10RetryJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"c\n\x0eDropJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"!\n\x0fDropJobResponse\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"\xa9\x04\n\x0bOperatorJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12\x1d\n\nunique_key\x18\n \x01(\tR\tuniqueKey\x12\x18\n\x07version\x18\x0b \x01(\rR\x07version\x12#\n\rattempts_used\x18\x0c \x01(\rR\x0cattemptsUsed\x12!\n\x0cmax_attempts\x18\r \x01(\rR\x0bmaxAttempts\x12C\n\x0fallowed_actions\x18\x0e \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\x07\n\x05_stepB\r\n\x0b_last_error"\xa1\x01\n\x14ListApprovalsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x8d\x01\n\x15ListApprovalsResponse\x123\n\tapprovals\x18\x01 \x03(\x0b2\x15.roamcard.v1.ApprovalR\tapprovals\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"$\n\x12GetApprovalRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"H\n\x13GetApprovalResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"@\n\x16ApproveDecisionRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"L\n\x17ApproveDecisionResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"?\n\x15RejectDecisionRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"K\n\x16RejectDecisionResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"\xd2\x04\n\x08Approval\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12(\n\x10amount_usd_cents\x18\x04 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n\x06status\x18\x06 \x01(\tR\x06status\x12!\n\x0crequested_by\x18\x07 \x01(\tR\x0brequestedBy\x12=\n\x0crequested_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0brequestedAt\x129\n\nexpires_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n\nresolution\x18\n \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1d\n\x07version\x18\x0b \x01(\rH\x01R\x07version\x88\x01\x01\x12"\n\ndecided_by\x18\x0c \x01(\tH\x02R\tdecidedBy\x88\x01\x01\x12,\n\x0fdecision_reason\x18\r \x01(\tH\x03R\x0edecisionReason\x88\x01\x01\x129\n\ndecided_at\x18\x0e \x01(\x0b2\x1a.google.protobuf.TimestampR\tdecidedAtB\r\n\x0b_resolutionB\n\n\x08_versionB\r\n\x0b_decided_byB\x12\n\x10_decision_reason"\x80\x01\n\x10MintTokenRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n\x04role\x18\x02 \x01(\tR\x04role\x12,\n\x12expires_in_seconds\x18\x03 \x01(\rR\x10expiresInSeconds\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"r\n\x11MintTokenResponse\x120\n\x05token\x18\x01 \x01(\x0b2\x1a.roamcard.v1.OperatorTokenR\x05token\x12 \n\x06secret\x18\x02 \x01(\tH\x00R\x06secretB\x03\x80\x01\x01\x88\x01\x01B\t\n\x07_secret"\x9e\x01\n\x11ListTokensRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x12ListTokensResponse\x122\n\x06tokens\x18\x01 \x03(\x0b2\x1a.roamcard.v1.OperatorTokenR\x06tokens\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"<\n\x12RevokeTokenRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x13RevokeTokenResponse\x120\n\x05token\x18\x01 \x01(\x0b2\x1a.roamcard.v1.OperatorTokenR\x05token"\x9c\x03\n\rOperatorToken\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04role\x18\x03 \x01(\tR\x04role\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x1b\n\tminted_by\x18\x05 \x01(\tR\x08mintedBy\x127\n\tminted_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x08mintedAt\x129\n\nexpires_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12<\n\x0clast_used_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastUsedAt\x12"\n\nrevoked_by\x18\t \x01(\tH\x00R\trevokedBy\x88\x01\x01\x129\n\nrevoked_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\trevokedAtB\r\n\x0b_revoked_by2\xfb\x1a\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12Y\n\x0eWriteOffFeeJob\x12".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\x12J\n\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\x12d\n\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse"\x03\x90\x02\x01\x12_\n\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\x12h\n\x13ConcludeCardClosing\x12\'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\x12n\n\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12X\n\x0cListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse"\x03\x90\x02\x01\x12Y\n\x0eResolveFinding\x12".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\x12[\n\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a".roamcard.v1.ListTransfersResponse"\x03\x90\x02\x01\x12\\\n\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12S\n\x0cProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\x12s\n\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse"\x03\x90\x02\x01\x12\\\n\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\x12F\n\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse"\x03\x90\x02\x01\x12U\n\x0bReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse"\x03\x90\x02\x01\x12U\n\x0bCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse"\x03\x90\x02\x01\x12O\n\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse"\x03\x90\x02\x01\x12O\n\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse"\x03\x90\x02\x01\x12L\n\x08ListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse"\x03\x90\x02\x01\x12F\n\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse"\x03\x90\x02\x01\x12G\n\x08RetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\x12D\n\x07DropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\x12[\n\rListApprovals\x12!.roamcard.v1.ListApprovalsRequest\x1a".roamcard.v1.ListApprovalsResponse"\x03\x90\x02\x01\x12U\n\x0bGetApproval\x12\x1f.roamcard.v1.GetApprovalRequest\x1a .roamcard.v1.GetApprovalResponse"\x03\x90\x02\x01\x12\\\n\x0fApproveDecision\x12#.roamcard.v1.ApproveDecisionRequest\x1a$.roamcard.v1.ApproveDecisionResponse\x12Y\n\x0eRejectDecision\x12".roamcard.v1.RejectDecisionRequest\x1a#.roamcard.v1.RejectDecisionResponse\x12J\n\tMintToken\x12\x1d.roamcard.v1.MintTokenRequest\x1a\x1e.roamcard.v1.MintTokenResponse\x12R\n\nListTokens\x12\x1e.roamcard.v1.ListTokensRequest\x1a\x1f.roamcard.v1.ListTokensResponse"\x03\x90\x02\x01\x12P\n\x0bRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         timestamp_pb.desc(),
         esim_pb.desc(),
@@ -4336,6 +5195,22 @@ _DESC = file_desc(
         "DropJobRequest": DropJobRequest,
         "DropJobResponse": DropJobResponse,
         "OperatorJob": OperatorJob,
+        "ListApprovalsRequest": ListApprovalsRequest,
+        "ListApprovalsResponse": ListApprovalsResponse,
+        "GetApprovalRequest": GetApprovalRequest,
+        "GetApprovalResponse": GetApprovalResponse,
+        "ApproveDecisionRequest": ApproveDecisionRequest,
+        "ApproveDecisionResponse": ApproveDecisionResponse,
+        "RejectDecisionRequest": RejectDecisionRequest,
+        "RejectDecisionResponse": RejectDecisionResponse,
+        "Approval": Approval,
+        "MintTokenRequest": MintTokenRequest,
+        "MintTokenResponse": MintTokenResponse,
+        "ListTokensRequest": ListTokensRequest,
+        "ListTokensResponse": ListTokensResponse,
+        "RevokeTokenRequest": RevokeTokenRequest,
+        "RevokeTokenResponse": RevokeTokenResponse,
+        "OperatorToken": OperatorToken,
     },
 )
 

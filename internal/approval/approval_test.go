@@ -1,0 +1,74 @@
+package approval_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/approval"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func asked(by order.Act) approval.Approval {
+	rule := approval.Rule{Above: 100, Within: time.Hour}
+	return rule.Ask(approval.Asked{Action: approval.RefundOrder, Subject: "ord_1", Amount: 101, Version: 3}, by, noon)
+}
+
+func TestRuleIsOfAmountsAboveIt(t *testing.T) {
+	rule := approval.Rule{Above: 100}
+	if rule.Needs(100) || !rule.Needs(101) || (approval.Rule{}).Needs(1<<40) {
+		t.Error("the amount is not compared as it is said")
+	}
+	if a := rule.Ask(approval.Asked{}, order.Act{}, noon); a.ExpiresAt.Sub(noon) != approval.DefaultWithin {
+		t.Errorf("waits until %s", a.ExpiresAt)
+	}
+}
+
+func TestSecondOperatorIsAnother(t *testing.T) {
+	ann := order.Act{Operator: "ann", Minters: []string{"root"}}
+	for name, tt := range map[string]struct {
+		by   order.Act
+		want fault.Code
+	}{
+		"another":                         {order.Act{Operator: "bob"}, ""},
+		"another of the same minter":      {order.Act{Operator: "bob", Minters: []string{"root"}}, ""},
+		"who asked":                       {order.Act{Operator: "ann"}, fault.SecondOperatorRequired},
+		"who asked, with another token":   {order.Act{Operator: "ann", Minters: []string{"eve"}}, fault.SecondOperatorRequired},
+		"whose token who asked minted":    {order.Act{Operator: "bob", Minters: []string{"ann"}}, fault.SecondOperatorRequired},
+		"two tokens further":              {order.Act{Operator: "bob", Minters: []string{"eve", "ann"}}, fault.SecondOperatorRequired},
+		"who minted the token of the one": {order.Act{Operator: "root"}, fault.SecondOperatorRequired},
+	} {
+		if got := fault.Of(asked(ann).Check(tt.by, noon)); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestExpiredIsNotApproved(t *testing.T) {
+	a, bob := asked(order.Act{Operator: "ann"}), order.Act{Operator: "bob"}
+	if err := a.Check(bob, noon.Add(time.Hour-time.Nanosecond)); err != nil {
+		t.Errorf("before its end: %v", err)
+	}
+	if err := a.Check(bob, noon.Add(time.Hour)); fault.Of(err) != fault.ApprovalClosed {
+		t.Errorf("at its end: %v", err)
+	}
+	if err := a.CheckOpen(noon.Add(time.Hour)); fault.Of(err) != fault.ApprovalClosed {
+		t.Errorf("rejected at its end: %v", err)
+	}
+	for _, s := range []approval.Status{approval.Approved, approval.Rejected, approval.Expired} {
+		a.Status = s
+		if err := a.Check(bob, noon); fault.Of(err) != fault.ApprovalClosed {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+}
+
+// TestEffectIsOfWhoAsked: the version that was seen is part of it.
+func TestEffectIsOfWhoAsked(t *testing.T) {
+	act := asked(order.Act{Operator: "ann", Key: "k", Reason: "r"}).Effect()
+	if act.Operator != "ann" || act.Key != "k" || act.Reason != "r" || act.Version != 3 {
+		t.Errorf("%+v", act)
+	}
+}

@@ -1,0 +1,144 @@
+// Package oidc verifies operators who signed in with an issuer of OpenID Connect, by their ID or access tokens.
+//
+// Issuer, audience, time and signature are checked by go-oidc; the issuer's keys are fetched here, within bounds that a
+// sender of tokens cannot exceed: one request at a time, and a pause after each, whatever key a token names.
+package oidc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	gooidc "github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/roamcard/roamcard/internal/auth"
+)
+
+// Config configures an Issuer.
+type Config struct {
+	// Issuer is its URL, as its tokens have it, and Audience what they are for: the client's id.
+	Issuer, Audience string
+	// NameClaim names the operator; DefaultNameClaim when empty. `email` counts only when it is verified.
+	NameClaim string
+	// RoleClaim has the values that Roles maps: a text or a list, with dots into inner objects; DefaultRoleClaim when
+	// empty. The highest role counts.
+	RoleClaim string
+	Roles     map[string]auth.Role
+	// HTTP fetches the keys; nil is a client of its own.
+	HTTP *http.Client
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// The claims when the configuration names none.
+const (
+	DefaultNameClaim = "sub"
+	DefaultRoleClaim = "groups"
+)
+
+// algorithms are those with a public key. An issuer's public key is no secret that HMAC could rest on.
+var algorithms = []string{
+	gooidc.RS256, gooidc.RS384, gooidc.RS512, gooidc.ES256, gooidc.ES384, gooidc.ES512, gooidc.PS256, gooidc.PS384,
+	gooidc.PS512, gooidc.EdDSA,
+}
+
+// names are those that fit the audit trail.
+var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+|=:/-]{0,99}$`)
+
+// Issuer verifies tokens. It implements auth.Issuers, and is safe for concurrent use.
+type Issuer struct {
+	config Config
+	keys   *keys
+}
+
+// New makes an Issuer. It asks the issuer for nothing until the first token comes.
+func New(c Config) *Issuer {
+	if c.NameClaim == "" {
+		c.NameClaim = DefaultNameClaim
+	}
+	if c.RoleClaim == "" {
+		c.RoleClaim = DefaultRoleClaim
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.HTTP == nil {
+		c.HTTP = &http.Client{}
+	}
+	return &Issuer{c, newKeys(c)}
+}
+
+// Identify implements auth.Issuers.
+func (i *Issuer) Identify(ctx context.Context, token string) (auth.Identity, error) {
+	used := &keysOfCall{keys: i.keys}
+	verifier := gooidc.NewVerifier(i.config.Issuer, used, &gooidc.Config{
+		ClientID: i.config.Audience, SupportedSigningAlgs: algorithms, Now: i.config.Now,
+	})
+	verified, err := verifier.Verify(ctx, token)
+	if used.unreachable != nil {
+		return auth.Identity{}, used.unreachable
+	}
+	if err != nil {
+		return auth.Identity{}, fmt.Errorf("%w: %w", auth.ErrNotFound, err)
+	}
+	var claims map[string]any
+	if err := verified.Claims(&claims); err != nil {
+		return auth.Identity{}, fmt.Errorf("%w: %w", auth.ErrNotFound, err)
+	}
+	name, err := i.name(claims)
+	if err != nil {
+		return auth.Identity{}, fmt.Errorf("%w: %w", auth.ErrNotFound, err)
+	}
+	role, ok := i.role(claims)
+	if !ok {
+		return auth.Identity{}, auth.ErrNoRole
+	}
+	return auth.Identity{Name: name, Role: role, ExpiresAt: verified.Expiry.UTC()}, nil
+}
+
+// name is the operator's, from the claim that the configuration names.
+func (i *Issuer) name(claims map[string]any) (string, error) {
+	name, _ := claims[i.config.NameClaim].(string)
+	if !names.MatchString(name) {
+		return "", fmt.Errorf("the claim %s names no operator", i.config.NameClaim)
+	}
+	if verified, _ := claims["email_verified"].(bool); i.config.NameClaim == "email" && !verified {
+		return "", errors.New("the e-mail address is not verified")
+	}
+	return name, nil
+}
+
+// role is the highest role that the claims map to.
+func (i *Issuer) role(claims map[string]any) (role auth.Role, ok bool) {
+	for _, value := range values(claims, i.config.RoleClaim) {
+		mapped, known := i.config.Roles[value]
+		if known && (!ok || mapped.Covers(role)) {
+			role, ok = mapped, true
+		}
+	}
+	return role, ok
+}
+
+// values are the texts of a claim: itself, its elements, or those further in.
+func values(claims map[string]any, name string) (all []string) {
+	value, ok := claims[name]
+	if outer, inner, dotted := strings.Cut(name, "."); !ok && dotted {
+		deeper, _ := claims[outer].(map[string]any)
+		return values(deeper, inner)
+	}
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, one := range v {
+			if text, ok := one.(string); ok {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}
