@@ -55,6 +55,14 @@ demo: setup build ## Buy and show a card and an eSIM on a fresh local chain
 dev: setup build ## Run everything on loopback, keeping its data in ./data
 	$(BIN) dev --data data
 
+.PHONY: cluster
+cluster: setup build ## Run two servers, two workers and a replicated database, and take one process after the other away; KEEP=1 leaves all running
+	tools/cluster.sh
+
+.PHONY: packaging
+packaging: ## Check the image, compose file, units, chart and cluster by the tools of their formats; ONLY="compose image"
+	tools/packaging.sh
+
 # What generation, lint and tests need beyond setup.
 NEEDS := setup clients/typescript/node_modules/.ready web/node_modules/.ready
 

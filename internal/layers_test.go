@@ -39,7 +39,7 @@ var rows = [][]string{
 	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
 	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/judge"},
 	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer", "testing/voucher"},
-	14: {"testing/devserver", "testing/crash", "testing/endtoend"},
+	14: {"testing/devserver", "testing/crash", "testing/endtoend", "devtools/cluster"},
 }
 
 const (
@@ -72,7 +72,7 @@ var only = map[string][]string{
 	// A vendor's own library stays in its adapter.
 	"github.com/stripe": {"provider/stripe"},
 
-	module + "clients/go": {"devtools/demo", "agent", "agent/keys", "testing/devserver"},
+	module + "clients/go": {"devtools/demo", "agent", "agent/keys", "testing/devserver", "devtools/cluster"},
 }
 
 // commands may import these packages only: configuration and wiring, and the tools that run on them.
@@ -107,6 +107,8 @@ var narrow = map[string][]string{
 	"chain/settler": {"money", "x402"},
 	// The story is told from outside, by what any client could know.
 	"devtools/demo": {"secret"},
+	// The processes are run and asked from outside, as an operator and a buyer do.
+	"devtools/cluster": {"devtools/devnet", "testing/invariants"},
 	// The wallet's owner is a client like any other.
 	"agent": {},
 	// What checks the program's books believes none of its code.

@@ -46,6 +46,7 @@ var homes = map[string]string{
 	"internal/app/products.go":            "the registration, a line for each",
 	"internal/agent/":                     "a client, with a tool for each product",
 	"internal/devtools/demo/":             "a client, which tells what it buys",
+	"internal/devtools/cluster/":          "a client, which buys one of each",
 	"cmd/roamcard/":                       "a client, with a command for each product",
 	"internal/testing/voucher/":           "a whole product, for tests",
 	"internal/testing/invariants/":        "states what each product promises, and believes no module",

@@ -66,6 +66,16 @@ func TestPackagingNamesSettingsThatExist(t *testing.T) {
 			}
 		}
 	}
+	model := regexp.MustCompile(`(?m)^([a-z_.]+): `).FindAllStringSubmatch(
+		packaged(t, "../internal/devtools/cluster/conf/roamcard.yaml"), -1)
+	if len(model) < 10 {
+		t.Errorf("the cluster's file has only %d settings", len(model))
+	}
+	for _, line := range model {
+		if known[line[1]] == "" {
+			t.Errorf("the cluster's file: there is no setting %s", line[1])
+		}
+	}
 	var values struct {
 		Secret struct{ Keys map[string]string }
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -136,11 +135,7 @@ func examineService(ctx context.Context, file string) []finding {
 	for _, e := range append(cfg.ExamineProviders(ctx), cfg.ExamineScreening(ctx)...) {
 		out = append(out, verdictOf(e.Name, e.Detail, e.Err, e.Fix))
 	}
-	listener, err := net.Listen("tcp", cfg.Addr)
-	if err == nil {
-		err = listener.Close()
-	}
-	return append(out, verdictOf("listener", cfg.Addr, err, "free the address, or set addr to another"))
+	return append(out, examineListeners(ctx, cfg)...)
 }
 
 func examineChain(ctx context.Context, cfg app.Config) []finding {

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Checks what is in packaging/ by the tools of its formats, and ends with one line: N passed, N failed. What a tool that is
+# not here would check is left out, and said.
+#
+#   ONLY=…   some of the checks: compose systemd chart image same cluster
+set -uo pipefail
+cd "$(dirname "$0")/.."
+passed=0 failed=0
+work=$(mktemp -d)
+# The database of the cluster runs as another user, who has to get in.
+chmod 755 "$work"
+trap 'rm -rf "$work"' EXIT
+readonly left_out=77
+
+# check NAME WHAT FUNCTION runs one, which counts as one.
+check() {
+  local code=0
+  if [[ -n ${ONLY-} && " $ONLY " != *" $1 "* ]]; then return; fi
+  echo "--- $2"
+  "$3" || code=$?
+  case $code in
+    0) passed=$((passed + 1)); echo "--- $2: ok" ;;
+    "$left_out") echo "--- $2: left out" ;;
+    *) failed=$((failed + 1)); echo "--- $2: FAILED" ;;
+  esac
+}
+
+# python NAME ARGUMENTS… runs a program of tools/packaging.txt, in an environment of its own.
+python() {
+  local venv=bin/packaging
+  if ! cmp -s tools/packaging.txt "$venv/.ready"; then
+    python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement tools/packaging.txt || return 1
+    cp tools/packaging.txt "$venv/.ready"
+  fi
+  "$venv/bin/$1" "${@:2}"
+}
+
+# built PROGRAM MODULE builds a tool of a module of its own in tools/.
+built() { GOWORK=off go build -C "tools/$1" -o ../../bin/ "$2"; }
+
+# compose compares the file with the schema of its format, and by Docker where its plugin is here.
+compose() {
+  python check-jsonschema --builtin-schema vendor.compose-spec packaging/compose.yaml || return 1
+  if docker compose version >/dev/null 2>&1; then
+    ROAMCARD_CHAIN__RPC_URL=http://127.0.0.1:1 ROAMCARD_PAYMENT__PAY_TO=0x docker compose -f packaging/compose.yaml config --quiet
+  else
+    echo "docker compose is not installed: its own check is left out"
+  fi
+}
+
+# systemd verifies the units, with the program and its manual where an installation has them, and how exposed they are.
+systemd() {
+  if ! command -v systemd-analyze >/dev/null; then
+    echo "systemd is not installed"
+    return "$left_out"
+  fi
+  local unit
+  for unit in packaging/systemd/*.service; do
+    sed "s|/usr/bin/roamcard|$(command -v true)|; /^Documentation=/d" "$unit" >"$work/$(basename "$unit")"
+  done
+  systemd-analyze verify "$work"/*.service || return 1
+  for unit in "$work"/*.service; do
+    # 1.5 of 10, and less is better.
+    systemd-analyze security --offline=true --threshold=15 --no-pager "$unit" | tail -n 1
+    [[ ${PIPESTATUS[0]} -eq 0 ]] || return 1
+  done
+}
+
+# chart lints the chart and makes it, and sees that its schema refuses a wrong value.
+chart() {
+  local at=packaging/helm/roamcard
+  built helm helm.sh/helm/v3/cmd/helm && bin/helm lint --strict "$at" &&
+    bin/helm template roamcard "$at" --kube-version 1.31.0 --set metrics.podMonitor=true >"$work/chart.yaml" &&
+    ! bin/helm template roamcard "$at" --kube-version 1.31.0 --set server.replicas=many >"$work/chart.yaml" 2>&1 &&
+    grep -q "want integer" "$work/chart.yaml"
+}
+
+image() { tools/image.sh; }
+same() { tools/reproducible.sh; }
+
+# cluster takes everything apart; its packages are not installed for it here.
+cluster() {
+  local code=0
+  make --no-print-directory setup build && INSTALL= ADDR=127.0.0.1:0 DATA=$work/cluster tools/cluster.sh || code=$?
+  if [[ $code -eq 3 ]]; then return "$left_out"; fi
+  return "$code"
+}
+
+check compose "compose file" compose
+check systemd "systemd units" systemd
+check chart "Helm chart" chart
+check image "container image" image
+check same "the same sources make the same bytes" same
+check cluster "cluster" cluster
+
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
