@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 
-	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/store"
 )
 
@@ -55,14 +54,7 @@ func lines(err error) []string {
 
 // unusable are the settings that can be read and are of no use.
 func (c Config) unusable() (wrong []error) {
-	if _, err := c.relayerKeys(); err != nil {
-		wrong = append(wrong, err)
-	}
-	if !c.TreasuryKey.IsZero() {
-		if _, err := chain.ParseKey(c.TreasuryKey.Reveal()); err != nil {
-			wrong = append(wrong, fmt.Errorf("treasury.key: %w", err))
-		}
-	}
+	wrong = append(wrong, c.keyMistakes(false)...)
 	if !c.DatabaseURL.IsZero() && store.CheckURL(c.DatabaseURL.Reveal()) != nil {
 		// The parser's own words may quote the password.
 		wrong = append(wrong, errors.New("database.url: is not a URL like postgres://user@host:5432/database"))
