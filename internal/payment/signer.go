@@ -95,7 +95,7 @@ func (a *Account) Ready(ctx context.Context) error {
 	}
 	if _, err := a.sign(ctx, probe(a.now())); err != nil {
 		const detail = "The key that payments are settled or refunded with cannot be used now."
-		return errors.Join(fault.New(fault.DependencyDown, detail), err)
+		return fmt.Errorf("%w: %w", err, fault.New(fault.DependencyDown, detail))
 	}
 	return nil
 }
