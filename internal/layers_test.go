@@ -23,7 +23,7 @@ const module = "github.com/roamcard/roamcard/"
 var rows = [][]string{
 	0: {"money", "secret", "fault", "testing/faultpoint", "telemetry", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger"},
-	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler"},
+	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},
 	3: {"approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing", "agent/keys",
 		"agent/install"},
 	4: {"product/*"},
@@ -31,6 +31,7 @@ var rows = [][]string{
 	6: {
 		"store", "chain", "facilitator", "oidc", "provider/*", "provider/esimaccess/esimaccessfake", "provider/esimgo/esimgofake",
 		"provider/lithic/lithicfake", "provider/stripe/stripefake",
+		"signer/*", "signer/web3signer/web3signerfake", "signer/awskms/awskmsfake",
 	},
 	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
@@ -54,8 +55,11 @@ var sellers = []string{"checkout", "settlement", "admin"}
 // only names the few packages that may import what is dangerous or wide. The key is an import path or
 // the folder above it; it holds for the folder's own packages too.
 var only = map[string][]string{
-	module + "ent":                    {"store"},
-	"github.com/ethereum/go-ethereum": {"curve", "auth", "chain", "chain/settler", "devtools/devnet", "agent/keys"},
+	module + "ent": {"store"},
+	"github.com/ethereum/go-ethereum": {
+		"curve", "auth", "chain", "chain/settler", "devtools/devnet", "agent/keys", "keystore",
+		"signer/web3signer/web3signerfake", "signer/awskms/awskmsfake",
+	},
 	"connectrpc.com":                  {"transport/rpcx", "transport/rpc", "transport/rest", "transport/edge"},
 	"github.com/modelcontextprotocol": {"transport/mcp", "agent"},
 	module + "gen/go": {
@@ -71,6 +75,7 @@ var only = map[string][]string{
 
 	// A vendor's own library stays in its adapter.
 	"github.com/stripe": {"provider/stripe"},
+	"github.com/aws":    {"signer/awskms"},
 
 	module + "clients/go": {"devtools/demo", "agent", "agent/keys", "testing/devserver", "devtools/cluster"},
 }
@@ -117,6 +122,8 @@ var narrow = map[string][]string{
 	"provider/esimaccess/esimaccessfake": {"provider/wire/spoil"},
 	"provider/lithic/lithicfake":         {"provider/wire/spoil"},
 	"provider/stripe/stripefake":         {"provider/wire/spoil"},
+	"signer/web3signer/web3signerfake":   {},
+	"signer/awskms/awskmsfake":           {},
 	// The program is run as an operator runs it: as a process.
 	"testing/apptest": {},
 }

@@ -15,8 +15,8 @@ func (c Config) DialChain(ctx context.Context) (*chain.Chain, error) {
 
 // NewRelayer makes a relayer with the service's keys that can be asked whether it is ready. It has no store, so it
 // settles nothing.
-func (c Config) NewRelayer(on *chain.Chain) (*chain.Relayer, error) {
-	keys, err := c.relayerKeys()
+func (c Config) NewRelayer(ctx context.Context, on *chain.Chain) (*chain.Relayer, error) {
+	keys, err := c.Keys(ctx)
 	if err != nil {
 		return nil, err
 	}

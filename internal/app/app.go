@@ -4,7 +4,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,6 +67,8 @@ type App struct {
 	log    *slog.Logger
 	store  *store.Store
 	chain  *chain.Chain
+	// keys are nil until openSettlers.
+	keys *Keys
 	// relayer and facilitator are nil when nothing needs them.
 	relayer     *chain.Relayer
 	facilitator *facilitator.Facilitator
@@ -216,18 +217,6 @@ func (c Config) terms() payment.Terms {
 		Network: x402.NetworkID, Asset: c.Asset, PayTo: c.PayTo, Domain: c.domain(),
 		MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: cmp.Or(c.Fairness.MaxValidity, maxValidity),
 	}
-}
-
-func (c Config) relayerKeys() ([]*ecdsa.PrivateKey, error) {
-	keys := make([]*ecdsa.PrivateKey, len(c.RelayerKeys))
-	for i, text := range c.RelayerKeys {
-		key, err := chain.ParseKey(text.Reveal())
-		if err != nil {
-			return nil, fmt.Errorf("relayer.keys, number %d: %w", i+1, err)
-		}
-		keys[i] = key
-	}
-	return keys, nil
 }
 
 // closers close in reverse order.

@@ -8,27 +8,25 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/reconcile"
-	"github.com/roamcard/roamcard/internal/screening"
 )
 
 // newPayments makes the checks whether a payment can be accepted now.
-func (a *App) newPayments(history *reconcile.CatchUp, screens *screening.Screening) (*availability.Payments, error) {
-	ours, err := a.config.Accounts()
-	if err != nil {
-		return nil, err
-	}
+func (a *App) newPayments(p *Parts) *availability.Payments {
+	ours := a.keys.accounts(a.config.PayTo)
 	name, settler := a.settlersReady()
 	config := availability.PaymentsConfig{
-		Database: a.store.Ping, History: history,
+		Database: a.store.Ping, History: p.catchUp,
 		Chain:   func(ctx context.Context) error { return a.chain.Ready(ctx, MaxHeadAge) },
 		Token:   func(ctx context.Context) error { return a.chain.Usable(ctx, ours) },
 		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: time.Now,
 	}
-	if screens != nil {
-		config.Screening = screens.Ready
+	if p.screening != nil {
+		config.Screening = p.screening.Ready
 	}
-	return availability.NewPayments(config), nil
+	if treasury := a.keys.Treasury; treasury != nil && !treasury.Held() {
+		config.Treasury = p.refunds.Treasury.Ready
+	}
+	return availability.NewPayments(config)
 }
 
 // AwaitReady waits until every product can be sold.

@@ -3,8 +3,6 @@ package app
 import (
 	"time"
 
-	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -22,9 +20,7 @@ func (a *App) newCatchUp() *reconcile.CatchUp {
 		Asset: a.config.Asset, PayTo: a.config.PayTo, Senders: []x402.Address{a.config.PayTo},
 		Validity: a.config.terms().MaxValidity, Log: a.log, Now: time.Now,
 	}
-	if key, err := chain.ParseKey(a.config.TreasuryKey.Reveal()); err == nil { // refunds() reports a wrong one
-		c.Senders = append(c.Senders, curve.AddressOf(key))
-	}
+	c.Senders = append(c.Senders, a.keys.treasuries()...)
 	if a.relayer != nil {
 		c.Pending = a.relayer.Pending
 	}

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"strings"
-
-	"github.com/roamcard/roamcard/internal/chain"
 )
 
 // CheckConfig prints every mistake of a file and the environment together, as `serve` would find them at its start. It
@@ -53,14 +51,7 @@ func lines(err error) []string {
 
 // unusable are the settings that can be read and are of no use.
 func (c Config) unusable() (wrong []error) {
-	if _, err := c.relayerKeys(); err != nil {
-		wrong = append(wrong, err)
-	}
-	if !c.TreasuryKey.IsZero() {
-		if _, err := chain.ParseKey(c.TreasuryKey.Reveal()); err != nil {
-			wrong = append(wrong, fmt.Errorf("treasury.key: %w", err))
-		}
-	}
+	wrong = append(wrong, c.keyMistakes(false)...)
 	wrong = append(wrong, c.databaseMistakes()...)
 	for _, of := range []struct{ key, addr string }{
 		{"addr", c.Addr}, {"metrics.addr", c.MetricsAddr}, {"admin.addr", c.AdminAddr},

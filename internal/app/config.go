@@ -58,12 +58,16 @@ type Config struct {
 	// Settlement names the settlers in the order in which they are tried; empty means the relayer.
 	Settlement []string
 	// SettlementTurn is how long a payment waits for its first settler; zero takes the default.
-	SettlementTurn   time.Duration
-	RelayerKeys      []secret.Text
-	FacilitatorURL   string
-	FacilitatorToken secret.Text
-	// TreasuryKey signs refunds; without one operators refund by hand.
+	SettlementTurn time.Duration
+	// RelayerKeys are references to the keys that send transactions, and RelayerRetired to those that only finish what
+	// they began; see openReference.
+	RelayerKeys, RelayerRetired []secret.Text
+	FacilitatorURL              string
+	FacilitatorToken            secret.Text
+	// TreasuryKey refers to the key that signs refunds; without one operators refund by hand. TreasuryRetired are
+	// references to former ones, which sign the refunds that they began again, or the accounts of former ones.
 	TreasuryKey      secret.Text
+	TreasuryRetired  []secret.Text
 	TreasuryDeadline time.Duration
 	// IssuerProvider names the issuers that sell cards, separated by commas, the preferred one first; IssuerRetired those
 	// that only serve what they have sold. IssuerURL and IssuerKey reach the first one, unless it has settings of its own.
@@ -81,8 +85,10 @@ type Config struct {
 	MaxUnpaid int
 	// ExpiredRetention is how long orders that expired unpaid are kept; zero takes the default.
 	ExpiredRetention time.Duration
-	QuoteKey         secret.Text
-	Operators        []auth.Operator
+	// QuoteKey signs quotes. FormerQuoteKeys verify them, too.
+	QuoteKey        secret.Text
+	FormerQuoteKeys []secret.Text
+	Operators       []auth.Operator
 	// SecondOperator says which decisions wait for a second operator.
 	SecondOperator approval.Rule
 	// Issuer is the one that operators may sign in with; without a URL they do not.
@@ -138,6 +144,8 @@ type Config struct {
 	IssuerStatesEvery time.Duration
 	// NoWorker runs the server only, NoServer the worker only.
 	NoWorker, NoServer bool
+	// opened caches the keys; nil caches nothing.
+	opened *openedKeys
 }
 
 // The environments.
@@ -220,14 +228,22 @@ func (m Modules) settings() []setting {
 			set: func(c *Config, s string) (err error) { c.Settlement, err = settlementOrder(s); return err }},
 		{key: "settlement.fallback_delay", help: "how long a payment waits for the first settler before the second acts too",
 			byDefault: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
-		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true,
+		{key: "relayer.keys", help: "keys that send settlements and pay their gas, separated by commas: each a private " +
+			"key or a reference to one", secret: true,
 			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerKeys })},
+		{key: "relayer.retired", help: "keys that send no new settlements and finish those that they began, separated by " +
+			"commas", secret: true,
+			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerRetired })},
 		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", byDefault: none,
 			set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
 		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, byDefault: none,
 			set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorToken })},
-		{key: "treasury.key", help: "the private key that refunds are signed with and paid from; without one an operator " +
-			"decides", secret: true, byDefault: none, set: secretAt(func(c *Config) *secret.Text { return &c.TreasuryKey })},
+		{key: "treasury.key", help: "the key that refunds are signed with and paid from, or a reference to it; without " +
+			"one an operator decides", secret: true, byDefault: none,
+			set: secretAt(func(c *Config) *secret.Text { return &c.TreasuryKey })},
+		{key: "treasury.retired", help: "former treasuries, separated by commas: a key, or a reference to it, finishes the " +
+			"refunds that it began; of one whose key is gone, the address", secret: true, byDefault: none,
+			set: secrets(func(c *Config) *[]secret.Text { return &c.TreasuryRetired })},
 		{key: "treasury.refund_deadline", help: "how long a refund may stay undecided before an operator looks",
 			byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryDeadline })},
 		{key: "issuer.provider", help: "who issues the cards: one name, or several separated by commas, the preferred one " +
@@ -256,8 +272,9 @@ func (m Modules) settings() []setting {
 			set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.IssuerStatesEvery })},
 		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", byDefault: "30m",
 			set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
-		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true,
-			set: hexKey(func(c *Config) *secret.Text { return &c.QuoteKey })},
+		{key: "quote.key", help: "32 bytes in hex that sign quotes; several separated by commas, of which the first signs " +
+			"and all verify; the same in every process", secret: true,
+			set: hexKeys(func(c *Config) (*secret.Text, *[]secret.Text) { return &c.QuoteKey, &c.FormerQuoteKeys })},
 		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas; a third part is the role: viewer, " +
 			"support, treasurer or admin", secret: true, byDefault: none,
 			set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
@@ -319,7 +336,7 @@ func (m Modules) Load(
 	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
 ) (Config, error) {
 	var (
-		c     = Config{Added: m}
+		c     = Config{Added: m, opened: &openedKeys{}}
 		wrong []error
 		unset []setting
 		bad   []string
@@ -364,7 +381,8 @@ func (m Modules) Load(
 	wrong = append(wrong, c.webhookMistakes()...)
 	wrong = append(wrong, c.productMistakes()...)
 	wrong = append(wrong, c.routingMistakes()...)
-	wrong = append(wrong, c.refusePublicKeys())
+	wrong = append(wrong, c.keyMistakes(true)...)
+	wrong = append(wrong, c.refusePublicPayee())
 	// What cannot be read is not missing, too.
 	wrong = slices.DeleteFunc(wrong, func(err error) bool {
 		return err != nil && slices.ContainsFunc(bad, func(told string) bool { return strings.HasPrefix(err.Error(), told) })
@@ -484,6 +502,38 @@ func hexKey(at func(*Config) *secret.Text) func(*Config, string) error {
 		*at(c) = secret.New(s)
 		return nil
 	}
+}
+
+// hexKeys reads one key or several: the first one is in use, the others are good for what was made with them.
+func hexKeys(at func(*Config) (*secret.Text, *[]secret.Text)) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		first, others := at(c)
+		*others = nil
+		for i, part := range strings.Split(s, ",") {
+			var key secret.Text
+			if err := hexKey(func(*Config) *secret.Text { return &key })(c, strings.TrimSpace(part)); err != nil {
+				return err
+			}
+			if i == 0 {
+				*first = key
+			} else {
+				*others = append(*others, key)
+			}
+		}
+		return nil
+	}
+}
+
+// hexBytes are the keys as bytes.
+func hexBytes(texts []secret.Text) (all [][]byte, err error) {
+	for _, text := range texts {
+		key, err := hex.DecodeString(text.Reveal())
+		if err != nil || len(key) < 32 {
+			return nil, errors.New("not 32 bytes in hex")
+		}
+		all = append(all, key)
+	}
+	return all, nil
 }
 
 func oneOf(at func(*Config) *string, values ...string) func(*Config, string) error {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -42,11 +42,13 @@ func DeploySettler(ctx context.Context, c DeploySettlerConfig) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", DeployerKey, err)
 	}
-	relayers, err := cfg.relayerKeys()
+	keys, err := cfg.Keys(ctx)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(relayers, func(k *ecdsa.PrivateKey) bool { return key.Equal(k) }) {
+	if slices.ContainsFunc(slices.Concat(keys.Relayers, keys.Retired), func(s payment.Signer) bool {
+		return s.Address() == curve.AddressOf(key)
+	}) {
 		return errors.New(DeployerKey + " is a relayer's, whose transactions the service numbers: use another account")
 	}
 	ctx, cancel := context.WithTimeout(ctx, deployWithin)

@@ -12,7 +12,7 @@ import (
 var otherwise = []string{
 	"AGENT_CONFIG", "ANVIL", "APPROVE_ABOVE_USD", "BIN", "BUNDLE", "CACHE", "CASES", "CONFIG", "DEPLOYER_KEY", "FAULT",
 	"HOSTILE", "JOURNAL",
-	"KEYCHAIN", "KEYSTORE", "KEYSTORE_PASSPHRASE", "MATRIX", "MAX_PER_DAY_USD", "MAX_PER_PAYMENT_USD", "MODE",
+	"KEYCHAIN", "KEYSTORE", "KEYSTORE_PASSPHRASE", "KMS_URL", "MATRIX", "MAX_PER_DAY_USD", "MAX_PER_PAYMENT_USD", "MODE",
 	"OPERATOR_TOKEN", "PG_BIN", "READY", "RPC_URL", "RUNS", "SCENARIOS", "SEED", "SETTINGS", "SIGNER", "SIGNER_ADDRESS",
 	"TEST_LOG", "TORTURE", "URL", "VENDOR_OPENAPI", "WALLET", "WALLET_KEY",
 }
@@ -21,8 +21,9 @@ var otherwise = []string{
 var linked = regexp.MustCompile(`^ROAMCARD_(BENCH_.*|([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?` +
 	`|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?))$`)
 
-// unknownVariables are the variables of an environment that look like settings and are none.
-func (m Modules) unknownVariables(environ []string) (wrong []error) {
+// unknownVariables are the variables of an environment that look like settings and are none. Those that a setting
+// refers to are known.
+func (m Modules) unknownVariables(environ, referred []string) (wrong []error) {
 	known := map[string]bool{}
 	var names []string
 	for _, s := range m.settings() {
@@ -31,6 +32,9 @@ func (m Modules) unknownVariables(environ []string) (wrong []error) {
 	}
 	for _, name := range otherwise {
 		known["ROAMCARD_"+name] = true
+	}
+	for _, name := range referred {
+		known[name] = true
 	}
 	slices.Sort(environ)
 	for _, one := range environ {

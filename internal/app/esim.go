@@ -41,9 +41,10 @@ type EsimConfig struct {
 	Key                    secret.Text
 	// Keys seal the installation material, the first one from now on; see esim.ParseKeyring.
 	Keys secret.Text
-	// TokenKey makes delivery tokens.
-	TokenKey secret.Text
-	Paused   bool
+	// TokenKey makes delivery tokens. FormerTokenKeys open them, too.
+	TokenKey        secret.Text
+	FormerTokenKeys []secret.Text
+	Paused          bool
 	// MarginBPS is what is added to the supplier's cost.
 	MarginBPS int
 	SyncEvery time.Duration
@@ -71,8 +72,9 @@ func esimSettings(m Modules) []setting {
 			set: secretAt(func(c *Config) *secret.Text { return &at(c).Key })},
 		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal installation " +
 			"material; the first one seals, all open", secret: true, set: keyring},
-		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; the same in every process", secret: true,
-			set: hexKey(func(c *Config) *secret.Text { return &at(c).TokenKey })},
+		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; several separated by commas, of which " +
+			"the first makes them and all open them; the same in every process", secret: true,
+			set: hexKeys(func(c *Config) (*secret.Text, *[]secret.Text) { return &at(c).TokenKey, &at(c).FormerTokenKeys })},
 		{key: "esim.paused", help: "closes the sale of eSIMs", byDefault: "false",
 			set: boolean(func(c *Config) *bool { return &at(c).Paused })},
 		{key: "esim.margin_bps", help: "what is added to the supplier's cost, in hundredths of a percent, before rounding " +
@@ -337,9 +339,14 @@ func (a *App) esims(p *Parts) (Made, error) {
 	if err != nil || len(tokenKey) < 32 {
 		return Made{}, errors.New("decode the token key: not 32 bytes in hex")
 	}
+	former, err := hexBytes(c.FormerTokenKeys)
+	if err != nil {
+		return Made{}, fmt.Errorf("decode the token keys: %w", err)
+	}
 	e := esim.New(esim.Config{
 		Store: a.store.Esims(), Providers: providers, Route: a.config.esimRoute(), Keys: keys, TokenKey: tokenKey,
-		Log: a.log, Now: time.Now,
+		FormerTokenKeys: former,
+		Log:             a.log, Now: time.Now,
 		Paused: c.Paused, Switches: p.Switches, Payments: p.Payments,
 		Workers:   p.Workers(settlement.Fulfilling, esim.Syncing),
 		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout,

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/settlement"
@@ -118,14 +116,9 @@ func (a *App) moneyGauges(ctx context.Context, read func(what string, fill func(
 		return given(gauge, &units, err)
 	}
 	read("balance", func() error { return holdings(a.config.PayTo, &out.BalanceUnits) })
-	if !a.config.TreasuryKey.IsZero() {
-		read("treasury", func() error {
-			key, err := chain.ParseKey(a.config.TreasuryKey.Reveal())
-			if err != nil {
-				return err
-			}
-			return holdings(curve.AddressOf(key), &out.RefundUnits)
-		})
+	if of := a.keys.Treasury; of != nil {
+		out.RefundTreasury = of.Address().String()
+		read("treasury", func() error { return holdings(of.Address(), &out.RefundUnits) })
 	}
 	if a.relayer != nil {
 		read("gas", func() error {

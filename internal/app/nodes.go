@@ -1,11 +1,11 @@
 package app
 
 import (
-	"fmt"
+	"context"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // headFor is how long a block that was read counts as the latest: an eighth of the time between two blocks of Base.
@@ -26,24 +26,22 @@ func (c Config) chainConfig() chain.Config {
 }
 
 // relayerAccount is what the accounts that send transactions are called.
-const relayerAccount = "relayer"
+const relayerAccount = roleRelayer
 
-// Accounts are our accounts, which the token's issuer may block.
-func (c Config) Accounts() ([]chain.Account, error) {
-	ours := []chain.Account{{Name: "payee", Address: c.PayTo}}
-	if !c.TreasuryKey.IsZero() {
-		key, err := chain.ParseKey(c.TreasuryKey.Reveal())
-		if err != nil {
-			return nil, fmt.Errorf("treasury.key: %w", err)
-		}
-		ours = append(ours, chain.Account{Name: "treasury", Address: curve.AddressOf(key)})
+// Accounts are our accounts, which the token's issuer may block. Those that only finish what they began are not among
+// them: nothing is sold for them.
+func (c Config) Accounts(ctx context.Context) ([]chain.Account, error) {
+	keys, err := c.Keys(ctx)
+	return keys.accounts(c.PayTo), err
+}
+
+func (k Keys) accounts(payTo x402.Address) []chain.Account {
+	ours := []chain.Account{{Name: "payee", Address: payTo}}
+	if k.Treasury != nil {
+		ours = append(ours, chain.Account{Name: roleTreasury, Address: k.Treasury.Address()})
 	}
-	keys, err := c.relayerKeys()
-	if err != nil {
-		return nil, err
+	for _, key := range k.Relayers {
+		ours = append(ours, chain.Account{Name: relayerAccount, Address: key.Address()})
 	}
-	for _, key := range keys {
-		ours = append(ours, chain.Account{Name: relayerAccount, Address: curve.AddressOf(key)})
-	}
-	return ours, nil
+	return ours
 }

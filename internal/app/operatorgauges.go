@@ -22,10 +22,7 @@ func (a *App) operatorGauges() func(context.Context) (admin.Gauges, error) {
 
 // readGauges reads all values concurrently. A value that cannot be read is left out.
 func (a *App) readGauges(ctx context.Context, now time.Time) (admin.Gauges, error) {
-	ours, err := a.config.Accounts()
-	if err != nil {
-		return admin.Gauges{}, err
-	}
+	ours := a.keys.accounts(a.config.PayTo)
 	out := admin.Gauges{At: now.UTC(), Accounts: make([]admin.Account, len(ours))}
 	failed := func(what string, err error) {
 		a.log.WarnContext(ctx, "gauge not read", slog.String("gauge", what), slog.Any("error", err))

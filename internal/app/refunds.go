@@ -2,12 +2,12 @@ package app
 
 import (
 	"cmp"
-	"fmt"
+	"context"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/settlement"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 const (
@@ -17,17 +17,31 @@ const (
 	refundDeadline = 24 * time.Hour
 )
 
+// treasuries are all accounts that refunds are or were paid from. A nil Keys has none.
+func (k *Keys) treasuries() (all []x402.Address) {
+	if k == nil {
+		return nil
+	}
+	if k.Treasury != nil {
+		all = append(all, k.Treasury.Address())
+	}
+	for _, s := range k.FormerTreasuries {
+		all = append(all, s.Address())
+	}
+	return append(all, k.Former...)
+}
+
 // refunds configures refunds: the treasury's key, and the relayer. A facilitator is not used for refunds.
 func (a *App) refunds() (settlement.Refunds, error) {
 	r := settlement.Refunds{Deadline: cmp.Or(a.config.TreasuryDeadline, refundDeadline)}
-	if a.config.TreasuryKey.IsZero() {
-		return r, nil
+	keys, err := a.signers(context.Background())
+	if err != nil || keys.Treasury == nil {
+		return r, err
 	}
-	key, err := chain.ParseKey(a.config.TreasuryKey.Reveal())
-	if err != nil {
-		return r, fmt.Errorf("treasury.key: %w", err)
-	}
-	r.Treasury = payment.NewTreasury(key, a.config.domain(), min(refundWindow, r.Deadline))
+	r.Treasury = payment.NewTreasury(payment.TreasuryConfig{
+		Signer: keys.Treasury, Retired: keys.FormerTreasuries, Former: keys.Former, Domain: a.config.domain(),
+		Window: min(refundWindow, r.Deadline), Now: time.Now,
+	})
 	if a.relayer != nil {
 		r.Collect = payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain.Following(), Settler: payment.RefundSettler{Settler: a.relayer}, Timeout: collectTimeout, Log: a.log,

@@ -8,13 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/roamcard/roamcard/gen"
-	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -56,34 +54,13 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	return a.Run(ctx)
 }
 
-// refusePublicKeys rejects the well-known keys of the development chain in production, where anyone could use them, and
-// their addresses as the one that is paid.
-func (c Config) refusePublicKeys() error {
-	if c.Environment != Production {
+// refusePublicPayee rejects, in production, to be paid to an account of the development chain, whose keys everybody
+// knows. openKeys rejects the keys themselves.
+func (c Config) refusePublicPayee() error {
+	if c.Environment != Production || !publicAccounts()[c.PayTo] {
 		return nil
 	}
-	var wrong []error
-	public, addresses := map[string]bool{}, map[string]bool{}
-	for _, w := range devnet.Wallets() {
-		public[plainKey(w.PrivateKey)], addresses[strings.ToLower(w.Address)] = true, true
-	}
-	for i, key := range c.RelayerKeys {
-		if public[plainKey(key.Reveal())] {
-			wrong = append(wrong, fmt.Errorf("relayer.keys, number %d: this is a public development key", i+1))
-		}
-	}
-	if public[plainKey(c.TreasuryKey.Reveal())] {
-		wrong = append(wrong, errors.New("treasury.key: this is a public development key"))
-	}
-	if addresses[strings.ToLower(c.PayTo.String())] {
-		wrong = append(wrong, errors.New("payment.pay_to: the key of this address is a public development key"))
-	}
-	return errors.Join(wrong...)
-}
-
-// plainKey normalizes the text of a key.
-func plainKey(text string) string {
-	return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), "0x")
+	return errors.New("payment.pay_to: the key of this address is a public development key")
 }
 
 // LoadFile reads the configuration from a YAML file and the environment.
@@ -93,7 +70,8 @@ func LoadFile(path string) (Config, error) {
 		return Config{}, err
 	}
 	c, err := Load(file, os.LookupEnv, os.ReadFile)
-	return c, errors.Join(err, errors.Join(c.unusable()...), errors.Join(Modules{}.unknownVariables(os.Environ())...))
+	unknown := Modules{}.unknownVariables(os.Environ(), c.referredVariables())
+	return c, errors.Join(err, errors.Join(c.unusable()...), errors.Join(unknown...))
 }
 
 // readFile reads the settings of a YAML file by their dotted names. Without a path there are none.

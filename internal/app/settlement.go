@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,14 +79,15 @@ func service(s string) (string, error) {
 // openSettlers makes the settlers. A relayer with keys that is not in the order settles no new payments, but maintains
 // its open transactions.
 func (a *App) openSettlers(ctx context.Context) error {
-	keys, err := a.config.relayerKeys()
+	keys, err := a.signers(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("open the keys:\n%w", err)
 	}
-	if err := chain.CheckKeys(ctx, a.store.Transactions(), keys); err != nil {
+	held := slices.Concat(keys.Relayers, keys.Retired)
+	if err := chain.CheckKeys(ctx, a.store.Transactions(), held); err != nil {
 		return fmt.Errorf("check the relayer keys: %w", err)
 	}
-	if len(keys) > 0 || a.config.SettlesBy(SettlerRelayer) {
+	if len(held) > 0 || a.config.SettlesBy(SettlerRelayer) {
 		on, err := a.findSettler(ctx)
 		if err != nil {
 			return err
@@ -109,6 +109,18 @@ func (a *App) openSettlers(ctx context.Context) error {
 	return nil
 }
 
+// signers opens the keys, once.
+func (a *App) signers(ctx context.Context) (Keys, error) {
+	if a.keys == nil {
+		keys, err := a.config.Keys(ctx)
+		if err != nil {
+			return Keys{}, err
+		}
+		a.keys = &keys
+	}
+	return *a.keys, nil
+}
+
 // findSettler looks for the contract of batches, once: after its deployment, processes are restarted.
 func (a *App) findSettler(ctx context.Context) (settler.Contract, error) {
 	if a.config.Fairness.MaxBatch == 1 {
@@ -127,11 +139,12 @@ func (a *App) findSettler(ctx context.Context) (settler.Contract, error) {
 }
 
 func (c Config) newRelayer(
-	on *chain.Chain, batches settler.Contract, transactions payment.Transactions, keys []*ecdsa.PrivateKey,
+	on *chain.Chain, batches settler.Contract, transactions payment.Transactions, keys Keys,
 	log *slog.Logger, metrics *telemetry.Metrics,
 ) (*chain.Relayer, error) {
 	return chain.NewRelayer(chain.RelayerConfig{
-		Chain: on, Transactions: transactions, Keys: keys, Settler: batches, MaxBatch: c.Fairness.MaxBatch,
+		Chain: on, Transactions: transactions, Keys: keys.Relayers, Retired: keys.Retired,
+		Settler: batches, MaxBatch: c.Fairness.MaxBatch,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
 		MaxHeadAge: MaxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: log,
 		Budget: c.Fairness.budget(), Metrics: metrics,

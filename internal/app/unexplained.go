@@ -47,14 +47,7 @@ func (a *App) maybeRefunded(ctx context.Context, arrived payment.Arrived) (bool,
 	if err != nil {
 		return false, fmt.Errorf("find the latest block: %w", err)
 	}
-	from := []x402.Address{arrived.Authorization.To}
-	refunds, err := a.refunds()
-	if err != nil {
-		return false, err
-	}
-	if refunds.Treasury != nil {
-		from = append(from, refunds.Treasury.Address())
-	}
+	from := append([]x402.Address{arrived.Authorization.To}, a.keys.treasuries()...)
 	back, err := a.chain.Transfers(ctx, arrived.Authorization.From, arrived.Receipt.Block, head)
 	if err != nil {
 		return false, fmt.Errorf("read the transfers to the payer: %w", err)

@@ -98,14 +98,12 @@ func (a *App) parts() (p *Parts, err error) {
 		return nil, err
 	}
 	p.inbox = a.inbox(p)
-	if a.payments, err = a.newPayments(p.catchUp, p.screening); err != nil {
+	if p.refunds, err = a.refunds(); err != nil {
 		return nil, err
 	}
+	a.payments = a.newPayments(p)
 	p.Payments = a.payments
 	if err := a.makeProducts(p); err != nil {
-		return nil, err
-	}
-	if p.refunds, err = a.refunds(); err != nil {
 		return nil, err
 	}
 	a.runner = a.newRunner(p)
@@ -163,10 +161,14 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	if err != nil {
 		return nil, errors.New("decode the quote key: not hex")
 	}
+	former, err := hexBytes(c.FormerQuoteKeys)
+	if err != nil {
+		return nil, fmt.Errorf("decode the quote keys: %w", err)
+	}
 	config := checkout.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) checkout.Product { return p }),
 		Terms: c.terms(), Chain: a.simulating(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
-		Log: a.log, Now: time.Now, QuoteKey: quoteKey, Recovered: a.store.Orders(),
+		Log: a.log, Now: time.Now, QuoteKey: quoteKey, FormerQuoteKeys: former, Recovered: a.store.Orders(),
 		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, VerifyArrived: a.chain.VerifyArrived,
 		Unexplained: a.unexplained(made), MaybeRefunded: a.maybeRefunded,
 		Wait: c.Wait, PayableFor: c.PayableFor, MaxUnpaid: c.MaxUnpaid, Limits: p.limits, Metrics: a.metrics,

@@ -31,6 +31,8 @@ type PaymentsConfig struct {
 	// Chain, Token and Settler fail while a payment cannot be looked at, moved, or settled; see SettleLater for
 	// whose fault that is. A nil one is not asked.
 	Chain, Token, Settler func(ctx context.Context) error
+	// Treasury fails while refunds cannot be signed: what is not delivered could not be given back. Nil is not asked.
+	Treasury func(ctx context.Context) error
 	// Screening fails while payers cannot be screened; nil screens none.
 	Screening func(ctx context.Context) error
 	// SettlerName is what the ready routes call the settler.
@@ -45,7 +47,7 @@ type PaymentsConfig struct {
 type Payments struct {
 	config PaymentsConfig
 	// chain, token, settler and screening cache what the checks of these names say.
-	chain, token, settler, screening *Memo[struct{}]
+	chain, token, settler, treasury, screening *Memo[struct{}]
 }
 
 const (
@@ -73,7 +75,7 @@ func NewPayments(c PaymentsConfig) *Payments {
 	}
 	return &Payments{
 		config: c, chain: memo(c.Chain, settleTTL), token: memo(c.Token, c.WatchEvery), settler: memo(c.Settler, settleTTL),
-		screening: memo(c.Screening, settleTTL),
+		treasury: memo(c.Treasury, settleTTL), screening: memo(c.Screening, settleTTL),
 	}
 }
 
@@ -194,7 +196,7 @@ func (p *Payments) settle(ctx context.Context) error {
 
 // settling are what every payment that is to be settled depends on.
 func (p *Payments) settling() []*Memo[struct{}] {
-	return []*Memo[struct{}]{p.chain, p.token, p.settler, p.screening}
+	return []*Memo[struct{}]{p.chain, p.token, p.settler, p.treasury, p.screening}
 }
 
 // checks are what a ready route shows of payments.
@@ -211,6 +213,9 @@ func (p *Payments) checks() []Check {
 		{"transfers", p.transfers},
 		{"token", cached(p.token)},
 		{p.config.SettlerName, cached(p.settler)},
+	}
+	if p.config.Treasury != nil {
+		all = append(all, Check{"treasury", cached(p.treasury)})
 	}
 	if p.config.Screening != nil {
 		all = append(all, Check{"screening", cached(p.screening)})

@@ -197,13 +197,13 @@ func (s *sender) sendBatch(ctx context.Context, members []*waiter, fee fee, wind
 		})
 		if len(chosen) == 1 {
 			p := chosen[0].payment
-			return s.sign(s.by, nonce, fee, common.Address(s.config.Chain.config.Domain.Contract),
+			return s.sign(ctx, s.by, nonce, fee, common.Address(s.config.Chain.config.Domain.Contract),
 				s.config.Chain.config.CallGas, x402.TransferCall(p.Authorization, p.Signature))
 		}
 		on := s.config.Settler
-		return s.sign(s.by, nonce, fee, common.Address(on.Address()), on.Gas(len(chosen)), on.Call(membersOf(chosen)))
+		return s.sign(ctx, s.by, nonce, fee, common.Address(on.Address()), on.Gas(len(chosen)), on.Call(membersOf(chosen)))
 	}
-	prepared, err := s.config.Transactions.Prepare(ctx, ids, s.by.address, window, sign)
+	prepared, err := s.prepare(ctx, ids, window, sign)
 	switch {
 	case errors.Is(err, payment.ErrNoRoom):
 		return false

@@ -2,7 +2,6 @@ package chain_test
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"errors"
 	"log/slog"
 	"slices"
@@ -35,7 +34,7 @@ func (b *bench) batching(on settler.Contract, attempts payment.Transactions, del
 	}
 	b.Cleanup(c.Close)
 	r, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: c, Transactions: attempts, Keys: []*ecdsa.PrivateKey{keyOf(devnet.WalletsOf(devnet.RoleRelayer)[0])},
+		Chain: c, Transactions: attempts, Keys: []payment.Signer{relayerKey(0)},
 		Settler: on, Window: 2, BumpAfter: 10 * time.Second, ResendAfter: time.Nanosecond, Now: b.now,
 		Log: slog.New(slog.DiscardHandler),
 	})

@@ -85,7 +85,7 @@ func (b *bench) now() time.Time { return time.Now().Add(time.Duration(b.ahead.Lo
 func (b *bench) newRelayer(attempts payment.Transactions) *chain.Relayer {
 	b.Helper()
 	r, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: b.chain, Transactions: attempts, Keys: []*ecdsa.PrivateKey{keyOf(devnet.WalletsOf(devnet.RoleRelayer)[0])},
+		Chain: b.chain, Transactions: attempts, Keys: []payment.Signer{relayerKey(0)},
 		BumpAfter: 10 * time.Second, ResendAfter: time.Nanosecond, Now: b.now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -98,14 +98,15 @@ func (c *Chain) movesIn(
 // Pending counts the transactions of the relayer's accounts that are in the nodes' pools. landed reports whether all of
 // them are included in blocks.
 func (r *Relayer) Pending(ctx context.Context) (landed func(context.Context) (bool, error), err error) {
-	known := make([]uint64, len(r.accounts))
-	for i, a := range r.accounts {
+	all := r.all()
+	known := make([]uint64, len(all))
+	for i, a := range all {
 		if known[i], err = r.counted(ctx, a.address, "pending"); err != nil {
 			return nil, err
 		}
 	}
 	return func(ctx context.Context) (bool, error) {
-		for i, a := range r.accounts {
+		for i, a := range all {
 			included, err := r.counted(ctx, a.address, "latest")
 			if err != nil || included < known[i] {
 				return false, err

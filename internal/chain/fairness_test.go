@@ -1,7 +1,6 @@
 package chain_test
 
 import (
-	"crypto/ecdsa"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -63,7 +62,7 @@ func (b *bench) vouching(budget chain.Budget, delegates ...x402.Address) (*chain
 	}
 	b.Cleanup(on.Close)
 	r, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: on, Transactions: b.attempts, Keys: []*ecdsa.PrivateKey{keyOf(devnet.WalletsOf(devnet.RoleRelayer)[0])},
+		Chain: on, Transactions: b.attempts, Keys: []payment.Signer{relayerKey(0)},
 		ResendAfter: time.Nanosecond, Budget: budget, Now: b.now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

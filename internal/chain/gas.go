@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -23,14 +21,14 @@ import (
 
 // CheckKeys fails when the key of a relayer with open attempts is missing: without it their fees cannot be raised and
 // gaps in their nonces cannot be filled, and a payment waits for its open attempt.
-func CheckKeys(ctx context.Context, attempts payment.Transactions, keys []*ecdsa.PrivateKey) error {
+func CheckKeys(ctx context.Context, attempts payment.Transactions, keys []payment.Signer) error {
 	open, err := attempts.Relayers(ctx)
 	if err != nil {
 		return fmt.Errorf("list relayers with open attempts: %w", err)
 	}
 	held := map[x402.Address]bool{}
 	for _, key := range keys {
-		held[x402.Address(crypto.PubkeyToAddress(key.PublicKey))] = true
+		held[key.Address()] = true
 	}
 	var missing []string
 	for _, relayer := range open {
@@ -52,13 +50,23 @@ func CheckKeys(ctx context.Context, attempts payment.Transactions, keys []*ecdsa
 // When every key is below the minimum, one that can pay for this transaction is used: the payment is already claimed,
 // and readiness stops further ones.
 func (r *Relayer) choose(ctx context.Context, id uuid.UUID, cost *big.Int) (account, error) {
+	if len(r.accounts) == 0 {
+		return account{}, errors.New("every relayer is retired")
+	}
 	start := r.home
 	if r.config.Settler.IsZero() || r.config.MaxBatch == 1 {
 		start = int(binary.BigEndian.Uint64(id[8:]) % uint64(len(r.accounts)))
 	}
 	order := slices.Concat(r.accounts[start:], r.accounts[:start])
-	slices.SortStableFunc(order,
-		func(a, b account) int { return r.senderOf(a.address).backlog() - r.senderOf(b.address).backlog() })
+	// One whose signer does not work waits longest.
+	const unsigned = 2
+	burden := func(a account) int {
+		if a.key.Doubtful() {
+			return unsigned + r.senderOf(a.address).backlog()
+		}
+		return r.senderOf(a.address).backlog()
+	}
+	slices.SortStableFunc(order, func(a, b account) int { return burden(a) - burden(b) })
 	for _, least := range []*big.Int{r.config.MinBalance, cost} {
 		for _, a := range order {
 			balance, err := r.gasOf(ctx, a)
@@ -74,21 +82,33 @@ func (r *Relayer) choose(ctx context.Context, id uuid.UUID, cost *big.Int) (acco
 }
 
 // Ready reports what would keep a payment from settling now: silent or wrong nodes, an old head, or no key with enough
-// ether for gas. A key without enough is skipped while another has enough.
+// ether for gas whose signer works. A key without is skipped while there is another.
 func (r *Relayer) Ready(ctx context.Context) error {
 	if err := r.config.Chain.Ready(ctx, r.config.MaxHeadAge); err != nil {
 		return err
 	}
 	var short []string
+	var unsigned error
 	for _, a := range r.accounts {
 		balance, err := r.readGas(ctx, a)
 		if err != nil {
 			return fmt.Errorf("chain not ready: %w", err)
 		}
-		if balance.Cmp(r.config.MinBalance) >= 0 {
+		if balance.Cmp(r.config.MinBalance) < 0 {
+			short = append(short, fmt.Sprintf("%s has %s wei", a.address, balance))
+			continue
+		}
+		if err = a.key.Ready(ctx); err == nil {
 			return nil
 		}
-		short = append(short, fmt.Sprintf("%s has %s wei", a.address, balance))
+		unsigned = errors.Join(unsigned, err)
+	}
+	if unsigned != nil {
+		return fmt.Errorf("no relayer can sign: %w", unsigned)
+	}
+	if len(r.accounts) == 0 {
+		const detail = "This service has no key to settle payments with."
+		return fmt.Errorf("every relayer is retired: %w", fault.New(fault.DependencyDown, detail))
 	}
 	return fmt.Errorf("every relayer is short of gas: %s: %w", strings.Join(short, ", "),
 		fault.New(fault.DependencyDown, "This service is short of gas to settle payments with."))

@@ -1,7 +1,6 @@
 package chain_test
 
 import (
-	"crypto/ecdsa"
 	"log/slog"
 	"math/big"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -17,9 +17,9 @@ import (
 // relayerOf is a relayer with several of the development chain's keys.
 func (b *bench) relayerOf(wallets ...devnet.Wallet) *chain.Relayer {
 	b.Helper()
-	var keys []*ecdsa.PrivateKey
+	var keys []payment.Signer
 	for _, w := range wallets {
-		keys = append(keys, keyOf(w))
+		keys = append(keys, curve.Hold(keyOf(w)))
 	}
 	r, err := chain.NewRelayer(chain.RelayerConfig{
 		Chain: b.chain, Transactions: b.attempts, Keys: keys, MinBalance: big.NewInt(1e15),
@@ -110,9 +110,9 @@ func TestCheckKeysNamesMissingKey(t *testing.T) {
 	b := newBench(t)
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)
 	check := func(wallets ...devnet.Wallet) error {
-		var keys []*ecdsa.PrivateKey
+		var keys []payment.Signer
 		for _, w := range wallets {
-			keys = append(keys, keyOf(w))
+			keys = append(keys, curve.Hold(keyOf(w)))
 		}
 		return chain.CheckKeys(t.Context(), b.attempts, keys)
 	}

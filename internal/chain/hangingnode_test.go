@@ -2,7 +2,6 @@ package chain
 
 import (
 	"bytes"
-	"crypto/ecdsa"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -212,7 +212,7 @@ func (s *simulation) open(t *testing.T, hosts []string) (*Chain, *Relayer) {
 		t.Fatal(err)
 	}
 	r, err := NewRelayer(RelayerConfig{
-		Chain: c, Transactions: paymenttest.NewTransactions(time.Now), Keys: []*ecdsa.PrivateKey{key}, Now: time.Now,
+		Chain: c, Transactions: paymenttest.NewTransactions(time.Now), Keys: []payment.Signer{curve.Hold(key)}, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // A periodic job calls it; it may run several times at once.
 func (r *Relayer) Maintain(ctx context.Context) error {
 	var errs error
-	for _, account := range r.accounts {
+	for _, account := range r.all() {
 		if err := r.maintainAccount(ctx, account); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("maintain relayer %s: %w", account.address, err))
 		}
@@ -230,7 +230,7 @@ func (r *Relayer) fillGap(ctx context.Context, by account, nonce uint64) error {
 	if err != nil {
 		return err
 	}
-	tx, err := r.signEmpty(by, nonce, fee)
+	tx, err := r.signEmpty(ctx, by, nonce, fee)
 	if err != nil {
 		return err
 	}
@@ -249,19 +249,21 @@ func (r *Relayer) replacement(
 		err := r.config.Chain.checkPayer(ctx, payer)
 		if no, refused := errors.AsType[*payment.Rejection](err); refused {
 			r.config.Log.WarnContext(ctx, "settlement given up", append(attemptAttrs(a), slog.String("cause", no.Detail))...)
-			return r.signEmpty(by, a.Nonce, fee)
+			return r.signEmpty(ctx, by, a.Nonce, fee)
 		}
 		if err != nil {
 			return payment.Variant{}, err
 		}
 	}
-	return r.sign(by, a.Nonce, fee, *tx.To(), tx.Gas(), tx.Data())
+	return r.sign(ctx, by, a.Nonce, fee, *tx.To(), tx.Gas(), tx.Data())
 }
 
 // signEmpty makes a transaction that uses up a nonce, and does nothing.
-func (r *Relayer) signEmpty(by account, nonce uint64, fee fee) (payment.Variant, error) {
+func (r *Relayer) signEmpty(
+	ctx context.Context, by account, nonce uint64, fee fee,
+) (payment.Variant, error) {
 	const plainGas = 21_000
-	return r.sign(by, nonce, fee, common.Address(by.address), plainGas, nil)
+	return r.sign(ctx, by, nonce, fee, common.Address(by.address), plainGas, nil)
 }
 
 // recentLog caches when this process last did something. It only saves calls: without it a transaction is sent, or a

@@ -2,18 +2,15 @@ package chain
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/chain/settler"
@@ -29,7 +26,10 @@ type RelayerConfig struct {
 	Transactions payment.Transactions
 	// Keys send the transactions and pay their gas. Keep a key while it has open attempts: without it their fee cannot
 	// be raised, and gaps in its nonces cannot be filled.
-	Keys []*ecdsa.PrivateKey
+	Keys []payment.Signer
+	// Retired keys send no new payments. Their open attempts are sent again, their fees are raised and their gaps are
+	// filled, until none is left.
+	Retired []payment.Signer
 	// MaxFeePerGas bounds the price of a unit of gas, in wei. Transactions above it wait. 20 gwei.
 	MaxFeePerGas *big.Int
 	// MinTip is the least tip offered, in wei: 0.001 gwei.
@@ -60,6 +60,8 @@ type RelayerConfig struct {
 type Relayer struct {
 	config   RelayerConfig
 	accounts []account
+	// retired are accounts that only finish what they began.
+	retired []account
 	// home is the place in accounts of the key that sends batches.
 	home    int
 	senders []*sender
@@ -79,13 +81,13 @@ type Relayer struct {
 
 // account is one key and its address.
 type account struct {
-	key     *ecdsa.PrivateKey
+	key     *payment.Account
 	address x402.Address
 }
 
 // NewRelayer makes a relayer.
 func NewRelayer(config RelayerConfig) (*Relayer, error) {
-	if len(config.Keys) == 0 {
+	if len(config.Keys)+len(config.Retired) == 0 {
 		return nil, errors.New("the relayer has no key")
 	}
 	config.MaxFeePerGas = orDefault(config.MaxFeePerGas, big.NewInt(20e9))
@@ -100,14 +102,26 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 	r := &Relayer{
 		config: config, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(config.Chain.config.Domain.ChainID)),
 	}
-	r.home = rand.IntN(len(config.Keys))
+	if len(config.Keys) > 0 {
+		r.home = rand.IntN(len(config.Keys))
+	}
 	for _, key := range config.Keys {
-		by := account{key: key, address: x402.Address(crypto.PubkeyToAddress(key.PublicKey))}
-		r.accounts = append(r.accounts, by)
-		r.senders = append(r.senders, newSender(r, by))
+		r.accounts = append(r.accounts, r.add(key))
+	}
+	for _, key := range config.Retired {
+		r.retired = append(r.retired, r.add(key))
 	}
 	return r, nil
 }
+
+func (r *Relayer) add(key payment.Signer) account {
+	by := account{payment.NewAccount(key, r.config.Chain.config.Domain.ChainID, r.config.Now), key.Address()}
+	r.senders = append(r.senders, newSender(r, by))
+	return by
+}
+
+// all are the accounts that this process has keys of.
+func (r *Relayer) all() []account { return slices.Concat(r.accounts, r.retired) }
 
 // Submit implements payment.Settler. An open attempt is sent again, byte for byte. Another one is made only when there
 // is none, or when the chain shows that it moved nothing, and only if it would succeed now. While the key's earlier
@@ -192,22 +206,6 @@ func (r *Relayer) resend(ctx context.Context, a payment.Transaction) error {
 	return by.sendInOrder(ctx, a, window.First)
 }
 
-func (r *Relayer) sign(
-	by account, nonce uint64, fee fee, to common.Address, gas uint64, data []byte,
-) (payment.Variant, error) {
-	tx, err := types.SignNewTx(by.key, r.signer, &types.DynamicFeeTx{
-		ChainID: r.signer.ChainID(), Nonce: nonce, GasTipCap: fee.tip, GasFeeCap: fee.cap, Gas: gas, To: &to, Data: data,
-	})
-	if err != nil {
-		return payment.Variant{}, fmt.Errorf("sign transaction: %w", err)
-	}
-	raw, err := tx.MarshalBinary()
-	if err != nil {
-		return payment.Variant{}, fmt.Errorf("encode transaction: %w", err)
-	}
-	return payment.Variant{Hash: x402.Hash(tx.Hash()), Raw: raw, SignedAt: r.config.Now().UTC()}, nil
-}
-
 // send broadcasts the newest variant, unless this process did so within ResendAfter. What the nodes have refused is not
 // due again any sooner.
 func (r *Relayer) send(ctx context.Context, a payment.Transaction) error {
@@ -226,13 +224,4 @@ func (r *Relayer) send(ctx context.Context, a payment.Transaction) error {
 func attemptAttrs(a payment.Transaction) []any {
 	return []any{slog.Any("payments", a.Payments), slog.String("relayer", a.Relayer.String()),
 		slog.Uint64("nonce", a.Nonce), slog.String("transaction", a.Variants[len(a.Variants)-1].Hash.String())}
-}
-
-// ParseKey reads a private key: 32 bytes in hex, with or without 0x. The error never holds the key.
-func ParseKey(text string) (*ecdsa.PrivateKey, error) {
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(text), "0x"))
-	if err != nil {
-		return nil, errors.New("not a private key of 32 bytes in hex")
-	}
-	return key, nil
 }

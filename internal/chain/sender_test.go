@@ -1,7 +1,6 @@
 package chain_test
 
 import (
-	"crypto/ecdsa"
 	"log/slog"
 	"slices"
 	"sync"
@@ -21,7 +20,7 @@ import (
 func (b *bench) narrow(window uint64) *chain.Relayer {
 	b.Helper()
 	r, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: b.chain, Transactions: b.attempts, Keys: []*ecdsa.PrivateKey{keyOf(devnet.WalletsOf(devnet.RoleRelayer)[0])},
+		Chain: b.chain, Transactions: b.attempts, Keys: []payment.Signer{relayerKey(0)},
 		Window: window, Now: b.now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

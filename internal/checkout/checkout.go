@@ -177,7 +177,10 @@ type Config struct {
 	Now       func() time.Time
 	// QuoteKey signs quotes; every process of a deployment has the same. At least 32 bytes.
 	QuoteKey []byte
-	Metrics  *telemetry.Metrics
+	// FormerQuoteKeys verify quotes and watch tokens, too: what was signed with a key before or after this process knew it
+	// as the one that signs.
+	FormerQuoteKeys [][]byte
+	Metrics         *telemetry.Metrics
 	// Limits bounds the purchases of a payer; nil disables the limits.
 	Limits *limit.Limiter
 	// Screener decides which payers are refused; nil accepts all.
@@ -227,7 +230,10 @@ const defaultPayableFor = 30 * time.Minute
 // New makes a Checkout.
 func New(c Config) *Checkout {
 	c.PayableFor = cmp.Or(c.PayableFor, defaultPayableFor)
-	co := &Checkout{Config: c, products: map[order.Kind]Product{}, quotes: quotes{key: c.QuoteKey, now: c.Now}}
+	co := &Checkout{
+		Config: c, products: map[order.Kind]Product{},
+		quotes: quotes{key: c.QuoteKey, former: c.FormerQuoteKeys, now: c.Now},
+	}
 	for _, p := range c.Products {
 		co.products[p.Kind()] = p
 	}

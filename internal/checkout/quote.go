@@ -20,8 +20,9 @@ var errQuote = errors.New("not a valid quote of ours")
 
 // quotes encodes offers as signed tokens, so that an unpaid request stores nothing.
 type quotes struct {
-	key []byte
-	now func() time.Time
+	key    []byte
+	former [][]byte
+	now    func() time.Time
 }
 
 // quote is the content of a quote id. It is signed, not secret.
@@ -43,7 +44,7 @@ func (q quotes) sign(kind order.Kind, request order.Fingerprint, o order.Offer) 
 	if err != nil {
 		panic(fmt.Sprintf("checkout: marshal quote: %v", err))
 	}
-	return base64.RawURLEncoding.EncodeToString(append(q.mac(body), body...))
+	return base64.RawURLEncoding.EncodeToString(append(macOf(q.key, quoteContext, body), body...))
 }
 
 // open returns the offer of a quote id, if the quote is ours, valid now, and for this request.
@@ -54,7 +55,7 @@ func (q quotes) open(id string, kind order.Kind, request order.Fingerprint) (ord
 // openAt is open for a quote that has to be valid at a time.
 func (q quotes) openAt(id string, kind order.Kind, request order.Fingerprint, at time.Time) (order.Offer, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
-	if err != nil || len(raw) <= macSize || !hmac.Equal(raw[:macSize], q.mac(raw[macSize:])) {
+	if err != nil || len(raw) <= macSize || !isSigned(raw, quoteContext, q.key, q.former) {
 		return order.Offer{}, errQuote
 	}
 	var got quote
@@ -70,9 +71,27 @@ func (q quotes) openAt(id string, kind order.Kind, request order.Fingerprint, at
 // macSize keeps 128 bits: a forged quote still has to pass every check of a payment.
 const macSize = 16
 
-func (q quotes) mac(body []byte) []byte {
-	h := hmac.New(sha256.New, q.key)
-	h.Write([]byte("roamcard quote v1\n"))
+// The contexts keep a signature of one kind from passing for another.
+const (
+	quoteContext = "roamcard quote v1\n"
+	watchContext = "roamcard order watch v1\n"
+)
+
+func macOf(key []byte, context string, body []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(context))
 	h.Write(body)
 	return h.Sum(nil)[:macSize]
+}
+
+// isSigned reports whether a text that begins with its signature is signed with one of the keys.
+func isSigned(raw []byte, context string, key []byte, former [][]byte) bool {
+	if len(raw) <= macSize {
+		return false
+	}
+	signed := hmac.Equal(raw[:macSize], macOf(key, context, raw[macSize:]))
+	for _, k := range former {
+		signed = signed || hmac.Equal(raw[:macSize], macOf(k, context, raw[macSize:]))
+	}
+	return signed
 }

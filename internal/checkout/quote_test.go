@@ -49,6 +49,23 @@ func TestQuoteHoldsForItsRequestUntilItExpires(t *testing.T) {
 	}
 }
 
+// TestQuotesOfBothKeysHoldDuringARotation: each process signs with one key, and verifies what either has signed.
+func TestQuotesOfBothKeysHoldDuringARotation(t *testing.T) {
+	was, is, gone := quotesAt(1, signedAt), quotesAt(2, signedAt), quotesAt(2, signedAt)
+	was.former, is.former = [][]byte{is.key}, [][]byte{was.key}
+	for name, q := range map[string]quotes{"the former key": was, "the new key": is} {
+		id := q.sign(card.Kind, request, quoted)
+		for at, reader := range map[string]quotes{"before": was, "after": is} {
+			if got, err := reader.open(id, card.Kind, request); err != nil || got.Price != quoted.Price {
+				t.Errorf("signed with %s, read by the process %s: %v", name, at, err)
+			}
+		}
+	}
+	if _, err := gone.open(was.sign(card.Kind, request, quoted), card.Kind, request); err == nil {
+		t.Error("a retired key still verifies")
+	}
+}
+
 func TestQuoteWithAnyOtherBitIsRefused(t *testing.T) {
 	id := quotesAt(1, signedAt).sign(card.Kind, request, quoted)
 	raw, err := base64.RawURLEncoding.DecodeString(id)

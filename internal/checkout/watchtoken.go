@@ -1,8 +1,6 @@
 package checkout
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"strings"
@@ -27,7 +25,7 @@ func (c *Checkout) WatchToken(o order.Order) (token secret.Text, until time.Time
 	until = c.Now().Add(watchTokenLifetime).Truncate(time.Second)
 	body := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))
 	body = append(append(body, o.Owner[:]...), o.ID...)
-	signed := append(c.watchTokenMAC(body), body...)
+	signed := append(macOf(c.QuoteKey, watchContext, body), body...)
 	return secret.New(watchTokenPrefix + base64.RawURLEncoding.EncodeToString(signed)), until
 }
 
@@ -41,7 +39,7 @@ func (c *Checkout) OpenWatchToken(token secret.Text) (order.ID, x402.Address, er
 	}
 	const head = 8 + len(x402.Address{})
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(raw) <= macSize+head || !hmac.Equal(raw[:macSize], c.watchTokenMAC(raw[macSize:])) {
+	if err != nil || len(raw) <= macSize+head || !isSigned(raw, watchContext, c.QuoteKey, c.FormerQuoteKeys) {
 		return "", x402.Address{}, invalid
 	}
 	body := raw[macSize:]
@@ -49,11 +47,4 @@ func (c *Checkout) OpenWatchToken(token secret.Text) (order.ID, x402.Address, er
 		return "", x402.Address{}, invalid
 	}
 	return order.ID(body[head:]), x402.Address(body[8:head]), nil
-}
-
-func (c *Checkout) watchTokenMAC(body []byte) []byte {
-	mac := hmac.New(sha256.New, c.QuoteKey)
-	mac.Write([]byte("roamcard order watch v1\n"))
-	mac.Write(body)
-	return mac.Sum(nil)[:macSize]
 }

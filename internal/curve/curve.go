@@ -2,17 +2,20 @@
 package curve
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
+	"math/big"
 
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ErrNotSigned says that a signature was not made by the authorization's payer over this domain.
-var ErrNotSigned = errors.New("the signature is not the payer's")
+// ErrNotSigned says that a signature was not made by the account that it should be of: of an authorization, by its
+// payer over this domain.
+var ErrNotSigned = errors.New("the signature is another account's, or none of this")
 
 // AddressOf is the account of a key.
 func AddressOf(key *ecdsa.PrivateKey) x402.Address {
@@ -29,6 +32,69 @@ func Sign(d x402.Domain, a x402.Authorization, key *ecdsa.PrivateKey) (x402.Sign
 	s := x402.Signature(raw)
 	s[64] += 27
 	return s, nil
+}
+
+// Held signs with a key that this process has. It is a payment.Signer.
+type Held struct {
+	key     *ecdsa.PrivateKey
+	address x402.Address
+}
+
+// Hold makes a signer of a key.
+func Hold(key *ecdsa.PrivateKey) Held { return Held{key, AddressOf(key)} }
+
+// Address is the account of the key.
+func (h Held) Address() x402.Address { return h.address }
+
+// Held reports that this process has the key.
+func (h Held) Held() bool { return true }
+
+// Sign signs the Keccak-256 hash of a message.
+func (h Held) Sign(_ context.Context, message []byte) (x402.Signature, error) {
+	digest := x402.Keccak256(message)
+	raw, err := crypto.Sign(digest[:], h.key)
+	if err != nil {
+		return x402.Signature{}, fmt.Errorf("sign: %w", err)
+	}
+	s := x402.Signature(raw)
+	s[64] += 27
+	return s, nil
+}
+
+// String hides the key.
+func (h Held) String() string { return "the key of " + h.address.String() }
+
+// AddressOfPoint is the account of a public key: 64 bytes, or 65 that begin with 4.
+func AddressOfPoint(raw []byte) (x402.Address, error) {
+	if len(raw) == 64 {
+		raw = append([]byte{4}, raw...)
+	}
+	if _, err := crypto.UnmarshalPubkey(raw); err != nil {
+		return x402.Address{}, errors.New("not a public key of secp256k1")
+	}
+	return x402.Address(crypto.Keccak256(raw[1:])[12:]), nil
+}
+
+// Complete makes an account's signature of the r and s that its key made over a digest: s in the lower half, and the v
+// that recovers the account. It reports ErrNotSigned when none does.
+func Complete(digest x402.Hash, r, s *big.Int, by x402.Address) (x402.Signature, error) {
+	n := crypto.S256().Params().N
+	if r.Sign() <= 0 || s.Sign() <= 0 || r.Cmp(n) >= 0 || s.Cmp(n) >= 0 {
+		return x402.Signature{}, ErrNotSigned
+	}
+	if half := new(big.Int).Rsh(n, 1); s.Cmp(half) > 0 {
+		s = new(big.Int).Sub(n, s)
+	}
+	var made x402.Signature
+	r.FillBytes(made[:32])
+	s.FillBytes(made[32:64])
+	for _, v := range []byte{27, 28} {
+		made[64] = v
+		if found, err := Recover(digest, made); err == nil && found == by {
+			return made, nil
+		}
+	}
+	return x402.Signature{}, ErrNotSigned
 }
 
 // Verify reports ErrNotSigned unless the authorization's payer made the signature over this domain.

@@ -2,14 +2,13 @@ package payment
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -79,43 +78,93 @@ func RefundNonce(id order.ID) x402.Hash {
 	return sha256.Sum256([]byte("roamcard refund v1" + string(id)))
 }
 
-// Treasury signs refunds.
+// TreasuryConfig is what a Treasury is made of.
+type TreasuryConfig struct {
+	// Signer has the key of new refunds.
+	Signer Signer
+	// Retired are former ones, which sign again what they have begun. Former are those whose key is gone.
+	Retired []Signer
+	Former  []x402.Address
+	Domain  x402.Domain
+	// Window is how long an authorization lives.
+	Window time.Duration
+	Now    func() time.Time
+}
+
+// Treasury signs refunds. A refund that an earlier account has begun is signed again by that account, as long as its
+// key is here: then both authorizations have one nonce of one payer, and the token executes one of them at most.
 type Treasury struct {
-	key     *ecdsa.PrivateKey
-	address x402.Address
+	account *Account
+	retired []*Account
+	former  []x402.Address
 	domain  x402.Domain
 	window  time.Duration
 }
 
-// NewTreasury makes a treasury whose authorizations live for a window.
-func NewTreasury(key *ecdsa.PrivateKey, domain x402.Domain, window time.Duration) *Treasury {
-	return &Treasury{key: key, address: curve.AddressOf(key), domain: domain, window: window}
+// NewTreasury makes a treasury.
+func NewTreasury(c TreasuryConfig) *Treasury {
+	account := func(s Signer) *Account { return NewAccount(s, c.Domain.ChainID, c.Now) }
+	t := &Treasury{account: account(c.Signer), former: slices.Clone(c.Former), domain: c.Domain, window: c.Window}
+	for _, s := range c.Retired {
+		t.retired = append(t.retired, account(s))
+		t.former = append(t.former, s.Address())
+	}
+	return t
 }
 
-// Address is the account that refunds are paid from.
-func (t *Treasury) Address() x402.Address { return t.address }
+// Address is the account that new refunds are paid from.
+func (t *Treasury) Address() x402.Address { return t.account.Address() }
 
-// Refund signs the refund of a payment. earlier is the order's refund, if it has one: it keeps its identity and its
-// amount, and gets a new window. The caller has checked that the earlier authorization is dead.
-func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, error) {
+// Former are the accounts that refunds were paid from before.
+func (t *Treasury) Former() []x402.Address { return t.former }
+
+// Ready fails while refunds cannot be signed.
+func (t *Treasury) Ready(ctx context.Context) error { return t.account.Ready(ctx) }
+
+// Attempted is the authorization that a former account would have made for the refund of an order. The chain tells
+// whether it has, whatever our record says.
+func (t *Treasury) Attempted(former x402.Address, p Payment, value money.USDC, now time.Time) x402.Authorization {
+	return x402.Authorization{
+		From: former, To: p.Authorization.From, Value: value,
+		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Order),
+	}
+}
+
+// Signs reports whether the key of an account is here.
+func (t *Treasury) Signs(of x402.Address) bool { return t.by(of) != nil }
+
+// by is the account of an address, or nil when its key is not here.
+func (t *Treasury) by(of x402.Address) *Account {
+	for _, a := range append([]*Account{t.account}, t.retired...) {
+		if a.Address() == of {
+			return a
+		}
+	}
+	return nil
+}
+
+// Refund signs the refund of a payment from an account, see Signs. earlier is the order's refund, if it has one: it
+// keeps its identity and its amount, and gets a new window. The caller has checked that the earlier authorization is
+// dead.
+func (t *Treasury) Refund(
+	ctx context.Context, from x402.Address, p Payment, earlier *Refund, now time.Time,
+) (Refund, error) {
+	by := t.by(from)
+	if by == nil {
+		return Refund{}, fmt.Errorf("sign the refund: the key of %s is not here", from)
+	}
 	r := Refund{ID: uuid.Must(uuid.NewV7()), Order: p.Order, Network: p.Network, Asset: p.Asset, CreatedAt: now}
+	value := p.Authorization.Value
 	if earlier != nil {
-		r = *earlier
+		r, value = *earlier, earlier.Authorization.Value
 	}
 	if r.Status != RefundPaid {
 		r.Status = RefundSigned
 	}
-	value := p.Authorization.Value
-	if earlier != nil {
-		value = earlier.Authorization.Value
-	}
 	r.SignedAt = now
-	r.Authorization = x402.Authorization{
-		From: t.address, To: p.Authorization.From, Value: value,
-		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Order),
-	}
+	r.Authorization = t.Attempted(from, p, value, now)
 	var err error
-	if r.Signature, err = curve.Sign(t.domain, r.Authorization, t.key); err != nil {
+	if r.Signature, err = by.SignAuthorization(ctx, t.domain, r.Authorization); err != nil {
 		return Refund{}, fmt.Errorf("sign the refund: %w", err)
 	}
 	return r, nil

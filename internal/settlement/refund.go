@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Refunds configures refunds. Without a treasury and a collector, operators have to refund by hand.
@@ -118,7 +120,14 @@ func (s *Settlement) sign(
 	case wait:
 		return o, s.refundPause(o), nil
 	}
-	r, err := s.Refunds.Treasury.Refund(pay, earlier, s.Now())
+	from, why, err := s.payer(ctx, pay, pay.Authorization.Value, earlier)
+	switch {
+	case err != nil:
+		return o, 0, err
+	case why != "":
+		return proceed(s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why}))
+	}
+	r, err := s.Refunds.Treasury.Refund(ctx, from, pay, earlier, s.Now())
 	if err != nil {
 		return o, 0, err
 	}
@@ -127,6 +136,37 @@ func (s *Settlement) sign(
 	}
 	faultpoint.Reach("refund.stored")
 	return o, 0, nil
+}
+
+// payer is the treasury that a refund is paid from: of one that is begun now, the one in use, unless a former one has
+// used its nonce. That may have paid before the database was restored, and the token would let both be paid, because a
+// nonce is one payer's. With the key of the former one the refund is signed as it was, which the next step finds paid;
+// without it, why says why an operator has to decide.
+func (s *Settlement) payer(
+	ctx context.Context, pay payment.Payment, value money.USDC, earlier *payment.Refund,
+) (from x402.Address, why string, err error) {
+	t := s.Refunds.Treasury
+	if earlier != nil {
+		if from = earlier.Authorization.From; !t.Signs(from) {
+			from = t.Address()
+		}
+		return from, "", nil
+	}
+	for _, former := range t.Former() {
+		v, err := s.Chain.Verdict(ctx, t.Attempted(former, pay, value, s.Now()), pay.Since())
+		switch {
+		case err != nil:
+			return from, "", fmt.Errorf("look for a refund by the former treasury %s: %w", former, err)
+		case v.State == payment.Unused:
+		case t.Signs(former):
+			return former, "", nil
+		case v.State == payment.Unknown:
+			return from, "", fmt.Errorf("it is not known yet what the former treasury %s has paid", former)
+		default:
+			return from, "the former treasury " + former.String() + " has used its nonce: see whether it has paid", nil
+		}
+	}
+	return t.Address(), "", nil
 }
 
 // arrived reports whether a payment is on the chain: if it is undone, why, and whether to look again later.

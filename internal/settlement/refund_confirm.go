@@ -84,7 +84,11 @@ func (s *Settlement) renewRefund(ctx context.Context, l *job.Lease, earlier paym
 	if err != nil {
 		return earlier, fmt.Errorf("read the payment: %w", err)
 	}
-	r, err := s.Refunds.Treasury.Refund(pay, &earlier, s.Now())
+	from, _, err := s.payer(ctx, pay, earlier.Authorization.Value, &earlier)
+	if err != nil {
+		return earlier, err
+	}
+	r, err := s.Refunds.Treasury.Refund(ctx, from, pay, &earlier, s.Now())
 	if err != nil {
 		return earlier, err
 	}

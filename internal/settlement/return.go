@@ -83,8 +83,15 @@ func (s *Settlement) signReturn(
 	case wait:
 		return order.Progress{State: order.Waiting, After: mostRefundPause}, nil
 	}
+	from, why, err := s.payer(ctx, pay, of.Amount, earlier)
+	switch {
+	case err != nil:
+		return order.Progress{}, err
+	case why != "":
+		return doubtful("the refund cannot be made: " + why), nil
+	}
 	pay.Authorization.Value = of.Amount
-	r, err := s.Refunds.Treasury.Refund(pay, earlier, s.Now())
+	r, err := s.Refunds.Treasury.Refund(ctx, from, pay, earlier, s.Now())
 	if err != nil {
 		return order.Progress{}, err
 	}

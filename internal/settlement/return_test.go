@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -106,7 +107,9 @@ func TestReturnWhoseAuthorizationIsDeadWaitsForAnOperator(t *testing.T) {
 				})
 			}
 			refunds := settlement.Refunds{
-				Treasury: payment.NewTreasury(wallet.Key(), checkouttest.Domain(), window), Collect: r,
+				Treasury: payment.NewTreasury(payment.TreasuryConfig{
+					Signer: curve.Hold(wallet.Key()), Domain: checkouttest.Domain(), Window: window, Now: time.Now,
+				}), Collect: r,
 			}
 			step := func(s *settlement.Settlement) order.Progress {
 				t.Helper()

@@ -21,7 +21,9 @@ type Gauges struct {
 	// BalanceUnits is what the payee holds of the asset, in its smallest unit; nil when the chain does not answer.
 	BalanceUnits *int64
 	// RefundUnits is what the treasury holds of it, which refunds are paid from; nil without a treasury, too.
-	RefundUnits *int64
+	// RefundTreasury is its address.
+	RefundUnits    *int64
+	RefundTreasury string
 	// GasGwei is the ether of each relayer, by its address, in gwei; one that cannot be read is left out.
 	GasGwei map[string]int64
 	// ReceivableCents is what owners owe of issue fees; nil when it cannot be read.
@@ -202,7 +204,8 @@ func (i *instruments) observeMoney(o metric.Observer, now Gauges) {
 		o.ObserveInt64(i.balance, *now.BalanceUnits, asset)
 	}
 	if now.RefundUnits != nil {
-		o.ObserveInt64(i.refunds, *now.RefundUnits, asset)
+		o.ObserveInt64(i.refunds, *now.RefundUnits, asset,
+			metric.WithAttributes(attribute.String("treasury", now.RefundTreasury)))
 	}
 	for address, gwei := range now.GasGwei {
 		o.ObserveInt64(i.gas, gwei, metric.WithAttributes(attribute.String("relayer", address)))

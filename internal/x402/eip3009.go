@@ -49,12 +49,17 @@ func (d Domain) Digest(a Authorization) Hash { return Digest(d.Separator(), a) }
 
 // Digest is the EIP-712 digest of an authorization under a domain separator.
 func Digest(separator Hash, a Authorization) Hash {
+	b := SignedMessage(separator, a)
+	return Keccak256(b[:])
+}
+
+// SignedMessage is what Digest hashes, for signers that hash themselves.
+func SignedMessage(separator Hash, a Authorization) (b [66]byte) {
 	structHash := StructHash(a)
-	var b [66]byte
 	b[0], b[1] = 0x19, 0x01
 	copy(b[2:], separator[:])
 	copy(b[34:], structHash[:])
-	return Keccak256(b[:])
+	return b
 }
 
 // StructHash is the EIP-712 hashStruct of an authorization: seven words.

@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -90,6 +91,9 @@ type Options struct {
 	VerifyArrived func(context.Context, payment.Arrived) (payment.Verdict, error)
 	// Treasury, when set, pays refunds.
 	Treasury *ecdsa.PrivateKey
+	// FormerTreasuries have paid refunds before, and Former are those of them whose key is gone.
+	FormerTreasuries []payment.Signer
+	Former           []x402.Address
 	// RefundsUnsent leaves nobody to send refunds.
 	RefundsUnsent bool
 	// Limits and MaxUnpaid are what callers are held to; there are none by default.
@@ -198,7 +202,10 @@ func (s *Shop) settle(o Options) *settlement.Settlement {
 	})
 	refunds := settlement.Refunds{Deadline: RefundDeadline}
 	if o.Treasury != nil {
-		refunds.Treasury = payment.NewTreasury(o.Treasury, Domain(), RefundWindow)
+		refunds.Treasury = payment.NewTreasury(payment.TreasuryConfig{
+			Signer: curve.Hold(o.Treasury), Retired: o.FormerTreasuries, Former: o.Former, Domain: Domain(),
+			Window: RefundWindow, Now: s.now,
+		})
 	}
 	if !o.RefundsUnsent {
 		refunds.Collect = collect

@@ -44,7 +44,7 @@ func examineNodes(ctx context.Context, cfg app.Config, on *chain.Chain) finding 
 
 // examineToken checks that the token's issuer lets it move to our accounts.
 func examineToken(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
-	ours, err := cfg.Accounts()
+	ours, err := cfg.Accounts(ctx)
 	if err == nil {
 		err = on.Usable(ctx, ours)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -126,6 +125,7 @@ func examineService(ctx context.Context, file string) []finding {
 		return []finding{verdictOf("configuration", "", wrong, "set what is named, in the environment or in --config FILE")}
 	}
 	out := []finding{verdictOf("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, ""), examineSecretFiles()}
+	out = append(out, examineKeys(ctx, cfg)...)
 	out = append(out, examineDatabase(ctx, cfg)...)
 	out = append(out, examineChain(ctx, cfg)...)
 	if cfg.SettlesBy(app.SettlerFacilitator) {
@@ -158,23 +158,22 @@ func examineChain(ctx context.Context, cfg app.Config) []finding {
 }
 
 func examineTreasury(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
-	key, err := chain.ParseKey(cfg.TreasuryKey.Reveal())
-	if err != nil {
-		return verdictOf("treasury", "", err, "set treasury.key to a private key in hex")
+	keys, err := cfg.Keys(ctx)
+	if err != nil || keys.Treasury == nil {
+		return verdictOf("treasury", "", err, "set treasury.key to a private key in hex, or to a reference to one")
 	}
-	address := curve.AddressOf(key)
-	holds, err := on.Balance(ctx, address)
-	if err == nil && len(cfg.RelayerKeys) == 0 {
+	holds, err := on.Balance(ctx, keys.Treasury.Address())
+	if err == nil && len(keys.Relayers)+len(keys.Retired) == 0 {
 		err = errors.New("there is no relayer to send refunds")
 	}
-	detail := fmt.Sprintf("%s holds %s USDC", address, holds.Dollars())
+	detail := fmt.Sprintf("%s holds %s USDC", keys.Treasury.Address(), holds.Dollars())
 	return verdictOf("treasury", detail, err, "set relayer.keys too; a facilitator is not asked to refund")
 }
 
 func examineRelayer(ctx context.Context, cfg app.Config, on *chain.Chain) finding {
-	relayer, err := cfg.NewRelayer(on)
+	relayer, err := cfg.NewRelayer(ctx, on)
 	if err != nil {
-		return verdictOf("relayer", "", err, "set relayer.keys to private keys in hex")
+		return verdictOf("relayer", "", err, "set relayer.keys to private keys in hex, or to references to them")
 	}
 	balances, err := relayer.GasBalances(ctx)
 	if err == nil {

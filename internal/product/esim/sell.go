@@ -27,8 +27,10 @@ type Config struct {
 	Keys      Keyring
 	// TokenKey derives delivery tokens; every process of a deployment has the same. At least 32 bytes.
 	TokenKey []byte
-	Log      *slog.Logger
-	Now      func() time.Time
+	// FormerTokenKeys open delivery tokens, too, and make none.
+	FormerTokenKeys [][]byte
+	Log             *slog.Logger
+	Now             func() time.Time
 	// Paused closes the sale of eSIMs. Switches are the operators', and Payments are what every payment depends on; see
 	// availability.Product.
 	Paused   bool

@@ -17,9 +17,11 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
@@ -122,7 +124,7 @@ func (w *world) startFacilitator(t testing.TB) {
 	}
 	t.Cleanup(on.Close)
 	sender, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: on, Transactions: paymenttest.NewTransactions(time.Now), Keys: []*ecdsa.PrivateKey{key},
+		Chain: on, Transactions: paymenttest.NewTransactions(time.Now), Keys: []payment.Signer{curve.Hold(key)},
 		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

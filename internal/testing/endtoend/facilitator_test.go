@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
 	"encoding/json"
 	"log/slog"
 	"math/big"
@@ -18,8 +17,10 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -69,7 +70,7 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 	}
 	t.Cleanup(on.Close)
 	relayer, err := chain.NewRelayer(chain.RelayerConfig{Chain: on, Transactions: paymenttest.NewTransactions(time.Now),
-		Keys:         []*ecdsa.PrivateKey{key},
+		Keys:         []payment.Signer{curve.Hold(key)},
 		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("make the facilitator's relayer: %v", err)

@@ -1,0 +1,144 @@
+package settlement_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/settlement"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// remembering is a chain that knows more of a former treasury than our record.
+type remembering struct {
+	*returning
+	former x402.Address
+	of     payment.Verdict
+	asked  x402.Authorization
+}
+
+func (r *remembering) Verdict(
+	ctx context.Context, a x402.Authorization, since time.Time,
+) (payment.Verdict, error) {
+	if a.From == r.former {
+		r.asked = a
+		return r.of, nil
+	}
+	return r.returning.Verdict(ctx, a, since)
+}
+
+// TestFormerTreasuryIsNotPaidOver: the record of a refund was lost, which a former treasury has made. The new one signs
+// none in addition: its nonce would be another payer's, which the token does not refuse.
+func TestFormerTreasuryIsNotPaidOver(t *testing.T) {
+	former, next := authtest.NewWallet(t, "former"), authtest.NewWallet(t, "next")
+	const amount = 15_000_000
+	receipt := &payment.Receipt{Transaction: x402.Hash{7}}
+	for name, tc := range map[string]struct {
+		of     payment.Verdict
+		gone   bool
+		from   x402.Address
+		reason string
+		fails  bool
+	}{
+		"it paid, and its key is here": {
+			of: payment.Verdict{State: payment.Settled, Receipt: receipt}, from: former.Address(),
+		},
+		"it paid, and its key is gone": {
+			of: payment.Verdict{State: payment.Settled, Receipt: receipt}, gone: true, reason: former.Address().String(),
+		},
+		"its nonce was cancelled": {
+			of: payment.Verdict{State: payment.Void, Reason: payment.ReasonCancelled}, gone: true,
+			reason: former.Address().String(),
+		},
+		"it is not known, and its key is gone": {of: payment.Verdict{}, gone: true, fails: true},
+		"it is not known, and its key is here": {of: payment.Verdict{}, from: former.Address()},
+		"it has done nothing":                  {of: payment.Verdict{State: payment.Unused}, from: next.Address()},
+		"it has done nothing, and is gone": {
+			of: payment.Verdict{State: payment.Unused}, gone: true, from: next.Address(),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := order.NewID(time.Now())
+			r := &remembering{of: tc.of, former: former.Address(), returning: &returning{
+				sold: order.Order{ID: id, Status: order.Fulfilled}, now: time.Now(),
+				paid: payment.Payment{ID: uuid.New(), Order: id, Status: payment.Paid, Authorization: x402.Authorization{
+					From: x402.Address{1}, Value: 25_000_000, Nonce: x402.Hash{1},
+				}},
+				verdict: payment.Verdict{State: payment.Unused},
+			}}
+			of := payment.TreasuryConfig{
+				Signer: curve.Hold(next.Key()), Retired: []payment.Signer{curve.Hold(former.Key())},
+				Domain: checkouttest.Domain(), Window: time.Hour, Now: time.Now,
+			}
+			if tc.gone {
+				of.Retired, of.Former = nil, []x402.Address{former.Address()}
+			}
+			s := settlement.New(settlement.Config{
+				Store: r, Chain: r, Final: r, Collect: r, Log: slog.New(slog.DiscardHandler),
+				Refunds: settlement.Refunds{Treasury: payment.NewTreasury(of), Collect: r, Deadline: 24 * time.Hour},
+				Now:     func() time.Time { return r.now },
+			})
+			got, err := s.Return(t.Context(), &job.Lease{}, payment.Return{Order: id, Amount: amount})
+			if (err != nil) != tc.fails {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if want := payment.RefundNonce(id); r.asked.Nonce != want || r.asked.Value != amount ||
+				r.asked.To != r.paid.Authorization.From {
+				t.Errorf("asked about %+v", r.asked)
+			}
+			switch {
+			case tc.from.IsZero():
+				if r.refund != nil {
+					t.Errorf("signed %+v", r.refund.Authorization)
+				}
+				if !tc.fails && (got.State != order.Doubtful || !strings.Contains(got.Reason, tc.reason)) {
+					t.Errorf("%+v", got)
+				}
+			case r.refund == nil || r.refund.Authorization.From != tc.from ||
+				curve.Verify(checkouttest.Domain(), r.refund.Authorization, r.refund.Signature) != nil:
+				t.Errorf("signed %+v, want from %s", r.refund, tc.from)
+			}
+		})
+	}
+}
+
+// TestRefundStaysWithTheTreasuryThatBeganIt, as long as its key is here: its authorizations have one nonce of one
+// payer.
+func TestRefundStaysWithTheTreasuryThatBeganIt(t *testing.T) {
+	former, next := authtest.NewWallet(t, "former"), authtest.NewWallet(t, "next")
+	p := payment.Payment{
+		Order: order.NewID(time.Now()), Authorization: x402.Authorization{From: x402.Address{1}, Value: 9},
+	}
+	treasury := func(signer payment.Signer, retired ...payment.Signer) *payment.Treasury {
+		return payment.NewTreasury(payment.TreasuryConfig{
+			Signer: signer, Retired: retired, Domain: checkouttest.Domain(), Window: time.Hour, Now: time.Now,
+		})
+	}
+	was, is := curve.Hold(former.Key()), curve.Hold(next.Key())
+	first, err := treasury(was).Refund(t.Context(), was.Address(), p, nil, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := treasury(is, was)
+	if !both.Signs(first.Authorization.From) {
+		t.Fatal("the former key is not known")
+	}
+	again, err := both.Refund(t.Context(), first.Authorization.From, p, &first, time.Now().Add(2*time.Hour))
+	if err != nil || again.Authorization.From != was.Address() || again.Authorization.Nonce != first.Authorization.Nonce ||
+		again.ID != first.ID || curve.Verify(checkouttest.Domain(), again.Authorization, again.Signature) != nil {
+		t.Errorf("signed again as %+v, %v", again.Authorization, err)
+	}
+	if _, err := treasury(is).Refund(t.Context(), was.Address(), p, &first, time.Now()); err == nil {
+		t.Error("signed for an account whose key is not here")
+	}
+}
