@@ -1,8 +1,11 @@
 // The routes of operators. All but the activity's need an operatorToken; those need a wallet that may see it.
+import { type Client, createClient } from "@connectrpc/connect";
 import { type Call, type CallOptions, type Listing, listing, type PageOptions } from "./call.js";
 import { type Connection, keyHeader, present } from "./connection.js";
-import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
-import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
+import { ActivityService, type PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
+import {
+  type GetChallengeRetentionResponse, OperatorService, type PruneChallengesResponse,
+} from "./gen/roamcard/v1/operator_pb.js";
 import {
   type Activity, type AuditRecord, type CardClosing, type ClosingStatus, type EsimCancellation, type FeeJob,
   type Finding, type Gauges, type Job, type JobStatus, type OrderCount, type OrderInspection, type OrderKind,
@@ -28,28 +31,32 @@ function given<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], u
 /** What an operator does. */
 export class Admin {
   readonly #connection: Connection;
+  readonly #operator: Client<typeof OperatorService>;
+  readonly #activity: Client<typeof ActivityService>;
 
   constructor(connection: Connection) {
     this.#connection = connection;
+    this.#operator = createClient(OperatorService, connection.transport);
+    this.#activity = createClient(ActivityService, connection.transport);
   }
 
   /** Reads what happened in the last days, 7 when absent, without raw identifiers. */
   activity({ days, ...options }: CallOptions & { days?: number } = {}): Call<Activity> {
     return this.#connection.call(options, (wire) =>
-      this.#connection.activity.getActivity(days === undefined ? {} : { days }, wire),
+      this.#activity.getActivity(days === undefined ? {} : { days }, wire),
     );
   }
 
   /** Deletes expired product events now. */
   pruneActivity(options: CallOptions = {}): Call<Plain<PruneActivityResponse>> {
-    return this.#connection.call(options, (wire) => this.#connection.activity.pruneActivity({}, wire));
+    return this.#connection.call(options, (wire) => this.#activity.pruneActivity({}, wire));
   }
 
   /** Reads the jobs that withdraw issue fees: one by one, or by page(). */
   feeJobs({ status, pageSize, pageToken, ...options }: ListOptions & { status?: JobStatus } = {}): Listing<FeeJob> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { jobs, nextPageToken } = await this.#connection.operator.listFeeJobs(request, wire);
+      const { jobs, nextPageToken } = await this.#operator.listFeeJobs(request, wire);
       return { items: plain(jobs), nextPageToken };
     }));
   }
@@ -57,7 +64,7 @@ export class Admin {
   /** Reads a withdrawal from the issuer, without doing it again. */
   reconcileFeeJob(id: string, options: CallOptions = {}): Call<FeeJob> {
     return this.#connection.call(options, async (wire) =>
-      present((await this.#connection.operator.reconcileFeeJob({ id }, wire)).job),
+      present((await this.#operator.reconcileFeeJob({ id }, wire)).job),
     );
   }
 
@@ -65,7 +72,7 @@ export class Admin {
   retryFeeJob(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<FeeJob> {
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.retryFeeJob({ id, reason }, wire)).job),
+      async (wire) => present((await this.#operator.retryFeeJob({ id, reason }, wire)).job),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -77,7 +84,7 @@ export class Admin {
   closeCard(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<CardClosing> {
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.closeCard({ id, reason }, wire)).closing),
+      async (wire) => present((await this.#operator.closeCard({ id, reason }, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -88,7 +95,7 @@ export class Admin {
   ): Listing<CardClosing> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { closings, nextPageToken } = await this.#connection.operator.listCardClosings(request, wire);
+      const { closings, nextPageToken } = await this.#operator.listCardClosings(request, wire);
       return { items: plain(closings), nextPageToken };
     }));
   }
@@ -97,7 +104,7 @@ export class Admin {
   retryCardClosing(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<CardClosing> {
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.retryCardClosing({ id, reason }, wire)).closing),
+      async (wire) => present((await this.#operator.retryCardClosing({ id, reason }, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -114,7 +121,7 @@ export class Admin {
     return this.#connection.call(
       options,
       async (wire) =>
-        present((await this.#connection.operator.concludeCardClosing({ id, transaction, reason }, wire)).closing),
+        present((await this.#operator.concludeCardClosing({ id, transaction, reason }, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -127,26 +134,26 @@ export class Admin {
     return this.#connection.call(
       options,
       async (wire) =>
-        plain(present((await this.#connection.operator.retryEsimCancellation({ orderId, reason }, wire)).cancellation)),
+        plain(present((await this.#operator.retryEsimCancellation({ orderId, reason }, wire)).cancellation)),
       { [keyHeader]: idempotencyKey },
     );
   }
 
   /** Reads how many sign-in challenges are kept, and how many of them too long. */
   challengeRetention(options: CallOptions = {}): Call<Plain<GetChallengeRetentionResponse>> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.getChallengeRetention({}, wire));
+    return this.#connection.call(options, (wire) => this.#operator.getChallengeRetention({}, wire));
   }
 
   /** Deletes expired sign-in challenges. */
   pruneChallenges(options: CallOptions = {}): Call<Plain<PruneChallengesResponse>> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.pruneChallenges({}, wire));
+    return this.#connection.call(options, (wire) => this.#operator.pruneChallenges({}, wire));
   }
 
   /** Reads the name of the operator whose token it is. */
   whoami(options: CallOptions = {}): Call<string> {
     return this.#connection.call(
       options,
-      async (wire) => (await this.#connection.operator.whoAmI({}, wire)).operator,
+      async (wire) => (await this.#operator.whoAmI({}, wire)).operator,
     );
   }
 
@@ -160,7 +167,7 @@ export class Admin {
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
         const request = { ...page, ...selected };
-        const { orders, nextPageToken } = await this.#connection.operator.listOrderQueue(request, wire);
+        const { orders, nextPageToken } = await this.#operator.listOrderQueue(request, wire);
         return { items: plain(orders), nextPageToken };
       }),
     );
@@ -170,7 +177,7 @@ export class Admin {
   orderCounts(options: CallOptions = {}): Call<OrderCount[]> {
     return this.#connection.call(
       options,
-      async (wire) => (await this.#connection.operator.countOrders({}, wire)).counts,
+      async (wire) => (await this.#operator.countOrders({}, wire)).counts,
     );
   }
 
@@ -183,7 +190,7 @@ export class Admin {
     const selected = given({ actor, action, subject, since, until });
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
-        const { records, nextPageToken } = await this.#connection.operator.listAudit({ ...page, ...selected }, wire);
+        const { records, nextPageToken } = await this.#operator.listAudit({ ...page, ...selected }, wire);
         return { items: plain(records), nextPageToken };
       }),
     );
@@ -196,7 +203,7 @@ export class Admin {
     const selected = given({ status, kind });
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
-        const { jobs, nextPageToken } = await this.#connection.operator.listJobs({ ...page, ...selected }, wire);
+        const { jobs, nextPageToken } = await this.#operator.listJobs({ ...page, ...selected }, wire);
         return { items: plain(jobs), nextPageToken };
       }),
     );
@@ -205,7 +212,7 @@ export class Admin {
   /** Reads one job. */
   job(id: string, options: CallOptions = {}): Call<Job> {
     return this.#connection.call(options, async (wire) =>
-      present((await this.#connection.operator.getJob({ id }, wire)).job),
+      present((await this.#operator.getJob({ id }, wire)).job),
     );
   }
 
@@ -214,7 +221,7 @@ export class Admin {
     const request = { id, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.retryJob(request, wire)).job),
+      async (wire) => present((await this.#operator.retryJob(request, wire)).job),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -227,24 +234,24 @@ export class Admin {
     const request = { id, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => (await this.#connection.operator.dropJob(request, wire)).id,
+      async (wire) => (await this.#operator.dropJob(request, wire)).id,
       { [keyHeader]: idempotencyKey },
     );
   }
 
   /** Reads the present values of what sales depend on: floats, accounts, jobs and nodes. */
   gauges(options: CallOptions = {}): Call<Gauges> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.getGauges({}, wire));
+    return this.#connection.call(options, (wire) => this.#operator.getGauges({}, wire));
   }
 
   /** Reads all there is about an order. */
   inspectOrder(orderId: string, options: CallOptions = {}): Call<OrderInspection> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.inspectOrder({ orderId }, wire));
+    return this.#connection.call(options, (wire) => this.#operator.inspectOrder({ orderId }, wire));
   }
 
   /** Reads what is needed to decide about an order: its version, what can be done and why not, postings and audit. */
   reviewOrder(orderId: string, options: CallOptions = {}): Call<OrderReview> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.reviewOrder({ orderId }, wire));
+    return this.#connection.call(options, (wire) => this.#operator.reviewOrder({ orderId }, wire));
   }
 
   /** Decides what becomes of an order in review. With the version that was read, only while it is at that version. */
@@ -257,7 +264,7 @@ export class Admin {
     const request = { orderId, action, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.decideOrder(request, wire)).order),
+      async (wire) => present((await this.#operator.decideOrder(request, wire)).order),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -266,7 +273,7 @@ export class Admin {
   switches(options: CallOptions = {}): Call<Switch[]> {
     return this.#connection.call(
       options,
-      async (wire) => (await this.#connection.operator.listSwitches({}, wire)).switches,
+      async (wire) => (await this.#operator.listSwitches({}, wire)).switches,
     );
   }
 
@@ -278,7 +285,7 @@ export class Admin {
     const request = { product, paused, reason };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.setSwitch(request, wire)).switch),
+      async (wire) => present((await this.#operator.setSwitch(request, wire)).switch),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -286,14 +293,14 @@ export class Admin {
   /** Compares the books with the chain and the issuer now. */
   reconcile(options: CallOptions = {}): Call<Reconciliation> {
     return this.#connection.call(options, async (wire) =>
-      present((await this.#connection.operator.reconcile({}, wire)).report),
+      present((await this.#operator.reconcile({}, wire)).report),
     );
   }
 
   /** Reads the last comparison. */
   reconciliation(options: CallOptions = {}): Call<Reconciliation> {
     return this.#connection.call(options, async (wire) =>
-      present((await this.#connection.operator.getReconciliation({}, wire)).report),
+      present((await this.#operator.getReconciliation({}, wire)).report),
     );
   }
 
@@ -303,7 +310,7 @@ export class Admin {
   } = {}): Listing<Finding> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }), ...(code !== undefined && { code }) };
-      const { findings, nextPageToken } = await this.#connection.operator.listFindings(request, wire);
+      const { findings, nextPageToken } = await this.#operator.listFindings(request, wire);
       return { items: plain(findings), nextPageToken };
     }));
   }
@@ -312,7 +319,7 @@ export class Admin {
   resolveFinding(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<Finding> {
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.resolveFinding({ id, reason }, wire)).finding),
+      async (wire) => present((await this.#operator.resolveFinding({ id, reason }, wire)).finding),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -323,7 +330,7 @@ export class Admin {
   } = {}): Listing<StrayTransfer> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { transfers, nextPageToken } = await this.#connection.operator.listTransfers(request, wire);
+      const { transfers, nextPageToken } = await this.#operator.listTransfers(request, wire);
       return { items: plain(transfers), nextPageToken };
     }));
   }
@@ -335,7 +342,7 @@ export class Admin {
     const request = { transaction, logIndex, resolution, reason };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.resolveTransfer(request, wire)).transfer),
+      async (wire) => present((await this.#operator.resolveTransfer(request, wire)).transfer),
       { [keyHeader]: idempotencyKey },
     );
   }

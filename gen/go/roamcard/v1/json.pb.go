@@ -190,6 +190,24 @@ func (x *WatchOrderResponse) MarshalJSON() ([]byte, error) { return marshalJSON(
 func (x *WatchOrderResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *WatchOrdersRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *WatchOrdersRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *WatchedOrder) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *WatchedOrder) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *WatchOrdersResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *WatchOrdersResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *GetOrderResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
