@@ -101,6 +101,8 @@ export function walletOf(account, changes = {}) {
           if (Number(domain.chainId) !== Number(this.chain)) return { code: -32603, message: "wrong chain" };
           return { result: await this.account.signTypedData({ domain, types, primaryType, message }) };
         }
+        case "personal_sign":
+          return { result: await this.account.signMessage({ message: { raw: params[0] } }) };
         default:
           return { result: this.answers?.[method] ?? (await rpc(method, params)) };
       }
