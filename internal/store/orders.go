@@ -107,7 +107,8 @@ func (o Orders) Payments(ctx context.Context, ids ...order.ID) (map[order.ID]pay
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := o.s.ent.Payment.Query().Where(entpayment.OrderIDIn(textsOf(ids)...)).Order(entpayment.ByCreatedAt()).All(ctx)
+	rows, err := o.s.ent.Payment.Query().Where(entpayment.OrderIDIn(textsOf(ids)...)).
+		Order(entpayment.ByCreatedAt()).All(ctx)
 	if err != nil {
 		return nil, mapError(err)
 	}

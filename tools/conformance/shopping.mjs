@@ -30,6 +30,7 @@ export async function fill(tab, label, text) {
   const find = (wanted) => [...document.querySelectorAll("label")].find((each) => each.innerText.includes(wanted));
   const field = await (await tab.waitForFunction(find, { timeout: 60_000 }, label)).asElement().$("input, select");
   await field.click({ count: 3 });
+  await field.press("Backspace");
   await field.type(text);
 }
 
@@ -51,7 +52,7 @@ export function go(tab, hash) {
   return tab.evaluate((to) => void (location.hash = to), hash);
 }
 
-/** Checks a state of the page: nothing that keeps people out, nothing from elsewhere, no complaint; and keeps pictures. */
+/** Checks a state of the page: nothing keeps people out, comes from elsewhere or is complained of; keeps pictures. */
 export async function looked(tab, notes, name) {
   assert.deepEqual(notes.complaints, [], name);
   assert.deepEqual(notes.asked.filter((url) => !/^(data|blob):/.test(url) && new URL(url).origin !== dev.baseUrl), []);

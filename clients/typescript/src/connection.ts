@@ -193,7 +193,8 @@ export class Connection {
   /** Follows several orders over one stream of the service's. */
   async *followingAll(orders: Followed[], options: CallOptions): AsyncGenerator<Change, void> {
     const wire = { headers: headersOf(options, {}), signal: options.signal };
-    const request = { orders: orders.map(({ orderId, after }) => ({ orderId, ...(after !== undefined && { after }) })) };
+    const followed = ({ orderId, after }: Followed) => ({ orderId, ...(after !== undefined && { after }) });
+    const request = { orders: orders.map(followed) };
     for await (const { order, cursor } of this.orders.watchOrders(request, wire))
       yield { order: order && plain(order), cursor };
   }

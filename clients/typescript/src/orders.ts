@@ -46,8 +46,8 @@ export class Orders {
   }
 
   /**
-   * Reads the wallet's orders, newest first: one by one, which asks for pages as they are needed, or by page(). `active`
-   * leaves out those that are final, `kind` those of other kinds.
+   * Reads the wallet's orders, newest first: one by one, which asks for pages as they are needed, or by page().
+   * `active` leaves out those that are final, `kind` those of other kinds.
    */
   list({
     active,

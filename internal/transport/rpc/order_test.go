@@ -86,7 +86,9 @@ func TestOrderShowsRefund(t *testing.T) {
 
 func TestCardOrderShowsStateOfCard(t *testing.T) {
 	store := cardtest.NewStore(nil)
-	views := OrderViews{Views: map[order.Kind]View{card.Kind: CardView(store), esim.Kind: EsimView(planNames{"pln_1": "France 1 GB"})}}
+	views := OrderViews{Views: map[order.Kind]View{
+		card.Kind: CardView(store), esim.Kind: EsimView(planNames{"pln_1": "France 1 GB"}),
+	}}
 	for _, tt := range []struct {
 		name  string
 		order order.Status

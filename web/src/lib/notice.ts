@@ -45,6 +45,8 @@ export interface About {
   balance?: bigint | undefined;
   price?: bigint | undefined;
   network: string;
+  /** What is said of what the service refuses, when it is not the payment of an order. */
+  refused?: string | undefined;
 }
 
 /** A notice as it is shown: how grave it is, its title and its text. */
@@ -64,7 +66,7 @@ export function wordsOf({ kind, detail }: Notice, about: About): [Tone, string, 
     case "unavailable":
       return ["warn", t.unavailable, t.unavailableText];
     case "notPayable":
-      return ["bad", t.notPayable, detail ?? ""];
+      return ["bad", about.refused ?? t.notPayable, detail ?? ""];
     case "rejected":
       return ["bad", t.rejected, `${t.rejectedText} ${detail ?? ""}`.trim()];
     case "clock":

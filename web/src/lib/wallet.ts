@@ -10,7 +10,8 @@ export type Step = "connecting" | "switching" | "checking" | "signing" | "sendin
 /** The chain that the service is paid on, as wallets have to know it. */
 export function chainOf({ network, environment }: Config): WalletChain {
   const { chainId = 0, rpcUrl, explorerUrl } = network ?? {};
-  return { id: chainId, name: environment === "production" ? texts.baseNetwork : texts.testNetwork, rpcUrl, explorerUrl };
+  const name = environment === "production" ? texts.baseNetwork : texts.testNetwork;
+  return { id: chainId, name, rpcUrl, explorerUrl };
 }
 
 /** The accounts of a wallet: those that it shows to this page already, or after it has asked the person. */

@@ -37,7 +37,7 @@ function BuyCard({ state, shop }: Props) {
   const { config } = state;
   const terms = config?.card;
   if (!terms) return null;
-  const { walletPaymentUsdCents: cents, cardIssueFeeUsdCents, expectedAvailableAfterIssueUsdCents, issuePaused } = terms;
+  const { walletPaymentUsdCents: cents, cardIssueFeeUsdCents, issuePaused } = terms;
   return (
     <section class="hero">
       <div class="hero-text">
@@ -51,7 +51,7 @@ function BuyCard({ state, shop }: Props) {
             <strong>{dollars(cents)}</strong>
           </Fact>
           <Fact name={t.cardFee}>{dollars(cardIssueFeeUsdCents)}</Fact>
-          <Fact name={t.cardCredit}>{dollars(expectedAvailableAfterIssueUsdCents)}</Fact>
+          <Fact name={t.cardCredit}>{dollars(terms.expectedAvailableAfterIssueUsdCents)}</Fact>
           <Fact name={t.cardDelivery}>{t.cardDeliveryText}</Fact>
           <Fact name={t.cardOwner}>{t.cardOwnerText}</Fact>
         </dl>

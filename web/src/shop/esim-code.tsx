@@ -47,7 +47,7 @@ export function EsimCode({ order, delivered, client }: CodeProps) {
         </button>
       )}
       <div ref={place} class="secret" />
-      <NoticeBox notice={notice} about={{ network: "" }} />
+      <NoticeBox notice={notice} about={{ network: "", refused: t.impossible }} />
     </div>
   );
 }

@@ -71,19 +71,19 @@ function Catalogue({ plans, of, query, search, paused, shop }: CatalogueProps) {
       ) : code !== undefined ? (
         <OfCountry code={code} plans={plans} paused={paused} shop={shop} />
       ) : (
-        <Countries all={countries.filter((each) => isCountry(query, each))} />
+        <Countries all={countries.filter((each) => isCountry(query, each))} chosen={() => search("")} />
       )}
     </>
   );
 }
 
-function Countries({ all }: { all: Country[] }) {
+function Countries({ all, chosen }: { all: Country[]; chosen: () => void }) {
   if (all.length === 0) return <p class="soft none">{t.nothingFound}</p>;
   return (
     <ul class="countries">
       {all.map(({ code, name, from, count }) => (
         <li key={code}>
-          <a href={`#esims/${code}`}>
+          <a href={`#esims/${code}`} onClick={chosen}>
             <span class="code" aria-hidden="true">
               {code}
             </span>

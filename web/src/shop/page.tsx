@@ -70,7 +70,8 @@ function Tab({ to, name, state }: { to: State["view"]["at"]; name: string; state
 
 /** What notices of the shop are about. */
 export function aboutOf({ account, balance, chain, sale }: State): About {
-  return { account, balance, price: BigInt(sale?.item.cents ?? 0) * 10_000n, network: chain?.name ?? "" };
+  const price = BigInt(sale?.item.cents ?? 0) * 10_000n;
+  return { account, balance, price, network: chain?.name ?? "", refused: t.impossible };
 }
 
 export function Loading({ text }: { text: string }) {

@@ -187,10 +187,14 @@ function SignInToFollow({ state, shop }: Props) {
 
 function Onward({ kind, shop }: { kind: Order["kind"]; shop: Props["shop"] }) {
   const card = /^card/.test(kind);
+  const leave = () => {
+    shop.sales.close();
+    location.hash = card ? "#card" : "#orders";
+  };
   return (
-    <a class="quiet link" href={card ? "#card" : "#orders"} onClick={() => shop.sales.close()}>
+    <button class="quiet" onClick={leave}>
       {card ? t.toCard : t.toOrders}
-    </a>
+    </button>
   );
 }
 

@@ -13,7 +13,9 @@ const lookAgain = 3_000;
 
 /** One visit of the shop. */
 export class Shop {
-  state: State = { at: "loading", view: viewOf(location.hash), wallets: [], session: "out", balances: {}, resumptions: [] };
+  state: State = {
+    at: "loading", view: viewOf(location.hash), wallets: [], session: "out", balances: {}, resumptions: [],
+  };
   readonly owned: Owned;
   readonly sales: Sales;
   readonly #show: (state: State) => void;

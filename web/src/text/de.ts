@@ -115,6 +115,7 @@ export const de: Texts = {
     loading: "Der Laden wird geladen …",
     away: "Der Dienst antwortet nicht. Diese Seite versucht es von selbst wieder.",
     close: "Schließen",
+    impossible: "Das geht nicht",
 
     connect: "Wallet verbinden",
     wallet: "Wallet",
@@ -166,7 +167,7 @@ export const de: Texts = {
     unfreeze: "Entsperren",
     frozenText: "Käufe werden abgelehnt, und sie kann nicht aufgeladen werden.",
     reveal: "Nummer zeigen",
-    revealText: "Deine Wallet unterschreibt einmal dafür. Nur diese Seite kann sie öffnen; nach einer Minute ist sie weg.",
+    revealText: "Deine Wallet unterschreibt einmal. Nur diese Seite kann sie öffnen; nach einer Minute ist sie weg.",
     revealPage: "Die Karte öffnet sich in einem eigenen Fenster.",
     revealed: "Die Nummer ist wieder verborgen.",
     transactions: "Umsätze",
@@ -251,7 +252,7 @@ export const de: Texts = {
     moreData: "Daten hinzufügen",
     noMoreData: "Für diese eSIM gibt es keine weiteren Daten.",
     giveBack: "Zurückgeben",
-    giveBackText: "Eine eSIM, die nie installiert wurde, kann zurückgegeben werden, für das, was der Anbieter gutschreibt.",
+    giveBackText: "Wurde die eSIM nie installiert, kann sie zurück, für das, was der Anbieter gutschreibt.",
     giveBackSure: "Diese eSIM zurückgeben? Danach kann sie nicht mehr benutzt werden.",
     giveBackYes: "Ja, zurückgeben",
     cancellation: {
@@ -292,7 +293,7 @@ export const de: Texts = {
     saleTitle: "Prüfen und bezahlen",
     payNow: (price) => `${price} bezahlen`,
     saleTerms:
-      "Du unterschreibst einmal. Netzwerkgebühren fallen nicht an. Wird nicht geliefert, kommt der ganze Betrag zurück.",
+      "Du unterschreibst einmal. Netzwerkgebühren fallen nicht an. Wird nicht geliefert, kommt alles zurück.",
     saleEsimTerms: "Der Tarif kommt von einem Anbieter. Zurückgeben geht nur, bevor er installiert ist.",
     total: "Gesamt",
     payTo: "Empfänger",

@@ -109,6 +109,7 @@ export const en = {
     loading: "Loading the shop…",
     away: "The service does not answer. This page tries again by itself.",
     close: "Close",
+    impossible: "This is not possible",
 
     connect: "Connect wallet",
     wallet: "Wallet",

@@ -1,1 +1,0 @@
-export{t as EsimsView}from"./esims-Do_Z_Szw.js";
