@@ -176,6 +176,8 @@ if [[ $(uname -sm) == "Linux x86_64" ]]; then
   tests "browser" docs.test.mjs
   tests "browser, cards on pages" reveal.test.mjs
   tests "browser, paying a link" pay.test.mjs
+  tests "browser, the shop" shop.test.mjs
+  tests "browser, the shop when things go wrong" shop-faults.test.mjs
 else
   echo "--- browser: left out, its npm package is for Linux on x86_64"
 fi

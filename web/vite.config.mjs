@@ -20,10 +20,13 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2022",
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
+    // What the document names is loaded at once; a part that comes later needs no list of what it needs.
+    modulePreload: { polyfill: false, resolveDependencies: (_, all, { hostType }) => (hostType === "html" ? all : []) },
     reportCompressedSize: false,
     rolldownOptions: {
-      input: { pay: at("pay.html") },
+      // Named by a library for Node; browsers have their own.
+      external: ["crypto"],
+      input: { pay: at("pay.html"), shop: at("shop.html") },
       // Reading a member of a generated descriptor does nothing.
       treeshake: { propertyReadSideEffects: false },
     },

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"errors"
+
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
@@ -15,7 +17,11 @@ func esimTopupRegistration() Registration {
 
 // esimTopups makes the sale of more data over the suppliers of eSIMs. The eSIMs' service has its methods.
 func (a *App) esimTopups(p *Parts) (Made, error) {
-	return Made{Product: p.second[esim.TopupKind], View: rpc.EsimTopupView}, nil
+	topups, ok := p.second[esim.TopupKind].(*esim.Topups)
+	if !ok {
+		return Made{}, errors.New("the eSIMs are made before more data for them")
+	}
+	return Made{Product: topups, View: rpc.EsimTopupView(topups.Esims), Describe: rpc.DescribeEsimTopups}, nil
 }
 
 // esimTopupsProvided is what the suppliers have added to eSIMs.

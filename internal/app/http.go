@@ -79,6 +79,11 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		return err
 	}
 	maps.Copy(pages, web.StatusPage(a.board))
+	shop, err := web.ShopDocument()
+	if err != nil {
+		return err
+	}
+	pages[web.HomePattern] = web.Home(shop, http.HandlerFunc(rest.NotFound))
 	for pattern, handler := range pages {
 		raw[pattern], rates[pattern] = handler, limit.Poll
 	}

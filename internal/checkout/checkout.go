@@ -78,8 +78,8 @@ type Store interface {
 	// Refunds finds the refunds of orders; an order without one is left out.
 	Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Refund, error)
 	ArrivedStore
-	// Watch wakes when an order may have changed. Wake-ups may be missed or spurious: poll as well.
-	Watch(id order.ID) (wake <-chan struct{}, stop func())
+	// Watch wakes when one of the orders may have changed. Wake-ups may be missed or spurious: poll as well.
+	Watch(ids ...order.ID) (wake <-chan struct{}, stop func())
 }
 
 // Bounds limit the creation of unpaid orders.
@@ -96,6 +96,10 @@ type Bounds struct {
 type Query struct {
 	// Active leaves out orders that are final.
 	Active bool
+	// Kind leaves out orders of other kinds; empty leaves out none.
+	Kind order.Kind
+	// IDs leaves out all other orders; nil leaves out none.
+	IDs []order.ID
 	// Before is the last order of the previous page.
 	Before order.ID
 	Limit  int

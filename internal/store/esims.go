@@ -207,6 +207,17 @@ func (e Esims) Plan(ctx context.Context, id esim.PlanID) (esim.Plan, error) {
 	return planOf(row), nil
 }
 
+// PlanNames implements esim.Store.
+func (e Esims) PlanNames(ctx context.Context, ids ...esim.PlanID) (map[esim.PlanID]string, error) {
+	rows, err := e.s.ent.EsimPlan.Query().Where(esimplan.IDIn(textsOf(ids)...)).
+		Select(esimplan.FieldID, esimplan.FieldName).All(ctx)
+	names := make(map[esim.PlanID]string, len(rows))
+	for _, row := range rows {
+		names[esim.PlanID(row.ID)] = row.Name
+	}
+	return names, mapError(err)
+}
+
 // Replace implements esim.Store.
 func (e Esims) Replace(ctx context.Context, provider string, plans []esim.Plan, at time.Time) error {
 	codes := make([]string, len(plans))

@@ -65,29 +65,37 @@ func newBus(pool *pgxpool.Pool, config *pgx.ConnConfig, log *slog.Logger) *bus {
 	}
 }
 
-// Subscribe signals soon after Notify for the topic and key, in any process. Signals may be merged, lost or spurious.
-// The returned function ends the subscription.
-func (s *Store) Subscribe(topic, key string) (<-chan struct{}, func()) {
-	return s.bus.subscribe(subject{topic, key})
+// Subscribe signals soon after Notify for the topic and one of the keys, in any process. Signals may be merged, lost or
+// spurious. The returned function ends the subscription.
+func (s *Store) Subscribe(topic string, keys ...string) (<-chan struct{}, func()) {
+	about := make([]subject, len(keys))
+	for i, key := range keys {
+		about[i] = subject{topic, key}
+	}
+	return s.bus.subscribe(about)
 }
 
 // Notify wakes the subscribers of a topic and key. It never waits.
 func (s *Store) Notify(topic, key string) { s.bus.notify(subject{topic, key}) }
 
-func (b *bus) subscribe(to subject) (<-chan struct{}, func()) {
+func (b *bus) subscribe(about []subject) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.subscribers[to] == nil {
-		b.subscribers[to] = map[chan struct{}]struct{}{}
+	for _, to := range about {
+		if b.subscribers[to] == nil {
+			b.subscribers[to] = map[chan struct{}]struct{}{}
+		}
+		b.subscribers[to][ch] = struct{}{}
 	}
-	b.subscribers[to][ch] = struct{}{}
 	return ch, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.subscribers[to], ch)
-		if len(b.subscribers[to]) == 0 {
-			delete(b.subscribers, to)
+		for _, to := range about {
+			delete(b.subscribers[to], ch)
+			if len(b.subscribers[to]) == 0 {
+				delete(b.subscribers, to)
+			}
 		}
 	}
 }

@@ -80,6 +80,12 @@ func (o Orders) Orders(ctx context.Context, owner x402.Address, q checkout.Query
 		query = query.Where(entorder.StatusNotIn(final...),
 			entorder.Or(entorder.StatusNEQ(entorder.StatusPaymentRequired), o.s.inTime()))
 	}
+	if q.Kind != "" {
+		query = query.Where(entorder.Kind(string(q.Kind)))
+	}
+	if q.IDs != nil {
+		query = query.Where(entorder.IDIn(textsOf(q.IDs)...))
+	}
 	if q.Before != "" {
 		query = query.Where(entorder.IDLT(string(q.Before)))
 	}
@@ -101,11 +107,8 @@ func (o Orders) Payments(ctx context.Context, ids ...order.ID) (map[order.ID]pay
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = string(id)
-	}
-	rows, err := o.s.ent.Payment.Query().Where(entpayment.OrderIDIn(names...)).Order(entpayment.ByCreatedAt()).All(ctx)
+	rows, err := o.s.ent.Payment.Query().Where(entpayment.OrderIDIn(textsOf(ids)...)).
+		Order(entpayment.ByCreatedAt()).All(ctx)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -122,8 +125,17 @@ func (o Orders) Payments(ctx context.Context, ids ...order.ID) (map[order.ID]pay
 }
 
 // Watch implements checkout.Store.
-func (o Orders) Watch(id order.ID) (wake <-chan struct{}, stop func()) {
-	return o.s.Subscribe(topicOrder, string(id))
+func (o Orders) Watch(ids ...order.ID) (wake <-chan struct{}, stop func()) {
+	return o.s.Subscribe(topicOrder, textsOf(ids)...)
+}
+
+// textsOf are ids as they are stored.
+func textsOf[T ~string](ids []T) []string {
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		all[i] = string(id)
+	}
+	return all
 }
 
 // errRepeated fails a claim whose purchase exists already.

@@ -1,4 +1,4 @@
-// What the tests of the pay page share: orders to pay, and a browser with a wallet that signs with a development key.
+// What the tests of pages share: orders to pay, and a browser with a wallet that signs with a development key.
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import chromium from "@sparticuz/chromium";
@@ -16,9 +16,9 @@ export function launch() {
 }
 
 /** Asks a node of the development chain. */
-async function rpc(method, params) {
+async function rpc(method, params, node = dev.rpcUrl) {
   const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
-  const answer = await fetch(dev.rpcUrl, { method: "POST", headers: { "content-type": "application/json" }, body });
+  const answer = await fetch(node, { method: "POST", headers: { "content-type": "application/json" }, body });
   const { result, error } = await answer.json();
   if (error) throw new Error(error.message);
   return result;
@@ -27,10 +27,10 @@ async function rpc(method, params) {
 const topicOf = (address) => `0x${address.slice(2).toLowerCase().padStart(64, "0")}`;
 const transferred = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
-/** How many transfers an account has made to the service. */
-export async function transfers(address) {
-  const topics = [transferred, topicOf(address), topicOf(dev.payTo)];
-  return (await rpc("eth_getLogs", [{ fromBlock: "0x0", address: dev.usdc, topics }])).length;
+/** How many transfers an account has made to the service, or to another development server. */
+export async function transfers(address, to = dev) {
+  const topics = [transferred, topicOf(address), topicOf(to.payTo)];
+  return (await rpc("eth_getLogs", [{ fromBlock: "0x0", address: to.usdc, topics }], to.rpcUrl)).length;
 }
 
 async function api(path, body, headers = {}) {
@@ -74,7 +74,8 @@ export function read({ session }, orderId) {
 /** What a wallet does; tests change it. `asked` is every call that it got. */
 export function walletOf(account, changes = {}) {
   return {
-    account, name: "Test wallet", asked: [], chain, known: [chain], refuses: [], hold: undefined, ...changes,
+    account, name: "Test wallet", asked: [], chain, known: [chain], refuses: [], hold: undefined, node: dev.rpcUrl,
+    ...changes,
     signatures() {
       return this.asked.filter((method) => method === "eth_signTypedData_v4").length;
     },
@@ -101,8 +102,10 @@ export function walletOf(account, changes = {}) {
           if (Number(domain.chainId) !== Number(this.chain)) return { code: -32603, message: "wrong chain" };
           return { result: await this.account.signTypedData({ domain, types, primaryType, message }) };
         }
+        case "personal_sign":
+          return { result: await this.account.signMessage({ message: { raw: params[0] } }) };
         default:
-          return { result: this.answers?.[method] ?? (await rpc(method, params)) };
+          return { result: this.answers?.[method] ?? (await rpc(method, params, this.node)) };
       }
     },
   };

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"time"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
@@ -114,6 +115,17 @@ func (e ESIMs) Status(ctx context.Context, orderID string) (*roamcardv1.Order, e
 func (e ESIMs) Profile(ctx context.Context, orderID string) (*roamcardv1.EsimProfile, error) {
 	res, err := e.client.Services.Esim.GetEsimProfile(ctx, &roamcardv1.GetEsimProfileRequest{OrderId: orderID})
 	return res.GetProfile(), err
+}
+
+// RotateToken makes a new delivery token for an eSIM that the wallet owns, and says when it ends. Those it had before
+// open the eSIM no more. It needs the wallet's session.
+func (e ESIMs) RotateToken(ctx context.Context, orderID string) (token Secret, until time.Time, err error) {
+	res, err := e.client.Services.Esim.RotateEsimToken(ctx, &roamcardv1.RotateEsimTokenRequest{OrderId: orderID})
+	if err != nil {
+		return Secret{}, time.Time{}, err
+	}
+	delivery := res.GetDelivery()
+	return NewSecret(delivery.GetToken()), delivery.GetTokenExpiresAt().AsTime(), nil
 }
 
 // Cancel gives an eSIM that was never installed back, for the refund that its supplier grants: it goes back on chain to

@@ -22,14 +22,24 @@ func (o Orders) List(ctx context.Context, active bool) iter.Seq2[*roamcardv1.Ord
 	return pages(func(token string) (*Page[*roamcardv1.Order], error) { return o.Page(ctx, active, token) })
 }
 
+// ListKind lists the wallet's orders of one kind, such as esim, newest first, page by page as they are taken.
+func (o Orders) ListKind(ctx context.Context, kind string) iter.Seq2[*roamcardv1.Order, error] {
+	return pages(func(token string) (*Page[*roamcardv1.Order], error) {
+		return o.page(ctx, &roamcardv1.ListOrdersRequest{Kind: given(kind), PageToken: given(token)})
+	})
+}
+
 // Page reads one page of what List lists: the first one, or the one that token names.
 func (o Orders) Page(ctx context.Context, active bool, token string) (*Page[*roamcardv1.Order], error) {
 	status := ""
 	if active {
 		status = "active"
 	}
-	res, err := o.client.Services.Order.ListOrders(ctx,
-		&roamcardv1.ListOrdersRequest{Status: given(status), PageToken: given(token)})
+	return o.page(ctx, &roamcardv1.ListOrdersRequest{Status: given(status), PageToken: given(token)})
+}
+
+func (o Orders) page(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*Page[*roamcardv1.Order], error) {
+	res, err := o.client.Services.Order.ListOrders(ctx, req)
 	if err != nil {
 		return nil, err
 	}

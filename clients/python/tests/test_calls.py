@@ -22,6 +22,7 @@ from roamcard import (
     ApiError,
     AsyncRoamcard,
     ClockError,
+    NotFoundError,
     Policy,
     PolicyDeniedError,
     Roamcard,
@@ -181,6 +182,26 @@ def test_every_request_names_the_package_and_its_version(dev: Dev, side: Side) -
     assert {r.headers["user-agent"] for r in wire.requests} == {USER_AGENT}
     assert USER_AGENT.startswith("roamcard-python/0.") or USER_AGENT.startswith("roamcard-python/1.")
     assert {r.headers["accept-encoding"] for r in wire.requests} == {"identity"}
+
+
+def test_several_orders_are_followed_over_one_stream(dev: Dev, side: Side) -> None:
+    wire = Wire(side.kind)
+    client = client_on(wire, side, dev)
+    esim, card = client.esim.purchase(), client.cards.purchase()
+    last = {o.order_id: o.status for o in client.orders.watch_all([esim, card.order_id], interval=0.2)}
+    assert last == {esim.order_id: "fulfilled", card.order_id: "fulfilled"}
+    assert "WatchOrders" in wire.paths() and "GetOrder" not in wire.paths()
+    assert list(client.orders.watch_all([])) == []
+    with pytest.raises(NotFoundError):
+        list(client.orders.watch_all(["ord_none"]))
+    listed = list(client.orders.list(kind="esim"))
+    assert [o.order_id for o in listed] == [esim.order_id]
+    assert listed[0].delivery is not None and listed[0].delivery.plan_name
+    renewed = client.esim.rotate_token(esim)
+    assert renewed.expires_at is not None
+    assert client.esim.status(esim.order_id, delivery_token=renewed.token).order_id == esim.order_id
+    with pytest.raises(NotFoundError):
+        client.esim.status(esim.order_id, delivery_token=esim.delivery_token)
 
 
 def test_pages_complement_the_iterators(dev: Dev) -> None:

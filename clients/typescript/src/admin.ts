@@ -1,8 +1,11 @@
 // The routes of operators. All but the activity's need an operatorToken; those need a wallet that may see it.
+import { type Client, createClient } from "@connectrpc/connect";
 import { type Call, type CallOptions, type Listing, listing, type PageOptions } from "./call.js";
 import { type Connection, keyHeader, present } from "./connection.js";
-import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
-import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
+import { ActivityService, type PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
+import {
+  type GetChallengeRetentionResponse, OperatorService, type PruneChallengesResponse,
+} from "./gen/roamcard/v1/operator_pb.js";
 import {
   type Activity, type Approval, type ApprovalStatus, type AuditRecord, type CardClosing, type ClosingStatus,
   type EsimCancellation, type FeeJob,
@@ -30,28 +33,32 @@ function given<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], u
 /** What an operator does. */
 export class Admin {
   readonly #connection: Connection;
+  readonly #operator: Client<typeof OperatorService>;
+  readonly #activity: Client<typeof ActivityService>;
 
   constructor(connection: Connection) {
     this.#connection = connection;
+    this.#operator = createClient(OperatorService, connection.transport);
+    this.#activity = createClient(ActivityService, connection.transport);
   }
 
   /** Reads what happened in the last days, 7 when absent, without raw identifiers. */
   activity({ days, ...options }: CallOptions & { days?: number } = {}): Call<Activity> {
     return this.#connection.call(options, (wire) =>
-      this.#connection.activity.getActivity(days === undefined ? {} : { days }, wire),
+      this.#activity.getActivity(days === undefined ? {} : { days }, wire),
     );
   }
 
   /** Deletes expired product events now. */
   pruneActivity(options: CallOptions = {}): Call<Plain<PruneActivityResponse>> {
-    return this.#connection.call(options, (wire) => this.#connection.activity.pruneActivity({}, wire));
+    return this.#connection.call(options, (wire) => this.#activity.pruneActivity({}, wire));
   }
 
   /** Reads the jobs that withdraw issue fees: one by one, or by page(). */
   feeJobs({ status, pageSize, pageToken, ...options }: ListOptions & { status?: JobStatus } = {}): Listing<FeeJob> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { jobs, nextPageToken } = await this.#connection.operator.listFeeJobs(request, wire);
+      const { jobs, nextPageToken } = await this.#operator.listFeeJobs(request, wire);
       return { items: plain(jobs), nextPageToken };
     }));
   }
@@ -59,7 +66,7 @@ export class Admin {
   /** Reads a withdrawal from the issuer, without doing it again. */
   reconcileFeeJob(id: string, options: CallOptions = {}): Call<FeeJob> {
     return this.#connection.call(options, async (wire) =>
-      present((await this.#connection.operator.reconcileFeeJob({ id }, wire)).job),
+      present((await this.#operator.reconcileFeeJob({ id }, wire)).job),
     );
   }
 
@@ -71,7 +78,7 @@ export class Admin {
     const request = { id, reason, ...given({ revision }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.retryFeeJob(request, wire)).job),
+      async (wire) => present((await this.#operator.retryFeeJob(request, wire)).job),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -83,7 +90,7 @@ export class Admin {
   closeCard(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<CardClosing> {
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.closeCard({ id, reason }, wire)).closing),
+      async (wire) => present((await this.#operator.closeCard({ id, reason }, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -96,7 +103,7 @@ export class Admin {
   ): Listing<CardClosing> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { closings, nextPageToken } = await this.#connection.operator.listCardClosings(request, wire);
+      const { closings, nextPageToken } = await this.#operator.listCardClosings(request, wire);
       return { items: plain(closings), nextPageToken };
     }));
   }
@@ -109,7 +116,7 @@ export class Admin {
     const request = { id, reason, ...given({ revision }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.retryCardClosing(request, wire)).closing),
+      async (wire) => present((await this.#operator.retryCardClosing(request, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -126,7 +133,7 @@ export class Admin {
     const request = { id, transaction, reason, ...given({ revision }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.concludeCardClosing(request, wire)).closing),
+      async (wire) => present((await this.#operator.concludeCardClosing(request, wire)).closing),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -139,33 +146,33 @@ export class Admin {
     return this.#connection.call(
       options,
       async (wire) =>
-        plain(present((await this.#connection.operator.retryEsimCancellation({ orderId, reason }, wire)).cancellation)),
+        plain(present((await this.#operator.retryEsimCancellation({ orderId, reason }, wire)).cancellation)),
       { [keyHeader]: idempotencyKey },
     );
   }
 
   /** Reads how many sign-in challenges are kept, and how many of them too long. */
   challengeRetention(options: CallOptions = {}): Call<Plain<GetChallengeRetentionResponse>> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.getChallengeRetention({}, wire));
+    return this.#connection.call(options, (wire) => this.#operator.getChallengeRetention({}, wire));
   }
 
   /** Deletes expired sign-in challenges. */
   pruneChallenges(options: CallOptions = {}): Call<Plain<PruneChallengesResponse>> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.pruneChallenges({}, wire));
+    return this.#connection.call(options, (wire) => this.#operator.pruneChallenges({}, wire));
   }
 
   /** Reads the name of the operator whose token it is. */
   whoami(options: CallOptions = {}): Call<string> {
     return this.#connection.call(
       options,
-      async (wire) => (await this.#connection.operator.whoAmI({}, wire)).operator,
+      async (wire) => (await this.#operator.whoAmI({}, wire)).operator,
     );
   }
 
   /** Reads whose token it is, its role, and when it expires. */
   identity(options: CallOptions = {}): Call<OperatorIdentity> {
     return this.#connection.call(options, async (wire) =>
-      plain(await this.#connection.operator.whoAmI({}, wire)),
+      plain(await this.#operator.whoAmI({}, wire)),
     );
   }
 
@@ -175,7 +182,7 @@ export class Admin {
   } = {}): Listing<Approval> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...given({ status }) };
-      const { approvals, nextPageToken } = await this.#connection.operator.listApprovals(request, wire);
+      const { approvals, nextPageToken } = await this.#operator.listApprovals(request, wire);
       return { items: plain(approvals), nextPageToken };
     }));
   }
@@ -183,7 +190,7 @@ export class Admin {
   /** Reads one such decision. */
   approval(id: string, options: CallOptions = {}): Call<Approval> {
     return this.#connection.call(options, async (wire) =>
-      plain(present((await this.#connection.operator.getApproval({ id }, wire)).approval)),
+      plain(present((await this.#operator.getApproval({ id }, wire)).approval)),
     );
   }
 
@@ -191,7 +198,7 @@ export class Admin {
   approveDecision(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<Approval> {
     return this.#connection.call(
       options,
-      async (wire) => plain(present((await this.#connection.operator.approveDecision({ id, reason }, wire)).approval)),
+      async (wire) => plain(present((await this.#operator.approveDecision({ id, reason }, wire)).approval)),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -200,7 +207,7 @@ export class Admin {
   rejectDecision(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<Approval> {
     return this.#connection.call(
       options,
-      async (wire) => plain(present((await this.#connection.operator.rejectDecision({ id, reason }, wire)).approval)),
+      async (wire) => plain(present((await this.#operator.rejectDecision({ id, reason }, wire)).approval)),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -211,7 +218,7 @@ export class Admin {
   } = {}): Listing<OperatorToken> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...given({ status }) };
-      const { tokens, nextPageToken } = await this.#connection.operator.listTokens(request, wire);
+      const { tokens, nextPageToken } = await this.#operator.listTokens(request, wire);
       return { items: plain(tokens), nextPageToken };
     }));
   }
@@ -224,7 +231,7 @@ export class Admin {
     return this.#connection.call(
       options,
       async (wire) => {
-        const { token, secret } = await this.#connection.operator.mintToken(request, wire);
+        const { token, secret } = await this.#operator.mintToken(request, wire);
         return { token: plain(present(token)), ...(secret !== undefined && { secret }) };
       },
       { [keyHeader]: idempotencyKey },
@@ -235,7 +242,7 @@ export class Admin {
   revokeToken(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<OperatorToken> {
     return this.#connection.call(
       options,
-      async (wire) => plain(present((await this.#connection.operator.revokeToken({ id, reason }, wire)).token)),
+      async (wire) => plain(present((await this.#operator.revokeToken({ id, reason }, wire)).token)),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -250,7 +257,7 @@ export class Admin {
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
         const request = { ...page, ...selected };
-        const { orders, nextPageToken } = await this.#connection.operator.listOrderQueue(request, wire);
+        const { orders, nextPageToken } = await this.#operator.listOrderQueue(request, wire);
         return { items: plain(orders), nextPageToken };
       }),
     );
@@ -260,7 +267,7 @@ export class Admin {
   orderCounts(options: CallOptions = {}): Call<OrderCount[]> {
     return this.#connection.call(
       options,
-      async (wire) => (await this.#connection.operator.countOrders({}, wire)).counts,
+      async (wire) => (await this.#operator.countOrders({}, wire)).counts,
     );
   }
 
@@ -273,7 +280,7 @@ export class Admin {
     const selected = given({ actor, action, subject, since, until });
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
-        const { records, nextPageToken } = await this.#connection.operator.listAudit({ ...page, ...selected }, wire);
+        const { records, nextPageToken } = await this.#operator.listAudit({ ...page, ...selected }, wire);
         return { items: plain(records), nextPageToken };
       }),
     );
@@ -286,7 +293,7 @@ export class Admin {
     const selected = given({ status, kind });
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
-        const { jobs, nextPageToken } = await this.#connection.operator.listJobs({ ...page, ...selected }, wire);
+        const { jobs, nextPageToken } = await this.#operator.listJobs({ ...page, ...selected }, wire);
         return { items: plain(jobs), nextPageToken };
       }),
     );
@@ -295,7 +302,7 @@ export class Admin {
   /** Reads one job. */
   job(id: string, options: CallOptions = {}): Call<Job> {
     return this.#connection.call(options, async (wire) =>
-      present((await this.#connection.operator.getJob({ id }, wire)).job),
+      present((await this.#operator.getJob({ id }, wire)).job),
     );
   }
 
@@ -304,7 +311,7 @@ export class Admin {
     const request = { id, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.retryJob(request, wire)).job),
+      async (wire) => present((await this.#operator.retryJob(request, wire)).job),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -317,24 +324,24 @@ export class Admin {
     const request = { id, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => (await this.#connection.operator.dropJob(request, wire)).id,
+      async (wire) => (await this.#operator.dropJob(request, wire)).id,
       { [keyHeader]: idempotencyKey },
     );
   }
 
   /** Reads the present values of what sales depend on: floats, accounts, jobs and nodes. */
   gauges(options: CallOptions = {}): Call<Gauges> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.getGauges({}, wire));
+    return this.#connection.call(options, (wire) => this.#operator.getGauges({}, wire));
   }
 
   /** Reads all there is about an order. */
   inspectOrder(orderId: string, options: CallOptions = {}): Call<OrderInspection> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.inspectOrder({ orderId }, wire));
+    return this.#connection.call(options, (wire) => this.#operator.inspectOrder({ orderId }, wire));
   }
 
   /** Reads what is needed to decide about an order: its version, what can be done and why not, postings and audit. */
   reviewOrder(orderId: string, options: CallOptions = {}): Call<OrderReview> {
-    return this.#connection.call(options, (wire) => this.#connection.operator.reviewOrder({ orderId }, wire));
+    return this.#connection.call(options, (wire) => this.#operator.reviewOrder({ orderId }, wire));
   }
 
   /** Decides what becomes of an order in review. With the version that was read, only while it is at that version. */
@@ -347,7 +354,7 @@ export class Admin {
     const request = { orderId, action, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.decideOrder(request, wire)).order),
+      async (wire) => present((await this.#operator.decideOrder(request, wire)).order),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -356,7 +363,7 @@ export class Admin {
   switches(options: CallOptions = {}): Call<Switch[]> {
     return this.#connection.call(
       options,
-      async (wire) => (await this.#connection.operator.listSwitches({}, wire)).switches,
+      async (wire) => (await this.#operator.listSwitches({}, wire)).switches,
     );
   }
 
@@ -368,7 +375,7 @@ export class Admin {
     const request = { product, paused, reason };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.setSwitch(request, wire)).switch),
+      async (wire) => present((await this.#operator.setSwitch(request, wire)).switch),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -376,14 +383,14 @@ export class Admin {
   /** Compares the books with the chain and the issuer now. */
   reconcile(options: CallOptions = {}): Call<Reconciliation> {
     return this.#connection.call(options, async (wire) =>
-      present((await this.#connection.operator.reconcile({}, wire)).report),
+      present((await this.#operator.reconcile({}, wire)).report),
     );
   }
 
   /** Reads the last comparison. */
   reconciliation(options: CallOptions = {}): Call<Reconciliation> {
     return this.#connection.call(options, async (wire) =>
-      present((await this.#connection.operator.getReconciliation({}, wire)).report),
+      present((await this.#operator.getReconciliation({}, wire)).report),
     );
   }
 
@@ -393,7 +400,7 @@ export class Admin {
   } = {}): Listing<Finding> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }), ...(code !== undefined && { code }) };
-      const { findings, nextPageToken } = await this.#connection.operator.listFindings(request, wire);
+      const { findings, nextPageToken } = await this.#operator.listFindings(request, wire);
       return { items: plain(findings), nextPageToken };
     }));
   }
@@ -406,7 +413,7 @@ export class Admin {
     const request = { id, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.resolveFinding(request, wire)).finding),
+      async (wire) => present((await this.#operator.resolveFinding(request, wire)).finding),
       { [keyHeader]: idempotencyKey },
     );
   }
@@ -417,7 +424,7 @@ export class Admin {
   } = {}): Listing<StrayTransfer> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { transfers, nextPageToken } = await this.#connection.operator.listTransfers(request, wire);
+      const { transfers, nextPageToken } = await this.#operator.listTransfers(request, wire);
       return { items: plain(transfers), nextPageToken };
     }));
   }
@@ -429,7 +436,7 @@ export class Admin {
     const request = { transaction, logIndex, resolution, reason, ...given({ version }) };
     return this.#connection.call(
       options,
-      async (wire) => present((await this.#connection.operator.resolveTransfer(request, wire)).transfer),
+      async (wire) => present((await this.#operator.resolveTransfer(request, wire)).transfer),
       { [keyHeader]: idempotencyKey },
     );
   }

@@ -1,13 +1,10 @@
 // Auto-pay and errors over Connect, gRPC and gRPC-Web, by an interceptor: it works on every transport.
 import { clone, toJson } from "@bufbuild/protobuf";
-import { Code, ConnectError, type Interceptor, type UnaryRequest, type UnaryResponse } from "@connectrpc/connect";
+import { ConnectError, type Interceptor, type UnaryRequest, type UnaryResponse } from "@connectrpc/connect";
 import type { AnsweredOrder } from "./answer.js";
-import { type ApiError, apiError, type ProblemFields, RoamcardError } from "./errors.js";
+import { failure, problemOf } from "./failures.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
-import { ProblemSchema } from "./gen/roamcard/v1/problem_pb.js";
-import { requestIdHeader } from "./logger.js";
-import { type Attempt, isUnclear, type Payer, type Reply, retryAfterMs } from "./payer.js";
-import { printableCause } from "./printable.js";
+import { type Attempt, isUnclear, type Payer, type Reply } from "./payer.js";
 import { paymentOf, payRoute, products, type Purchase, purchaseOf } from "./products.js";
 import type { Signer } from "./signers.js";
 import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
@@ -85,38 +82,4 @@ export function replyOf(reason: unknown): Exclude<Reply<never>, { kind: "done" }
     return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true };
   }
   return { kind: "refused", error };
-}
-
-/** Turns what a call rejects with into the errors of this package. */
-export function failure(reason: unknown): Error {
-  if (reason instanceof RoamcardError) return reason;
-  const cause = ConnectError.from(reason);
-  // An interceptor's own error comes wrapped.
-  if (cause.cause instanceof RoamcardError) return cause.cause;
-  const code = `connect_${Code[cause.code].toLowerCase()}`;
-  return problemOf(cause) ?? unanswered(cause, { status: 0, code, retryable: true });
-}
-
-/**
- * What a call rejects with that got an answer of this HTTP status. One without a problem is a gateway's, not the
- * service's.
- */
-export function failureOf(reason: unknown, status: number | undefined): unknown {
-  const cause = ConnectError.from(reason);
-  if (status === undefined || status < 300 || cause.cause instanceof RoamcardError || problemOf(cause)) return reason;
-  return unanswered(cause, { status, code: `http_${status}`, retryable: status >= 500 });
-}
-
-function unanswered(cause: ConnectError, problem: ProblemFields): ApiError {
-  const { metadata, rawMessage } = cause;
-  const [requestId, wait] = [metadata.get(requestIdHeader) ?? undefined, retryAfterMs(metadata.get("retry-after"))];
-  return apiError({ ...problem, detail: rawMessage, requestId, retryAfterMs: wait }, { cause: printableCause(cause) });
-}
-
-function problemOf(cause: ConnectError): ApiError | undefined {
-  const [problem] = cause.findDetails(ProblemSchema);
-  if (!problem) return undefined;
-  const fields = problem.fields.map(({ path, rule, message }) => ({ path, rule, message }));
-  const wait = retryAfterMs(cause.metadata.get("retry-after"));
-  return apiError({ ...problem, fields, retryAfterMs: wait }, { cause: printableCause(cause) });
 }

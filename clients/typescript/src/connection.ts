@@ -14,13 +14,12 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { until } from "./abort.js";
 import { bounded } from "./bounded.js";
 import { type Call, callOf, type CallOptions, type Seen } from "./call.js";
-import { attemptOf, failure, failureOf, nameOf } from "./connect.js";
+import { attemptOf, nameOf } from "./connect.js";
 import { ApiError, RoamcardError, UnauthorizedError } from "./errors.js";
-import { ActivityService } from "./gen/roamcard/v1/activity_pb.js";
+import { failure, failureOf } from "./failures.js";
 import { AuthService } from "./gen/roamcard/v1/auth_pb.js";
 import { CardService } from "./gen/roamcard/v1/card_pb.js";
 import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
-import { OperatorService } from "./gen/roamcard/v1/operator_pb.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { RuntimeService } from "./gen/roamcard/v1/service_pb.js";
 import type { Store } from "./journal.js";
@@ -33,7 +32,7 @@ import { type Plain, plain } from "./results.js";
 import { retrying, defaultRetries } from "./retry.js";
 import { Secret } from "./secret.js";
 import { Session } from "./session.js";
-import type { Change } from "./watch.js";
+import type { Change, Followed } from "./watch.js";
 import type { Signer } from "./signers.js";
 import { userAgent, userAgentHeader } from "./version.js";
 import { signatureHeader } from "./x402.js";
@@ -94,8 +93,8 @@ export class Connection {
   readonly esims: Client<typeof EsimService>;
   readonly runtime: Client<typeof RuntimeService>;
   readonly auth: Client<typeof AuthService>;
-  readonly operator: Client<typeof OperatorService>;
-  readonly activity: Client<typeof ActivityService>;
+  /** For the services that only some clients have. */
+  readonly transport: Transport;
   readonly #signer: Signer | undefined;
   readonly #operatorToken: Secret<string> | undefined;
   readonly #timeoutMs: number;
@@ -122,13 +121,12 @@ export class Connection {
     };
     const where = { baseUrl: this.baseUrl, interceptors };
     const transport = options.transport?.(where) ?? createConnectTransport({ ...where, fetch: noting });
+    this.transport = transport;
     this.cards = createClient(CardService, transport);
     this.orders = createClient(OrderService, transport);
     this.esims = createClient(EsimService, transport);
     this.runtime = createClient(RuntimeService, transport);
     this.auth = createClient(AuthService, transport);
-    this.operator = createClient(OperatorService, transport);
-    this.activity = createClient(ActivityService, transport);
     this.payer = new Payer({
       ...options,
       policy: options.policy ?? { mode: "human_approval" },
@@ -192,6 +190,15 @@ export class Connection {
       yield { order: order && plain(order), cursor };
   }
 
+  /** Follows several orders over one stream of the service's. */
+  async *followingAll(orders: Followed[], options: CallOptions): AsyncGenerator<Change, void> {
+    const wire = { headers: headersOf(options, {}), signal: options.signal };
+    const followed = ({ orderId, after }: Followed) => ({ orderId, ...(after !== undefined && { after }) });
+    const request = { orders: orders.map(followed) };
+    for await (const { order, cursor } of this.orders.watchOrders(request, wire))
+      yield { order: order && plain(order), cursor };
+  }
+
   /** Asks for the price of a paid call and signs nothing. */
   quote(options: CallOptions, run: (options: WireOptions) => Promise<unknown>): Promise<Quotation> {
     return this.call(options, async (wire) => {
@@ -233,7 +240,7 @@ export class Connection {
   // operator's token where one is asked for.
   #authorized(): Interceptor {
     return (next) => async (request) => {
-      if (request.service.typeName === OperatorService.typeName) {
+      if (request.service.typeName === operatorService) {
         if (!this.#operatorToken) throw new RoamcardError("the client has no operatorToken");
         request.header.set("authorization", `Bearer ${this.#operatorToken.reveal()}`);
         return next(request);
@@ -314,14 +321,17 @@ const {
   revealCard,
   createCardOrder,
 } = CardService.method;
-const { getOrder, listOrders, watchOrder, createOrder } = OrderService.method;
+const { getOrder, listOrders, watchOrder, watchOrders, createOrder } = OrderService.method;
 const {
   getEsimOrder, getEsimCredentials, getEsimProfile, listEsimTopups, cancelEsim, createEsimOrder, rotateEsimToken,
 } = EsimService.method;
 const { getSession, logout } = AuthService.method;
-const { getActivity, pruneActivity } = ActivityService.method;
-const ownerMethods = new Set(
-  [
+// These services are named and not loaded: a buyer's page has no use for them.
+const operatorService = "roamcard.v1.OperatorService";
+const activityMethods = ["GetActivity", "PruneActivity"].map((name) => `roamcard.v1.ActivityService/${name}`);
+const ownerMethods = new Set([
+  ...activityMethods,
+  ...[
     listCards,
     ensureCard,
     getCardBalance,
@@ -337,6 +347,7 @@ const ownerMethods = new Set(
     getOrder,
     listOrders,
     watchOrder,
+    watchOrders,
     createOrder,
     getEsimOrder,
     getEsimCredentials,
@@ -347,10 +358,8 @@ const ownerMethods = new Set(
     cancelEsim,
     getSession,
     logout,
-    getActivity,
-    pruneActivity,
   ].map(nameOf),
-);
+]);
 
 /** The header that stands for a session where an eSIM order is read. */
 export const deliveryHeader = "x-esim-delivery-token";

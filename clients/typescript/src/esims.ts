@@ -36,6 +36,13 @@ export interface DeliveryOptions extends CallOptions {
   deliveryToken?: Secret<string> | undefined;
 }
 
+/** A delivery token, and when it ends. */
+export interface DeliveryToken {
+  token: Secret<string>;
+  /** In ISO 8601. */
+  expiresAt: string | undefined;
+}
+
 /** The wallet's eSIMs. */
 export class Esims {
   readonly #connection: Connection;
@@ -86,6 +93,18 @@ export class Esims {
       async (wire) => plain(present((await this.#connection.esims.getEsimProfile({ orderId }, wire)).profile)),
       opening(deliveryToken),
     );
+  }
+
+  /**
+   * Makes a new delivery token for an eSIM that the wallet owns; those it had before open it no more. It needs the
+   * wallet's session.
+   */
+  rotateToken(orderId: string, options: CallOptions = {}): Call<DeliveryToken> {
+    return this.#connection.call(options, async (wire) => {
+      const { delivery } = await this.#connection.esims.rotateEsimToken({ orderId }, wire);
+      const { token, tokenExpiresAt } = plain(present(delivery));
+      return { token: new Secret(present(token)), expiresAt: tokenExpiresAt };
+    });
   }
 
   /**

@@ -1,11 +1,13 @@
 export type { ActOptions, Admin } from "./admin.js";
+export { type Auth, Buyer, type Pending, type Resumed } from "./buyer.js";
 export type { Call, CallOptions, Listing, Page, PageOptions, RawResponse } from "./call.js";
 export type { CardOrder, Cards } from "./cards.js";
-export { failure, payingInterceptor } from "./connect.js";
+export { payingInterceptor } from "./connect.js";
 export type { RoamcardOptions } from "./connection.js";
 export type { Discovery, Quotes } from "./discovery.js";
 export * from "./errors.js";
-export type { DeliveryOptions, EsimOrder, Esims, PlanFilter, Plans } from "./esims.js";
+export type { DeliveryOptions, DeliveryToken, EsimOrder, Esims, PlanFilter, Plans } from "./esims.js";
+export { failure } from "./failures.js";
 export {
   type Book,
   emptyBook,
@@ -25,8 +27,9 @@ export type { Policy, Quote } from "./policy.js";
 export type { EsimPresenter, Presented, Presenter, Showing } from "./presenter.js";
 export { type Fetch, type FetchOptions, payingFetch } from "./rest.js";
 export type * from "./results.js";
-export { type Auth, type Pending, type Resumed, Roamcard } from "./roamcard.js";
+export { Roamcard } from "./roamcard.js";
 export { Secret } from "./secret.js";
+export { Storefront, type StorefrontOptions } from "./storefront.js";
 export { type Eip1193Provider, eip1193Signer, type Signer, type TypedData } from "./signers.js";
 export { version } from "./version.js";
 export { nonceOf, type Offer, type Receipt, type Terms } from "./x402.js";

@@ -2,8 +2,9 @@
 import { type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { bounded } from "./bounded.js";
-import { failure, replyOf } from "./connect.js";
+import { replyOf } from "./connect.js";
 import { RoamcardError, TermsMismatchError } from "./errors.js";
+import { failure } from "./failures.js";
 import { OrderService, type PayOrderResponse } from "./gen/roamcard/v1/order_pb.js";
 import { RuntimeService } from "./gen/roamcard/v1/service_pb.js";
 import type { Entry, Store } from "./journal.js";

@@ -3,8 +3,8 @@ import { type Call, type CallOptions, type Listing, listing, type PageOptions, r
 import { type Connection, keyHeader, newKey, present } from "./connection.js";
 import { RoamcardError, TermsMismatchError } from "./errors.js";
 import type { Order as OrderMessage } from "./gen/roamcard/v1/order_pb.js";
-import { type Order, type OrderStatus, plain } from "./results.js";
-import { type Source, watch } from "./watch.js";
+import { type Order, type OrderKind, type OrderStatus, plain } from "./results.js";
+import { type Source, type Sources, watch, watchAll } from "./watch.js";
 import { decodeReceipt, type Receipt, responseHeader } from "./x402.js";
 
 /** How an order is waited for. */
@@ -45,16 +45,20 @@ export class Orders {
     );
   }
 
-  /** Reads the wallet's orders, newest first: one by one, which asks for pages as they are needed, or by page(). */
+  /**
+   * Reads the wallet's orders, newest first: one by one, which asks for pages as they are needed, or by page().
+   * `active` leaves out those that are final, `kind` those of other kinds.
+   */
   list({
     active,
+    kind,
     pageSize,
     pageToken,
     ...options
-  }: CallOptions & PageOptions & { active?: boolean } = {}): Listing<Order> {
+  }: CallOptions & PageOptions & { active?: boolean; kind?: OrderKind | undefined } = {}): Listing<Order> {
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
-        const request = { ...page, ...(active && { status: "active" }) };
+        const request = { ...page, ...(active && { status: "active" }), ...(kind !== undefined && { kind }) };
         const { orders, nextPageToken } = await this.#connection.orders.listOrders(request, wire);
         return { items: plain(orders), nextPageToken };
       }),
@@ -76,6 +80,22 @@ export class Orders {
       read: (until) => this.get(orderId, { headers, signal: until, maxRetries: 0 }),
     };
     return watch(source, intervalMs, signal);
+  }
+
+  /**
+   * Yields each of several orders of this wallet, 50 at most, as watch does one of them, over one stream for all: a
+   * browser opens few connections to a service. It ends when none of them moves any more by itself.
+   */
+  watchAll(
+    orderIds: Iterable<string>,
+    options: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {},
+  ): AsyncGenerator<Order, void> {
+    const { signal, headers, intervalMs = defaultInterval } = options;
+    const sources: Sources = {
+      stream: (orders, until) => this.#connection.followingAll(orders, { headers, signal: until }),
+      read: (orderId, until) => this.get(orderId, { headers, signal: until, maxRetries: 0 }),
+    };
+    return watchAll(sources, orderIds, intervalMs, signal);
   }
 
   /** Waits until an order is fulfilled. It rejects when it ends otherwise, or needs an operator. */

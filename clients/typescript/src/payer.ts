@@ -619,11 +619,3 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
 export function isUnclear(status: number, retryable: boolean): boolean {
   return retryable || status >= 500 || status === 408 || status === 425 || status === 429;
 }
-
-/** The wait that a Retry-After header asks for, in seconds or until a date; undefined when it asks for none. */
-export function retryAfterMs(header: string | null | undefined): number | undefined {
-  if (!header) return undefined;
-  if (/^\d{1,5}$/.test(header)) return Number(header) * 1000;
-  const until = /^[A-Z][a-z]{2}, /.test(header) ? Date.parse(header) : NaN;
-  return Number.isNaN(until) ? undefined : Math.max(0, until - Date.now());
-}

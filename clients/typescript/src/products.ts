@@ -6,7 +6,7 @@ import { unitsOfCents } from "./money.js";
 import type { PaidOrder, PurchaseOptions } from "./orders.js";
 import type { Attempt, Published } from "./payer.js";
 import type { OrderKind } from "./results.js";
-import type { Roamcard } from "./roamcard.js";
+import type { Buyer } from "./buyer.js";
 
 /** What a request may name of a product. */
 export interface Item {
@@ -31,7 +31,7 @@ export interface ProductRow {
   /** The price in USDC's smallest unit, from what the service publishes; undefined when only the caps decide. */
   price(published: Published, item: Item): bigint | undefined | Promise<bigint>;
   /** Buys it with a client; called again with the same key, it returns the same order. */
-  purchase(client: Roamcard, options: PurchaseOptions, item: Item): Promise<PaidOrder>;
+  purchase(client: Buyer, options: PurchaseOptions, item: Item): Promise<PaidOrder>;
 }
 
 /** Every product, one row each. To add a product, add its row. */

@@ -2,8 +2,8 @@
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { bounded } from "./bounded.js";
-import { failure } from "./connect.js";
 import { apiError, type ProblemFields, RoamcardError, TermsMismatchError } from "./errors.js";
+import { failure, retryAfterMs } from "./failures.js";
 import { AuthService } from "./gen/roamcard/v1/auth_pb.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { unitsOfCents } from "./money.js";
@@ -14,7 +14,6 @@ import {
   type PayerOptions,
   type Published,
   type Reply,
-  retryAfterMs,
 } from "./payer.js";
 import { matched, paymentOf, payRoute, productAt, type Purchase, purchaseOf } from "./products.js";
 import { retrying, defaultRetries } from "./retry.js";

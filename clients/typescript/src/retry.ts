@@ -1,7 +1,7 @@
 // Reads that fail in passing are made again.
 import { wait } from "./abort.js";
-import { failure } from "./connect.js";
 import { ApiError } from "./errors.js";
+import { failure } from "./failures.js";
 
 /** How often a read is made again, unless the caller says otherwise. */
 export const defaultRetries = 2;

@@ -42,7 +42,8 @@ export async function* watch(source: Source, intervalMs: number, signal?: AbortS
     let brought = false;
     if (failures < triesBeforePolling) {
       try {
-        for await (const { order, cursor } of bounded(source, after, signal)) {
+        const stream = (until: AbortSignal) => source.stream(after, until);
+        for await (const { order, cursor } of bounded(stream, after === undefined, signal)) {
           [after, brought, failures] = [cursor, true, 0];
           if (order && fresh(order)) yield order;
           if (order && isFinal(order)) return;
@@ -69,17 +70,86 @@ export async function* watch(source: Source, intervalMs: number, signal?: AbortS
   }
 }
 
-// bounded ends a stream that is silent for too long.
+/** One of several orders that are followed, and where on. */
+export interface Followed {
+  orderId: string;
+  after?: number | undefined;
+}
+
+/** How several orders are read. */
+export interface Sources {
+  /** Each order now and whenever it changed since its `after`, until the service ends it. */
+  stream(orders: Followed[], signal: AbortSignal): AsyncIterable<Change>;
+  /** An order as it is; it rejects when there is nothing to follow. */
+  read(orderId: string, signal: AbortSignal | undefined): Promise<Order>;
+}
+
+/**
+ * Yields each of several orders now and whenever it changed, until none of them moves any more by itself, over one
+ * stream for all of them. A stream that breaks is gone on with where it left off.
+ */
+export async function* watchAll(
+  sources: Sources, orderIds: Iterable<string>, intervalMs: number, signal?: AbortSignal,
+): AsyncGenerator<Order, void> {
+  const moving = new Map<string, number | undefined>();
+  for (const orderId of orderIds) moving.set(orderId, undefined);
+  const seen = new Map<string, string>();
+  const fresh = (order: Order): boolean => {
+    if (isFinal(order)) moving.delete(order.orderId);
+    const [was, is] = [seen.get(order.orderId), stateOf(order)];
+    seen.set(order.orderId, is);
+    return was !== is;
+  };
+  let failures = 0;
+  let misses = 0;
+  while (moving.size > 0) {
+    let brought = false;
+    if (failures < triesBeforePolling) {
+      try {
+        const followed = [...moving].map(([orderId, after]) => ({ orderId, after }));
+        const begins = followed.every(({ after }) => after === undefined);
+        const stream = (until: AbortSignal) => sources.stream(followed, until);
+        for await (const { order, cursor } of bounded(stream, begins, signal)) {
+          [brought, failures] = [true, 0];
+          if (!order) continue;
+          moving.set(order.orderId, cursor);
+          if (fresh(order)) yield order;
+        }
+        // The service shows what is final in every stream: one that brought nothing has missed nothing.
+        if (!brought) await wait(intervalMs, signal);
+        continue;
+      } catch {
+        signal?.throwIfAborted();
+        if (!brought) failures++;
+      }
+    }
+    let pause = intervalMs;
+    try {
+      for (const orderId of [...moving.keys()]) {
+        const order = await sources.read(orderId, signal);
+        misses = 0;
+        if (fresh(order)) yield order;
+      }
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (!mayPass(error)) throw error;
+      pause = Math.min(Math.max(error.retryAfterMs ?? 0, intervalMs * 2 ** misses++), longestPause);
+    }
+    if (moving.size > 0) await wait(pause, signal);
+  }
+}
+
+// bounded ends a stream that is silent for too long; one that begins has to answer soon.
 async function* bounded(
-  source: Source,
-  after: number | undefined,
+  stream: (signal: AbortSignal) => AsyncIterable<Change>,
+  begins: boolean,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Change, void> {
   const silent = new AbortController();
   const stop = () => silent.abort();
-  let timer = setTimeout(stop, after === undefined ? firstAnswerMs : silenceMs);
+  let timer = setTimeout(stop, begins ? firstAnswerMs : silenceMs);
   try {
-    for await (const answer of source.stream(after, AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]))) {
+    for await (const answer of stream(AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]))) {
       clearTimeout(timer);
       timer = setTimeout(stop, silenceMs);
       yield answer;

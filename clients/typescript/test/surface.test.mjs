@@ -11,6 +11,7 @@ import {
   payingFetch,
   Roamcard,
   RoamcardError,
+  Storefront,
   UnauthorizedError,
   UnavailableError,
 } from "roamcard";
@@ -257,6 +258,46 @@ scenario("orders made first are paid through the client and over REST, each once
     listed,
   );
   assert.ok(proxy.requests.filter((r) => r.path.endsWith("/ListOrders")).length >= 5);
+});
+
+scenario("several orders are followed over one stream, and by asking where none gets through", async (t) => {
+  const stream = "/roamcard.v1.OrderService/WatchOrders";
+  const noStreams = Array(10).fill({ on: stream, status: 501, forward: false });
+  for (const faults of [[], [{ on: stream, cutMessage: 1 }], [{ on: stream, cutMessage: 2 }], noStreams]) {
+    const { client, proxy } = await behindProxy(t, buyer());
+    const [esim, card] = [await client.esim.purchase(), await client.cards.purchase()];
+    proxy.inject(...faults);
+    const last = {};
+    for await (const order of client.orders.watchAll([esim.orderId, card.orderId], fast)) {
+      assert.notEqual(last[order.orderId], `${order.status} ${order.issuance?.status}`);
+      last[order.orderId] = `${order.status} ${order.issuance?.status}`;
+    }
+    assert.deepEqual(last, { [esim.orderId]: "fulfilled undefined", [card.orderId]: "fulfilled active" });
+    const opened = proxy.requests.filter((r) => r.path === stream).length;
+    assert.ok(faults.length === 0 ? opened === 1 : opened >= 2, `${opened} streams`);
+  }
+  const { client } = await behindProxy(t, buyer());
+  assert.deepEqual(await all(client.orders.watchAll([])), []);
+  await assert.rejects(all(client.orders.watchAll(["ord_none"])), { code: "order_not_found" });
+});
+
+scenario("orders are listed by kind, and an eSIM's token is renewed", async (t) => {
+  const { client } = await behindProxy(t, buyer());
+  const esim = await client.esim.purchase();
+  await esim.waitUntilFulfilled(fast);
+  await client.cards.purchase();
+  const [only, ...more] = await all(client.orders.list({ kind: "esim" }));
+  assert.deepEqual([only.orderId, only.delivery.planName.length > 0, more], [esim.orderId, true, []]);
+  const { orderId, deliveryToken: before } = esim;
+  const { token, expiresAt } = await client.esim.rotateToken(orderId);
+  assert.ok(Date.parse(expiresAt) > Date.now());
+  const stranger = new Roamcard({ baseUrl: dev.baseUrl });
+  assert.equal((await stranger.esim.status(orderId, { deliveryToken: token })).orderId, orderId);
+  await assert.rejects(stranger.esim.status(orderId, { deliveryToken: before }), { code: "order_not_found" });
+  const front = new Storefront({ baseUrl: dev.baseUrl });
+  assert.equal((await front.config()).network.payTo, dev.payTo);
+  assert.ok((await front.plans()).some((plan) => plan.planId === only.delivery.planId));
+  assert.deepEqual([(await front.card()).contractVersion, (await front.esim()).contractVersion], [1, 1]);
 });
 
 scenario("an order of another price than it was made for is not paid", async (t) => {

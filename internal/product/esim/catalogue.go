@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -154,6 +155,34 @@ func (c catalogue) find(id PlanID) (Plan, bool) {
 const cacheTTL = time.Second
 
 func (e *Esims) catalogue(ctx context.Context) (catalogue, error) { return e.cached.Get(ctx) }
+
+// PlanNames are the names of plans, also of those that are not sold any more. One that never was is left out. Plans of
+// the cached catalogue cost no read.
+func (e *Esims) PlanNames(ctx context.Context, ids ...PlanID) (map[PlanID]string, error) {
+	names, wanted := make(map[PlanID]string, len(ids)), map[PlanID]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	on, err := e.catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range on.plans {
+		if wanted[p.ID] {
+			names[p.ID] = p.Name
+			delete(wanted, p.ID)
+		}
+	}
+	if len(wanted) == 0 {
+		return names, nil
+	}
+	others, err := e.Store.PlanNames(ctx, slices.Collect(maps.Keys(wanted))...)
+	if err != nil {
+		return nil, fmt.Errorf("read the names of plans: %w", err)
+	}
+	maps.Copy(names, others)
+	return names, nil
+}
 
 // readCatalogue reads the plans of the suppliers that sell. Those of a stale one are left out while another one is
 // fresh.

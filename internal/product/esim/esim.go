@@ -144,6 +144,8 @@ type Store interface {
 	Plans(ctx context.Context) (plans []Plan, synced map[string]time.Time, err error)
 	// Plan finds a plan, live or not. ErrNotFound when there never was one.
 	Plan(ctx context.Context, id PlanID) (Plan, error)
+	// PlanNames are the names of plans, live or not; one that never was is left out.
+	PlanNames(ctx context.Context, ids ...PlanID) (map[PlanID]string, error)
 	// Replace replaces the plans of a provider: existing plans keep their ids, new ones get the id given, and those left
 	// out are no longer live.
 	Replace(ctx context.Context, provider string, plans []Plan, at time.Time) error

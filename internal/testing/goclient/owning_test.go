@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -105,6 +107,43 @@ func watch(s *stage) {
 		"none that gets through ": slices.Repeat([]fault{{"status": 501, "forward": false}}, 10),
 	} {
 		s.isFollowed(name, faults)
+		s.areFollowed(name, faults)
+	}
+}
+
+// areFollowed buys a card and an eSIM and watches both over one stream, through its faults: each ends at fulfilled.
+func (s *stage) areFollowed(name string, faults []fault) {
+	c := s.buyer(s.wallet())
+	card, err := c.Cards.Purchase(s.t.Context(), "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	esim, err := c.ESIM.Purchase(s.t.Context(), "", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	here := make([]fault, len(faults))
+	for i, f := range faults {
+		here[i] = fault{"on": "/roamcard.v1.OrderService/WatchOrders"}
+		maps.Copy(here[i], f)
+	}
+	s.Inject(here...)
+	ids := []string{card.Order.GetOrderId(), esim.Order.GetOrderId()}
+	last := map[string]string{}
+	err = c.Orders.WatchAll(s.t.Context(), ids, func(o *roamcardv1.Order) bool {
+		last[o.GetOrderId()] = o.GetStatus()
+		return true
+	})
+	if err != nil || len(last) != 2 || last[ids[0]] != "fulfilled" || last[ids[1]] != "fulfilled" {
+		s.t.Errorf("%s: %v, %v; want both to end at fulfilled", name, last, err)
+	}
+	of, err := roamcard.Collect(c.Orders.ListKind(s.t.Context(), "esim"))
+	if err != nil || len(of) != 1 || of[0].GetOrderId() != ids[1] || of[0].GetDelivery().GetPlanName() == "" {
+		s.t.Errorf("orders of eSIMs: %v, %v", of, err)
+	}
+	token, until, err := c.ESIM.RotateToken(s.t.Context(), ids[1])
+	if err != nil || token.Reveal() == esim.DeliveryToken.Reveal() || !until.After(time.Now()) {
+		s.t.Errorf("the renewed token ends at %v, %v", until, err)
 	}
 }
 

@@ -175,6 +175,9 @@ func (rt *Router) allowed(r *http.Request) []string {
 	return methods
 }
 
+// NotFound answers as a path without a route does.
+func NotFound(w http.ResponseWriter, r *http.Request) { notFound(w, r) }
+
 func notFound(w http.ResponseWriter, r *http.Request) {
 	Problem(w, r, fault.New(fault.RouteNotFound, ""))
 }

@@ -392,10 +392,11 @@ func (s EsimService) RotateEsimToken(
 		return nil, fault.New(fault.OrderNotFulfilled,
 			"The order is not paid; it has no delivery token.").About(string(paid.Order.ID))
 	}
-	m, err := delivery(paid.Order)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
+	m := orders[0].GetDelivery()
 	token, err := s.Delivery.RotateToken(ctx, paid.Order)
 	if err != nil {
 		return nil, err
@@ -411,15 +412,6 @@ func (s EsimService) owned(ctx context.Context, id string) (checkout.PaidOrder, 
 		err = fault.New(fault.OrderNotFound, "This wallet has no eSIM order with this id.")
 	}
 	return paid, err
-}
-
-// delivery shows the state of the eSIM of an order.
-func delivery(o order.Order) (*roamcardv1.EsimDelivery, error) {
-	item, err := esim.ItemOf(o)
-	if err != nil {
-		return nil, fmt.Errorf("order %s: %w", o.ID, err)
-	}
-	return &roamcardv1.EsimDelivery{Status: deliveryStatus(o.Status), PlanId: string(item.Plan)}, nil
 }
 
 // deliveryStatus is how far the delivery of an order is.
@@ -450,21 +442,48 @@ func esimCredentials(c esim.Credentials) *roamcardv1.EsimCredentials {
 	}
 }
 
+// PlanNames finds the names of plans; one that is not known is left out.
+type PlanNames interface {
+	PlanNames(ctx context.Context, ids ...esim.PlanID) (map[esim.PlanID]string, error)
+}
+
 // EsimView shows the state of the eSIMs of orders.
-func EsimView(_ context.Context, orders []order.Order, messages []*roamcardv1.Order) (err error) {
-	for i, o := range orders {
-		if messages[i].Delivery, err = delivery(o); err != nil {
+func EsimView(plans PlanNames) View {
+	return func(ctx context.Context, orders []order.Order, messages []*roamcardv1.Order) error {
+		bought := make([]esim.PlanID, len(orders))
+		for i, o := range orders {
+			item, err := esim.ItemOf(o)
+			if err != nil {
+				return fmt.Errorf("order %s: %w", o.ID, err)
+			}
+			bought[i] = item.Plan
+		}
+		names, err := plans.PlanNames(ctx, bought...)
+		if err != nil {
 			return err
 		}
+		for i, o := range orders {
+			messages[i].Delivery = &roamcardv1.EsimDelivery{
+				Status: deliveryStatus(o.Status), PlanId: string(bought[i]), PlanName: optionalText(names[bought[i]]),
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // DescribeEsims shows the terms of eSIMs.
 func DescribeEsims(ctx context.Context, on availability.Product, res *roamcardv1.GetConfigResponse) error {
 	paused, err := on.Paused(ctx)
-	res.Esim = &roamcardv1.EsimConfig{
-		MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice), PurchasePaused: paused,
-	}
+	c := esimConfig(res)
+	c.MinPriceUsdCents, c.MaxPriceUsdCents = uint32(esim.MinPrice), uint32(esim.MaxPrice)
+	c.PurchasePaused = paused
 	return err
+}
+
+// esimConfig is the part of the settings that the products share which are about eSIMs.
+func esimConfig(res *roamcardv1.GetConfigResponse) *roamcardv1.EsimConfig {
+	if res.Esim == nil {
+		res.Esim = &roamcardv1.EsimConfig{}
+	}
+	return res.Esim
 }

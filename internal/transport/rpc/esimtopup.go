@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 )
@@ -55,20 +56,36 @@ func (s EsimService) TopUpEsim(
 }
 
 // EsimTopupView shows the state of the data of orders.
-func EsimTopupView(_ context.Context, orders []order.Order, messages []*roamcardv1.Order) error {
-	for i, o := range orders {
-		item, err := esim.TopupItemOf(o)
+func EsimTopupView(plans PlanNames) View {
+	return func(ctx context.Context, orders []order.Order, messages []*roamcardv1.Order) error {
+		var bought []esim.PlanID
+		for i, o := range orders {
+			item, err := esim.TopupItemOf(o)
+			if err != nil {
+				return fmt.Errorf("order %s: %w", o.ID, err)
+			}
+			m := &roamcardv1.EsimTopup{
+				Status: deliveryStatus(o.Status), OrderId: string(item.Esim), PlanId: string(item.Plan),
+				Unlimited: item.Unlimited, ValidityDays: uint32(item.ValidityDays),
+			}
+			if !item.Unlimited {
+				m.DataMb = proto.Uint32(uint32(item.DataMB))
+			}
+			messages[i].EsimTopup, bought = m, append(bought, item.Plan)
+		}
+		names, err := plans.PlanNames(ctx, bought...)
 		if err != nil {
-			return fmt.Errorf("order %s: %w", o.ID, err)
+			return err
 		}
-		m := &roamcardv1.EsimTopup{
-			Status: deliveryStatus(o.Status), OrderId: string(item.Esim), PlanId: string(item.Plan),
-			Unlimited: item.Unlimited, ValidityDays: uint32(item.ValidityDays),
+		for i, id := range bought {
+			messages[i].EsimTopup.PlanName = optionalText(names[id])
 		}
-		if !item.Unlimited {
-			m.DataMb = proto.Uint32(uint32(item.DataMB))
-		}
-		messages[i].EsimTopup = m
+		return nil
 	}
-	return nil
+}
+
+// DescribeEsimTopups shows the terms of more data for eSIMs.
+func DescribeEsimTopups(ctx context.Context, on availability.Product, res *roamcardv1.GetConfigResponse) (err error) {
+	esimConfig(res).TopupPaused, err = on.Paused(ctx)
+	return err
 }

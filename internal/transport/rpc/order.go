@@ -43,6 +43,12 @@ type Orders interface {
 		ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration,
 		show func(checkout.PaidOrder) error,
 	) error
+	// WatchAll shows each order now, whenever its version passes the one given, and when it is final. It ends with the
+	// last one or after the timeout.
+	WatchAll(
+		ctx context.Context, owner x402.Address, after map[order.ID]int, timeout time.Duration,
+		show func(checkout.PaidOrder) error,
+	) error
 }
 
 // View adds to the messages of orders of one product what it shows of each.
@@ -62,7 +68,10 @@ const defaultPage = 50
 func (s OrderService) ListOrders(
 	ctx context.Context, req *roamcardv1.ListOrdersRequest,
 ) (*roamcardv1.ListOrdersResponse, error) {
-	q := checkout.Query{Active: req.GetStatus() == "active", Before: order.ID(req.GetPageToken()), Limit: defaultPage}
+	q := checkout.Query{
+		Active: req.GetStatus() == "active", Kind: order.Kind(req.GetKind()), Before: order.ID(req.GetPageToken()),
+		Limit: defaultPage,
+	}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -85,7 +86,9 @@ func TestOrderShowsRefund(t *testing.T) {
 
 func TestCardOrderShowsStateOfCard(t *testing.T) {
 	store := cardtest.NewStore(nil)
-	views := OrderViews{Views: map[order.Kind]View{card.Kind: CardView(store), esim.Kind: EsimView}}
+	views := OrderViews{Views: map[order.Kind]View{
+		card.Kind: CardView(store), esim.Kind: EsimView(planNames{"pln_1": "France 1 GB"}),
+	}}
 	for _, tt := range []struct {
 		name  string
 		order order.Status
@@ -119,10 +122,25 @@ func TestCardOrderShowsStateOfCard(t *testing.T) {
 			t.Errorf("%s: card %q", tt.name, got.GetCardId())
 		}
 	}
-	shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_2", Kind: esim.Kind,
-		Item: []byte(`{"planId":"pln_1"}`)}})
+	var bought []checkout.PaidOrder
+	for _, plan := range []string{"pln_1", "pln_gone"} {
+		bought = append(bought, checkout.PaidOrder{Order: order.Order{
+			ID: "ord_2", Kind: esim.Kind, Item: []byte(`{"planId":"` + plan + `"}`),
+		}})
+	}
+	shown, err := views.orders(t.Context(), bought...)
 	if err != nil || shown[0].Issuance != nil || shown[0].GetDelivery().GetStatus() != "pending" ||
-		shown[0].GetDelivery().GetPlanId() != "pln_1" {
+		shown[0].GetDelivery().GetPlanId() != "pln_1" || shown[0].GetDelivery().GetPlanName() != "France 1 GB" {
 		t.Errorf("another product: %v, %v", shown, err)
 	}
+	if shown[1].GetDelivery().GetPlanId() != "pln_gone" || shown[1].GetDelivery().PlanName != nil {
+		t.Errorf("a plan that is not known any more: %v", shown[1])
+	}
+}
+
+type planNames map[esim.PlanID]string
+
+// PlanNames implements PlanNames.
+func (n planNames) PlanNames(context.Context, ...esim.PlanID) (map[esim.PlanID]string, error) {
+	return n, nil
 }

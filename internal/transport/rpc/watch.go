@@ -32,3 +32,24 @@ func (s OrderService) WatchOrder(
 			return out.Send(&roamcardv1.WatchOrderResponse{Order: orders[0], Cursor: uint32(at.Order.Version)})
 		})
 }
+
+// WatchOrders implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) WatchOrders(
+	ctx context.Context, req *roamcardv1.WatchOrdersRequest, out *connect.ServerStream[roamcardv1.WatchOrdersResponse],
+) error {
+	after := make(map[order.ID]int, len(req.GetOrders()))
+	for _, o := range req.GetOrders() {
+		id := order.ID(o.GetOrderId())
+		if _, twice := after[id]; twice {
+			return rpcx.Invalid("orders", "repeated.unique", "must name each order once")
+		}
+		after[id] = int(o.GetAfter())
+	}
+	return s.Orders.WatchAll(ctx, rpcx.Wallet(ctx), after, watchFor, func(at checkout.PaidOrder) error {
+		orders, err := s.orders(ctx, at)
+		if err != nil {
+			return err
+		}
+		return out.Send(&roamcardv1.WatchOrdersResponse{Order: orders[0], Cursor: uint32(at.Order.Version)})
+	})
+}

@@ -33,17 +33,44 @@ const (
 )
 
 // Document is a page that runs in the browser. It is the same for everyone: what it shows it asks the API for.
-type Document struct{ content []byte }
+type Document struct {
+	content []byte
+	// found says that search engines may list it.
+	found bool
+}
 
 // PayDocument is the page that pays an order at its link.
 func PayDocument() (Document, error) { return document("pay.html") }
+
+// ShopDocument is the page at the service's address, which sells and shows what was bought.
+func ShopDocument() (Document, error) {
+	d, err := document("shop.html")
+	d.found = true
+	return d, err
+}
 
 func document(name string) (Document, error) {
 	content, err := dist.ReadFile("dist/" + name)
 	if err != nil {
 		return Document{}, fmt.Errorf("read the page: %w", err)
 	}
-	return Document{content}, nil
+	return Document{content: content}, nil
+}
+
+// HomePattern is the service's address, whatever the method.
+const HomePattern = "/{$}"
+
+// Home is a page at the service's address, for those who want one. Everybody else gets the other answer.
+func Home(page Document, otherwise http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || !page.Wanted(r) {
+			otherwise.ServeHTTP(w, r)
+			return
+		}
+		// It names what it loads by digests: an old one would ask for what is not there any more.
+		w.Header().Set("Cache-Control", "no-cache")
+		page.Send(w, http.StatusOK)
+	})
 }
 
 // Wanted implements rest.Page: a request without a payment that takes HTML rather than JSON. Who takes anything, as
@@ -94,7 +121,9 @@ func (d Document) Send(w http.ResponseWriter, status int) {
 	h.Set("Content-Length", strconv.Itoa(len(d.content)))
 	h.Set("Content-Security-Policy", policyOfPages)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("X-Robots-Tag", "noindex")
+	if !d.found {
+		h.Set("X-Robots-Tag", "noindex")
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(d.content) // the browser may have gone
 }

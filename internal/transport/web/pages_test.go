@@ -52,13 +52,48 @@ var accepts = map[string]struct {
 	"link previews that take it all": {[]string{"*/*, text/html;q=0"}, false},
 }
 
-func payPage(t *testing.T) web.Document {
+func payPage(t *testing.T) web.Document { t.Helper(); return pageOf(t, web.PayDocument) }
+
+func pageOf(t *testing.T, document func() (web.Document, error)) web.Document {
 	t.Helper()
-	page, err := web.PayDocument()
+	page, err := document()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return page
+}
+
+// TestShopIsForThoseWhoTakeHTML also holds that everybody else gets the other answer and nothing of the page.
+func TestShopIsForThoseWhoTakeHTML(t *testing.T) {
+	otherwise := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	home := web.Home(pageOf(t, web.ShopDocument), otherwise)
+	ask := func(method string, header http.Header) *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest(method, "/", nil), httptest.NewRecorder()
+		r.Header = header
+		home.ServeHTTP(w, r)
+		return w
+	}
+	for name, tt := range accepts {
+		for method, read := range map[string]bool{
+			"GET": true, "HEAD": true, "POST": false, "PUT": false, "DELETE": false, "OPTIONS": false,
+		} {
+			w := ask(method, http.Header{"Accept": tt.accept})
+			if page := w.Code == http.StatusOK; page != (tt.page && read) {
+				t.Errorf("%s, %s: %d", name, method, w.Code)
+			}
+			if w.Code != http.StatusOK && (len(w.Header()) > 0 || w.Body.Len() > 0) {
+				t.Errorf("%s, %s: %v %s", name, method, w.Header(), w.Body)
+			}
+		}
+		paying := http.Header{"Accept": tt.accept, "Payment-Signature": {""}}
+		if w := ask("GET", paying); w.Code != http.StatusNotFound {
+			t.Errorf("%s with a payment gets the page", name)
+		}
+	}
+	w := ask("GET", http.Header{"Accept": {"text/html"}})
+	if w.Header().Get("Cache-Control") != "no-cache" || w.Header().Get("X-Robots-Tag") != "" {
+		t.Errorf("search engines and caches: %v", w.Header())
+	}
 }
 
 func TestPageIsForThoseWhoTakeHTML(t *testing.T) {
@@ -85,8 +120,17 @@ func TestPageIsForThoseWhoTakeHTML(t *testing.T) {
 var loads = regexp.MustCompile(`(?:src|href)="([^"]+)"`)
 
 func TestPageLoadsOnlyItsOwnWithinItsBudget(t *testing.T) {
+	for name, document := range map[string]func() (web.Document, error){
+		"pay": web.PayDocument, "shop": web.ShopDocument,
+	} {
+		t.Run(name, func(t *testing.T) { testLoads(t, pageOf(t, document)) })
+	}
+}
+
+func testLoads(t *testing.T, page web.Document) {
+	t.Helper()
 	w := httptest.NewRecorder()
-	payPage(t).Send(w, http.StatusPaymentRequired)
+	page.Send(w, http.StatusPaymentRequired)
 	document := w.Body.String()
 	if w.Code != http.StatusPaymentRequired || w.Header().Get("Content-Type") != "text/html; charset=utf-8" ||
 		w.Header().Get("Vary") != "Accept" || w.Header().Get("Cross-Origin-Opener-Policy") != "same-origin" {
@@ -109,6 +153,9 @@ func TestPageLoadsOnlyItsOwnWithinItsBudget(t *testing.T) {
 	budgets := map[string]int{".js": 75 << 10, ".css": 10 << 10, ".svg": 2 << 10}
 	spent := map[string]int{}
 	for _, found := range loads.FindAllStringSubmatch(document, -1) {
+		if !strings.HasPrefix(found[1], web.AssetsPath) {
+			continue // a link that a person follows, where no script runs
+		}
 		asset, ok := assets["GET "+found[1]]
 		if !ok {
 			t.Fatalf("the page loads %s, which is not there", found[1])

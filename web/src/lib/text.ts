@@ -1,19 +1,14 @@
 // The language of the person, and how it writes numbers.
-import { de } from "../text/de.js";
 import { en, type Texts } from "../text/en.js";
 
-const catalogues: Record<string, Texts> = { en, de };
+/** The languages that there are in addition to English, which every page has. */
+const catalogues: Record<string, () => Promise<Texts>> = {
+  de: async () => (await import("../text/de.js")).de,
+};
 
-/** The texts in the first language of the browser that there is a catalogue for. */
-export function textsFor(languages: readonly string[]): Texts {
-  for (const language of languages) {
-    const texts = catalogues[language.toLowerCase().split("-")[0] ?? ""];
-    if (texts) return texts;
-  }
-  return en;
-}
-
-export const texts = textsFor([navigator.language]);
+// A catalogue that does not come leaves a page in English.
+const load = catalogues[navigator.language.toLowerCase().split("-")[0] ?? ""];
+export const texts: Texts = (await load?.().catch(() => undefined)) ?? en;
 
 /** US dollars of a number of cents. */
 export function dollars(cents: number): string {
@@ -37,4 +32,9 @@ export function clock(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   const [minutes, rest] = [Math.floor(seconds / 60), seconds % 60];
   return `${minutes}:${String(rest).padStart(2, "0")}`;
+}
+
+/** A day and a time of an ISO 8601 text, as the person writes them. */
+export function when(iso: string): string {
+  return new Intl.DateTimeFormat(texts.lang, { dateStyle: "medium", timeStyle: "short" }).format(new Date(iso));
 }

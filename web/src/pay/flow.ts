@@ -1,30 +1,14 @@
 // What happens on the page of an order, without how it looks: from the link to the delivery.
-import {
-  AmbiguousPaymentError, ApiError, ClockError, eip1193Signer, InsufficientFundsError, isMasked, type LinkPayment,
-  NotFoundError, PaymentError, PayLink, UnavailableError,
-} from "roamcard";
+import { ApiError, eip1193Signer, isMasked, type LinkPayment, NotFoundError, PayLink } from "roamcard";
 import {
   discoverWallets, ensureChain, IndexedDbStore, tokenBalance, type Wallet, type WalletChain, walletCode,
 } from "roamcard/browser";
-import { texts } from "../lib/text.js";
+import { type Notice, type NoticeKind, noticeOf } from "../lib/notice.js";
+import { isMoving } from "../lib/order.js";
+import { accountsOf, chainOf, followWallet, notOn, type Step } from "../lib/wallet.js";
 
 type PayableOrder = Awaited<ReturnType<PayLink["read"]>>;
 type Order = LinkPayment["order"];
-
-/** What a person is told in addition to where the payment is. */
-export type NoticeKind =
-  | "wrongWallet" | "poor" | "refused" | "wrongChain" | "walletFailed" | "unavailable" | "notPayable" | "rejected"
-  | "clock" | "unknown" | "offline" | "failed";
-
-export interface Notice {
-  kind: NoticeKind;
-  /** The service's own words. */
-  detail?: string | undefined;
-  requestId?: string | undefined;
-}
-
-/** What is waited for. */
-export type Step = "connecting" | "switching" | "checking" | "signing" | "sending";
 
 export interface State {
   /** open: it can be paid. closed: it cannot be paid any more. paid: a payment of this browser is on its way. */
@@ -103,10 +87,8 @@ export class PayFlow {
 
   async #look(): Promise<void> {
     try {
-      const [{ network, environment }, order] = await Promise.all([this.#link.config(), this.#link.read()]);
-      const name = environment === "production" ? texts.baseNetwork : texts.testNetwork;
-      const { chainId = 0, rpcUrl, explorerUrl, asset } = network ?? {};
-      this.#set({ order, asset, chain: { id: chainId, name, rpcUrl, explorerUrl } });
+      const [config, order] = await Promise.all([this.#link.config(), this.#link.read()]);
+      this.#set({ order, asset: config.network?.asset, chain: chainOf(config) });
       const kept = await this.#link.kept().catch(() => undefined);
       if (kept && ["signed", "settled"].includes(kept.state)) return void this.#resume();
       if (order.status === "payment_required") return await this.#open();
@@ -139,8 +121,8 @@ export class PayFlow {
       wallet, account: undefined, balance: undefined, ready: false, step: "connecting", notice: undefined,
     });
     try {
-      const accounts = (await wallet.provider.request({ method: "eth_requestAccounts" })) as string[];
-      this.#follow(wallet);
+      const accounts = await accountsOf(wallet, "asked");
+      this.#unfollow = followWallet(wallet, () => void this.recheck());
       await this.#check(accounts);
     } catch (error) {
       this.#walletFailed(error);
@@ -160,20 +142,10 @@ export class PayFlow {
     const { wallet, step, at } = this.state;
     if (!wallet || at !== "open" || step) return;
     try {
-      await this.#check((await wallet.provider.request({ method: "eth_accounts" })) as string[]);
+      await this.#check(await accountsOf(wallet, "shown"));
     } catch (error) {
       this.#walletFailed(error);
     }
-  }
-
-  // follow looks again when the wallet changes its account or its chain.
-  #follow(wallet: Wallet): void {
-    const changed = () => void this.recheck();
-    const events = ["accountsChanged", "chainChanged"];
-    for (const event of events) wallet.provider.on?.(event, changed);
-    this.#unfollow = () => {
-      for (const event of events) wallet.provider.removeListener?.(event, changed);
-    };
   }
 
   async #check(accounts: string[]): Promise<void> {
@@ -184,12 +156,8 @@ export class PayFlow {
     if (account === undefined) return this.#set({ wallet: undefined, step: undefined });
     if (!isMasked(order.owner, account)) return this.#set({ step: undefined, notice: { kind: "wrongWallet" } });
     this.#set({ step: "switching" });
-    try {
-      await ensureChain(wallet.provider, chain);
-    } catch (error) {
-      const kind = walletCode(error) === 4001 ? "refused" : "wrongChain";
-      return this.#set({ step: undefined, notice: { kind } });
-    }
+    const elsewhere = await notOn(wallet, chain);
+    if (elsewhere) return this.#set({ step: undefined, notice: { kind: elsewhere } });
     this.#set({ step: "checking" });
     // A wallet whose node does not tell is not kept from paying: the service checks, too.
     const balance = await tokenBalance(wallet.provider, asset, account).catch(() => undefined);
@@ -263,24 +231,4 @@ export class PayFlow {
     this.#set({ at: "open", step: undefined, notice });
     if (error instanceof ApiError) this.#later(lookEvery, () => void this.look());
   }
-}
-
-/** Whether an order goes on by itself. */
-export function isMoving(status: string): boolean {
-  return ["settling", "settled", "provisioning", "refund_pending"].includes(status);
-}
-
-function noticeOf(error: unknown): Notice {
-  const requestId = error instanceof ApiError ? error.requestId : undefined;
-  const detail = error instanceof ApiError ? error.message.replace(/^\d+ \w+: /, "") : undefined;
-  if (walletCode(error) === 4001) return { kind: "refused" };
-  if (error instanceof AmbiguousPaymentError) return { kind: "unknown" };
-  if (error instanceof InsufficientFundsError) return { kind: "poor" };
-  if (error instanceof ClockError) return { kind: "clock" };
-  if (error instanceof UnavailableError) return { kind: error.status === 0 ? "offline" : "unavailable", requestId };
-  if (error instanceof ApiError && error.code === "wrong_payer") return { kind: "wrongWallet" };
-  if (error instanceof ApiError && error.status === 402) return { kind: "rejected", detail, requestId };
-  if (error instanceof ApiError) return { kind: "notPayable", detail, requestId };
-  if (error instanceof PaymentError) return { kind: "walletFailed" };
-  return { kind: "failed" };
 }

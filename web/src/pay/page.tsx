@@ -1,9 +1,12 @@
 // How the page of an order looks.
-import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Wallet } from "roamcard/browser";
+import type { About } from "../lib/notice.js";
+import { deliveredOf, isMoving, kindOf } from "../lib/order.js";
+import {
+  Address, Brand, Fact, Icon, Message, NoticeBox, outcomeOf, Spinner, Steps, TransactionLink, Waiting, Wallets,
+} from "../lib/parts.js";
 import { clock, dollars, short, texts, usdc } from "../lib/text.js";
-import { isMoving, type Notice, type PayFlow, type State, type Step } from "./flow.js";
+import type { PayFlow, State } from "./flow.js";
 
 const t = texts.pay;
 
@@ -20,25 +23,11 @@ export function PayPage({ state, flow }: Props) {
   }, [title]);
   return (
     <div class="shell">
-      <header class="brand">
-        <Mark />
-        <span>roamcard</span>
-        {state.chain && state.chain.name !== texts.baseNetwork && <span class="badge">{state.chain.name}</span>}
-      </header>
+      <Brand chain={state.chain} />
       <main class="sheet" aria-busy={at === "loading"}>
         {order ? <Order state={state} flow={flow} /> : <Without state={state} flow={flow} />}
       </main>
     </div>
-  );
-}
-
-function Mark() {
-  return (
-    <svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
-      <rect width="32" height="32" rx="9" />
-      <rect class="card" x="7" y="10" width="18" height="13" rx="2.5" />
-      <path d="M7 15h18" />
-    </svg>
   );
 }
 
@@ -97,30 +86,6 @@ function Order({ state, flow }: Props) {
   );
 }
 
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
-// Address shows an address short, and whole to who asks.
-function Address({ value }: { value: string }) {
-  const [copied, setCopied] = useState(false);
-  const copy = () =>
-    void navigator.clipboard?.writeText(value).then(
-      () => setCopied(true),
-      () => undefined,
-    );
-  return (
-    <button class="address mono" title={value} onClick={copy}>
-      {short(value)} <span class="copy">{copied ? t.copied : t.copy}</span>
-    </button>
-  );
-}
-
 function TimeLeft({ until, over }: { until: string; over: () => void }) {
   const left = () => Date.parse(until) - Date.now();
   const [ms, setMs] = useState(left);
@@ -145,7 +110,7 @@ function Paying({ state, flow }: Props) {
   const blocked = notice?.kind === "notPayable" || notice?.kind === "unavailable";
   return (
     <section class="do">
-      <NoticeBox state={state} />
+      <NoticeBox notice={state.notice} about={aboutOf(state)} />
       {step ? (
         <Waiting step={step} wallet={wallet} chain={state.chain?.name ?? ""} cancel={() => flow.cancel()} />
       ) : wallet ? (
@@ -172,85 +137,16 @@ function Paying({ state, flow }: Props) {
           <p class="hint">{t.terms}</p>
         </>
       ) : (
-        <Wallets wallets={wallets} owner={order.owner} disabled={blocked} choose={(each) => void flow.choose(each)} />
+        <Wallets
+          wallets={wallets}
+          title={t.choose}
+          hint={t.chooseHint(order.owner)}
+          disabled={blocked}
+          choose={(each) => void flow.choose(each)}
+        />
       )}
     </section>
   );
-}
-
-interface WalletsProps {
-  wallets: Wallet[];
-  owner: string;
-  disabled: boolean;
-  choose: (wallet: Wallet) => void;
-}
-
-function Wallets({ wallets, owner, disabled, choose }: WalletsProps) {
-  if (wallets.length === 0)
-    return (
-      <div class="none" role="status">
-        <p>
-          <strong>{t.noWallet}</strong>
-        </p>
-        <p class="hint">{t.noWalletHint}</p>
-      </div>
-    );
-  return (
-    <>
-      <h2>{t.choose}</h2>
-      <ul class="wallets">
-        {wallets.map((wallet) => (
-          <li key={wallet.id}>
-            <button class="wallet" disabled={disabled} onClick={() => choose(wallet)}>
-              <Icon wallet={wallet} />
-              <span>{wallet.name || t.unnamedWallet}</span>
-            </button>
-          </li>
-        ))}
-      </ul>
-      <p class="hint">{t.chooseHint(owner)}</p>
-    </>
-  );
-}
-
-function Icon({ wallet }: { wallet: Wallet }) {
-  if (wallet.icon === undefined) return <span class="icon" aria-hidden="true" />;
-  return <img class="icon" src={wallet.icon} alt="" width="32" height="32" />;
-}
-
-interface WaitingProps {
-  step: Step;
-  wallet: Wallet | undefined;
-  chain: string;
-  cancel: () => void;
-}
-
-function Waiting({ step, wallet, chain, cancel }: WaitingProps) {
-  const says: Record<Step, string> = {
-    connecting: t.connecting(wallet?.name || t.unnamedWallet),
-    switching: t.switching(chain),
-    checking: t.checking,
-    signing: t.signing,
-    sending: t.sending,
-  };
-  return (
-    <>
-      <div class="waiting" role="status">
-        <Spinner />
-        <span>{says[step]}</span>
-      </div>
-      {step === "signing" && <p class="hint">{t.otherTab}</p>}
-      {step !== "sending" && step !== "checking" && (
-        <button class="quiet" onClick={cancel}>
-          {texts.cancel}
-        </button>
-      )}
-    </>
-  );
-}
-
-function Spinner() {
-  return <span class="spinner" aria-hidden="true" />;
 }
 
 // Paid is how far a payment of this browser has come.
@@ -262,7 +158,7 @@ function Paid({ state }: { state: State }) {
   const ended = outcomeOf(status);
   return (
     <section class="do">
-      <NoticeBox state={state} />
+      <NoticeBox notice={state.notice} about={aboutOf(state)} />
       {step === "sending" && (
         <div class="waiting" role="status">
           <Spinner />
@@ -278,13 +174,9 @@ function Paid({ state }: { state: State }) {
       )}
       {ended}
       <Steps signed settled={!["payment_required", "settling"].includes(status)} delivered={done} over={!!ended} />
-      {transaction && state.chain?.explorerUrl && (
-        <p class="hint">
-          <a href={`${state.chain.explorerUrl}/tx/${transaction}`} rel="noreferrer noopener" target="_blank">
-            {t.transaction}
-          </a>
-        </p>
-      )}
+      <p class="hint">
+        <TransactionLink hash={transaction} chain={state.chain} />
+      </p>
     </section>
   );
 }
@@ -308,109 +200,7 @@ function Closed({ state: { order } }: { state: State }) {
   );
 }
 
-// outcomeOf tells of an order that is not delivered.
-function outcomeOf(status: string): ComponentChildren | undefined {
-  if (status === "refund_pending")
-    return <Message tone="warn" title={t.refundPending} text={t.refundPendingText} />;
-  if (status === "refunded") return <Message tone="warn" title={t.refunded} text={t.refundedText} />;
-  if (status === "operator_review") return <Message tone="warn" title={t.review} text={t.reviewText} />;
-  return undefined;
-}
-
-interface StepsProps {
-  signed: boolean;
-  settled: boolean;
-  delivered: boolean;
-  /** It goes no further. */
-  over: boolean;
-}
-
-function Steps({ signed, settled, delivered, over }: StepsProps) {
-  const all: [string, boolean][] = [
-    [t.stepSigned, signed],
-    [t.stepSettled, settled],
-    [t.stepDelivered, delivered],
-  ];
-  const now = over ? -1 : all.findIndex(([, done]) => !done);
-  return (
-    <ol class="steps" aria-label={t.progress}>
-      {all.map(([name, done], i) => (
-        <li
-          key={name}
-          class={done ? "done" : i === now ? "now" : undefined}
-          aria-current={i === now ? "step" : undefined}
-        >
-          <span>{name}</span>
-          {done && <span class="hidden">({t.stepDone})</span>}
-        </li>
-      ))}
-    </ol>
-  );
-}
-
-function NoticeBox({ state }: { state: State }) {
-  const { notice } = state;
-  if (!notice) return null;
-  const [tone, title, text] = wordsOf(notice, state);
-  return <Message tone={tone} title={title} text={text} requestId={notice.requestId} />;
-}
-
-type Tone = "good" | "warn" | "bad";
-
-function wordsOf({ kind, detail }: Notice, { order, account, balance, chain }: State): [Tone, string, string] {
-  const network = chain?.name ?? "";
-  switch (kind) {
-    case "wrongWallet":
-      return ["warn", t.wrongWallet, t.wrongWalletText(order?.owner ?? "", short(account ?? "?"))];
-    case "poor":
-      return ["warn", t.poor, t.poorText(usdc(balance ?? 0n), usdc(BigInt(order?.amount ?? 0)), network)];
-    case "refused":
-      return ["warn", t.refused, t.refusedText];
-    case "wrongChain":
-      return ["warn", t.wrongChain, t.wrongChainText(network)];
-    case "walletFailed":
-      return ["bad", t.walletFailed, t.walletFailedText];
-    case "unavailable":
-      return ["warn", t.unavailable, t.unavailableText];
-    case "notPayable":
-      return ["bad", t.notPayable, detail ?? ""];
-    case "rejected":
-      return ["bad", t.rejected, `${t.rejectedText} ${detail ?? ""}`.trim()];
-    case "clock":
-      return ["bad", t.clock, t.clockText];
-    case "unknown":
-      return ["warn", t.unknown, t.unknownText];
-    case "offline":
-      return ["bad", t.offline, t.offlineText];
-    case "failed":
-      return ["bad", t.failed, detail ?? ""];
-  }
-}
-
-interface MessageProps {
-  tone: Tone;
-  title: string;
-  text: string;
-  requestId?: string | undefined;
-  heading?: boolean;
-  children?: ComponentChildren;
-}
-
-function Message({ tone, title, text, requestId, heading, children }: MessageProps) {
-  return (
-    <div class={`message ${tone}`} role={tone === "bad" ? "alert" : "status"}>
-      {heading ? <h1>{title}</h1> : <h2>{title}</h2>}
-      {text && <p>{text}</p>}
-      {requestId && <p class="mono small">{t.requestId(requestId)}</p>}
-      {children}
-    </div>
-  );
-}
-
-function kindOf(kind: string): string {
-  return (texts.kinds as Record<string, string>)[kind] ?? texts.otherKind;
-}
-
-function deliveredOf(kind: string | undefined): string {
-  return (t.delivered as Record<string, string>)[kind ?? ""] ?? "";
+// aboutOf is what notices of this page are about.
+function aboutOf({ order, account, balance, chain }: State): About {
+  return { owner: order?.owner, account, balance, price: BigInt(order?.amount ?? 0), network: chain?.name ?? "" };
 }

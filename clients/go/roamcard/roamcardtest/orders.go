@@ -150,11 +150,14 @@ func (s *Service) show(o *order) map[string]any {
 	case "esim_topup":
 		added, _ := s.plan(o.planID)
 		shown["esimTopup"] = map[string]any{
-			"status": done("fulfilled"), "orderId": o.of.id, "planId": o.planID, "dataMb": added.DataMB, "unlimited": false,
-			"validityDays": added.ValidityDays,
+			"status": done("fulfilled"), "orderId": o.of.id, "planId": o.planID, "planName": added.Name,
+			"dataMb": added.DataMB, "unlimited": false, "validityDays": added.ValidityDays,
 		}
 	case "esim":
-		shown["delivery"] = map[string]any{"status": done("fulfilled"), "planId": o.planID}
+		bought, _ := s.plan(o.planID)
+		shown["delivery"] = map[string]any{
+			"status": done("fulfilled"), "planId": o.planID, "planName": bought.Name,
+		}
 	}
 	return shown
 }
@@ -185,7 +188,8 @@ func (s *Service) serveOwner(c call) answer {
 	case "OrderService/ListOrders":
 		return s.listOrders(c, wallet)
 	case "OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials",
-		"EsimService/GetEsimProfile", "EsimService/CancelEsim", "EsimService/ListEsimTopups":
+		"EsimService/GetEsimProfile", "EsimService/CancelEsim", "EsimService/ListEsimTopups",
+		"EsimService/RotateEsimToken":
 		o := s.order(c.text("orderId"))
 		if o == nil || o.owner != wallet {
 			return c.problem("order_not_found", "There is no such order.")
@@ -212,6 +216,8 @@ func (s *Service) serveESIM(c call, o *order) answer {
 	switch {
 	case c.method == "EsimService/GetEsimProfile":
 		return c.ok(map[string]any{"profile": s.profile(o)})
+	case c.method == "EsimService/RotateEsimToken":
+		return c.ok(map[string]any{"delivery": s.deliver(o)})
 	case c.method == "EsimService/CancelEsim" && o.addedMB > 0:
 		return c.problemOn(o, "esim_topped_up", "More data was bought for the eSIM.")
 	case c.method == "EsimService/CancelEsim":
@@ -328,9 +334,10 @@ func (c *card) show() map[string]any {
 }
 
 func (s *Service) listOrders(c call, wallet x402.Address) answer {
-	shown := []any{}
+	shown, kind := []any{}, c.text("kind")
 	for _, o := range slices.Backward(s.orders) {
-		if o.owner == wallet && (c.text("status") != "active" || o.status != "fulfilled") {
+		if o.owner == wallet && (c.text("status") != "active" || o.status != "fulfilled") &&
+			(kind == "" || kind == o.kind) {
 			shown = append(shown, s.look(o))
 		}
 	}

@@ -241,9 +241,7 @@ func (s *Service) sold(c call, o *order, replayed bool) answer {
 		shown["replayed"] = true
 	} else if o.kind == "esim" {
 		shown["credentials"] = s.published.raw("esim")
-		o.delivery = s.id("delivery")
-		shown["delivery"] = map[string]any{"status": "fulfilled", "planId": o.planID, "token": o.delivery,
-			"tokenExpiresAt": s.stamp(deliveryTime)}
+		shown["delivery"] = s.deliver(o)
 	}
 	a := c.ok(map[string]any{"order": shown})
 	a.header = one(x402.HeaderResponse, header)
@@ -255,4 +253,14 @@ func one(name, value string) http.Header {
 	header := http.Header{}
 	header.Set(name, value)
 	return header
+}
+
+// deliver makes a new token that opens an order.
+func (s *Service) deliver(o *order) map[string]any {
+	o.delivery = s.id("delivery")
+	bought, _ := s.plan(o.planID)
+	return map[string]any{
+		"status": "fulfilled", "planId": o.planID, "planName": bought.Name, "token": o.delivery,
+		"tokenExpiresAt": s.stamp(deliveryTime),
+	}
 }

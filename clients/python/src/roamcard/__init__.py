@@ -65,7 +65,7 @@ from .presenters import (
     Showing,
     TerminalPresenter,
 )
-from .results import EsimOrder, PaidOrder, Pending, Resumed
+from .results import DeliveryToken, EsimOrder, PaidOrder, Pending, Resumed
 from .secret import Secret
 from .signers import CommandSigner, EthAccountSigner, NoWallet, OutsideWallet, Signer
 from .x402 import Receipt, nonce_of
@@ -94,6 +94,7 @@ __all__ = [
     "CommandSigner",
     "ConfigError",
     "ConflictError",
+    "DeliveryToken",
     "Entry",
     "EsimCancellation",
     "EsimCredentials",

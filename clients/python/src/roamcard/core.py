@@ -22,6 +22,7 @@ from ._gen.models import (
     CardLimits,
     CardTransaction,
     EsimCancellation,
+    EsimDelivery,
     EsimPlan,
     EsimProfile,
     GetCardBalanceResponse,
@@ -56,6 +57,7 @@ from ._gen.roamcard.v1.esim_pb import (
     ListEsimPlansRequest,
     ListEsimTopupsRequest,
     PurchaseEsimRequest,
+    RotateEsimTokenRequest,
     TopUpEsimRequest,
 )
 from ._gen.roamcard.v1.order_pb import (
@@ -93,10 +95,10 @@ from .programs import (
     Unclear,
     serving,
 )
-from .results import PaidOrder, Pending, id_of, paid_order, token_of
+from .results import DeliveryToken, PaidOrder, Pending, id_of, paid_order, token_of
 from .secret import Secret
 from .signers import NoWallet, OutsideWallet, Signer
-from .watching import following
+from .watching import following, following_all
 from .x402 import RESPONSE_HEADER, SIGNATURE_HEADER, decode_receipt
 
 T = TypeVar("T")
@@ -320,11 +322,12 @@ class Core:
         answer = yield from owned("orders", "get_order", GetOrderRequest(order_id=order_id))
         return read(Order, answer.order)
 
-    def orders(self, active: bool) -> Source[Order]:
-        """The wallet's orders, by pages."""
+    def orders(self, active: bool, kind: str | None = None) -> Source[Order]:
+        """The wallet's orders, or those of one kind, by pages."""
 
         def page(size: int | None, token: str | None) -> Program[Slice[Order]]:
-            request = ListOrdersRequest(status="active" if active else None, page_size=size, page_token=token)
+            status = "active" if active else None
+            request = ListOrdersRequest(status=status, kind=kind, page_size=size, page_token=token)
             answer = yield from owned("orders", "list_orders", request)
             return [read(Order, order) for order in answer.orders], answer.next_page_token or None
 
@@ -333,6 +336,12 @@ class Core:
     def watch(self, order: Order | PaidOrder | str, interval: float, timeout: float | None) -> Program[None]:
         """Emits an order now and whenever it changed, until it moves no more by itself or the time is over."""
         return following(id_of(order), self.order, interval, timeout)
+
+    def watch_all(
+        self, orders: Iterable[Order | PaidOrder | str], interval: float, timeout: float | None
+    ) -> Program[None]:
+        """Emits each of several orders now and whenever it changed, until none moves any more or the time is over."""
+        return following_all([id_of(order) for order in orders], self.order, interval, timeout)
 
     # Cards.
 
@@ -484,6 +493,11 @@ class Core:
             return [read(EsimPlan, plan) for plan in answer.plans], None
 
         return page
+
+    def rotate_esim_token(self, order: Order | PaidOrder | str) -> Program[DeliveryToken]:
+        answer = yield from owned("esims", "rotate_esim_token", RotateEsimTokenRequest(order_id=id_of(order)))
+        delivery = read(EsimDelivery, answer.delivery)
+        return DeliveryToken(Secret(answer.delivery.token or ""), delivery.token_expires_at)
 
     def cancel_esim(self, order: Order | PaidOrder | str) -> Program[EsimCancellation]:
         answer = yield from owned("esims", "cancel_esim", CancelEsimRequest(order_id=id_of(order)))

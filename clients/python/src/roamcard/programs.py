@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from connectrpc.errors import ConnectError
 from protobuf import Message
 
-from ._gen.roamcard.v1.order_pb import WatchOrderRequest
+from ._gen.roamcard.v1.order_pb import WatchOrderRequest, WatchOrdersRequest
 from .errors import ApiError, printable
 
 T = TypeVar("T")
@@ -99,12 +99,12 @@ class Forget:
 
 @dataclass(frozen=True)
 class Follow:
-    """Open the stream of an order, in place of the one before, for so many milliseconds.
+    """Open the stream of an order, or of several, in place of the one before, for so many milliseconds.
 
     What goes wrong is an ApiError.
     """
 
-    request: WatchOrderRequest
+    request: WatchOrderRequest | WatchOrdersRequest
     limit_ms: int
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from ._gen.models import Order, OrderStatus
@@ -53,6 +54,14 @@ class EsimOrder(PaidOrder):
     """
     credentials: Secret[EsimCredentials] | None
     """The eSIM itself, when it was ready in time: otherwise see orders.wait_until_fulfilled and esim.install."""
+
+
+@dataclass(frozen=True)
+class DeliveryToken(Model):
+    """What opens one eSIM order, for whoever holds it."""
+
+    token: Secret[str]
+    expires_at: datetime | None
 
 
 @dataclass(frozen=True)

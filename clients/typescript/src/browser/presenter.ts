@@ -8,9 +8,46 @@ import { type Credentials, expiry, grouped, sealedPresenter } from "../sealed.js
 const attachShadow = Element.prototype.attachShadow;
 const append = Element.prototype.append;
 
+/** What the presenter writes; English when absent. */
+export interface PresenterLabels {
+  number: string;
+  expiry: string;
+  securityCode: string;
+  smdpAddress: string;
+  activationCode: string;
+  iccid: string;
+  /** The links that install an eSIM on the device that shows them. */
+  ios: string;
+  android: string;
+  hide: string;
+  openPage: string;
+}
+
+const english: PresenterLabels = {
+  number: "Number",
+  expiry: "Valid to",
+  securityCode: "Code",
+  smdpAddress: "SM-DP+ address",
+  activationCode: "Activation code",
+  iccid: "ICCID",
+  ios: "Install on this iPhone or iPad",
+  android: "Install on this Android device",
+  hide: "Hide",
+  openPage: "Open the card in a window of its own",
+};
+
+/** How a presenter shows things. */
+export interface PresenterOptions {
+  /** How long they are shown; a minute when absent. */
+  timeoutMs?: number;
+  labels?: Partial<PresenterLabels>;
+  /** More style, for what is in the presenter: section, dl, dt, dd, canvas, a and button. */
+  style?: string;
+}
+
 /**
- * Shows the card, or the eSIM with its QR code, inside an element of the page, until the person closes it, the page is
- * left or a minute is over; then it is removed. It stands in a closed shadow root: neither the document's text nor a
+ * Shows the card, or the eSIM with its QR code and its links for phones, inside an element of the page, until the person
+ * closes it, the page is left or a minute is over; then it is removed. It stands in a closed shadow root: neither the document's text nor a
  * query finds it. That keeps it from scripts that read pages, not from an extension or a screenshot. An element that is
  * not in the document, or in a page that nobody looks at, shows nothing to anybody: `presented` is false.
  *
@@ -19,38 +56,43 @@ const append = Element.prototype.append;
  */
 export function elementPresenter(
   element: Element,
-  { timeoutMs = 60_000 }: { timeoutMs?: number } = {},
+  { timeoutMs = 60_000, labels, style = "" }: PresenterOptions = {},
 ): Presenter & EsimPresenter {
+  const words = { ...english, ...labels };
+  const place = { element, timeoutMs, style, hide: words.hide };
   return {
-    ...sealedPresenter(async (card, signal) => shown(element, cardParts(card), timeoutMs, signal)),
+    ...sealedPresenter(async (card, signal) => shown(place, cardParts(card, words), signal)),
     openPage: async (url, signal) => {
       const stop = new AbortController();
       const end = () => stop.abort();
       let followed = false;
-      const link = made("a", "Open the card in a window of its own");
+      const link = made("a", words.openPage);
       Object.assign(link, { href: url, target: "_blank", rel: "noopener noreferrer" });
       // The link stands until the browser has followed it.
       link.addEventListener("click", () => ((followed = true), setTimeout(end)));
       signal?.addEventListener("abort", end);
       if (signal?.aborted) end();
-      const { reason } = await ended(element, [link], timeoutMs, stop.signal);
+      const { reason } = await ended(place, [link], stop.signal);
       signal?.removeEventListener("abort", end);
       return { presented: false, reason: followed ? "opened_in_browser" : reason };
     },
     presentEsim: async (secret, signal) => {
       const esim = openEsim(secret);
-      return shown(element, [await qrCode(esim), ...esimParts(esim)], timeoutMs, signal);
+      return shown(place, [await qrCode(esim), ...links(esim, words), ...esimParts(esim, words)], signal);
     },
   };
 }
 
-async function shown(
-  element: Element,
-  parts: Node[],
-  timeoutMs: number,
-  signal: AbortSignal | undefined,
-): Promise<Presented> {
-  const { seen, reason } = await ended(element, parts, timeoutMs, signal);
+/** Where something is shown, and how. */
+interface Place {
+  element: Element;
+  timeoutMs: number;
+  style: string;
+  hide: string;
+}
+
+async function shown(place: Place, parts: Node[], signal: AbortSignal | undefined): Promise<Presented> {
+  const { seen, reason } = await ended(place, parts, signal);
   return seen ? { presented: true } : { presented: false, reason };
 }
 
@@ -61,10 +103,7 @@ interface Ending {
 }
 
 function ended(
-  element: Element,
-  parts: Node[],
-  timeoutMs: number,
-  signal: AbortSignal | undefined,
+  { element, timeoutMs, style, hide }: Place, parts: Node[], signal: AbortSignal | undefined,
 ): Promise<Ending> {
   const { promise, resolve } = ending<Ending>();
   if (!element.isConnected || signal?.aborted) return Promise.resolve({ seen: false, reason: "closed" });
@@ -79,8 +118,8 @@ function ended(
   const close = () => end("closed");
   const host = document.createElement("div");
   const root = attachShadow.call(host, { mode: "closed" });
-  const content = frame(parts, close);
-  root.adoptedStyleSheets = [sheet()];
+  const content = frame(parts, hide, close);
+  root.adoptedStyleSheets = [sheet(style)];
   root.append(content);
   append.call(element, host);
   look();
@@ -104,43 +143,53 @@ function ending<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
 }
 
 // A sheet made by script is no inline style, which a page may forbid.
-function sheet(): CSSStyleSheet {
+function sheet(style: string): CSSStyleSheet {
   const made = new CSSStyleSheet();
   made.replaceSync(
     ":host{display:block}" +
       "section{border:1px solid;border-radius:1rem;padding:1.5rem;max-width:26rem;font:1.1rem system-ui}" +
       "dd{font:1.5rem ui-monospace,monospace;margin:0 0 1rem;overflow-wrap:anywhere}" +
-      "canvas{width:100%;max-width:18rem}button{font:inherit;padding:.5rem 1rem}",
+      "canvas{width:100%;max-width:18rem}button{font:inherit;padding:.5rem 1rem}" +
+      "a{display:block;margin:0 0 1rem;color:inherit}" + style,
   );
   return made;
 }
 
-function frame(parts: Node[], close: () => void): HTMLElement {
-  const button = made("button", "Hide");
+function frame(parts: Node[], hide: string, close: () => void): HTMLElement {
+  const button = made("button", hide);
   button.addEventListener("click", close);
   const content = made("section");
   content.append(...parts, button);
   return content;
 }
 
-function cardParts(card: Credentials): Node[] {
+function cardParts(card: Credentials, words: PresenterLabels): Node[] {
   return [
     list([
-      ["Number", grouped(card.number)],
-      ["Valid to", expiry(card)],
-      ["Code", card.securityCode],
+      [words.number, grouped(card.number)],
+      [words.expiry, expiry(card)],
+      [words.securityCode, card.securityCode],
     ]),
   ];
 }
 
-function esimParts({ iccid, smdpAddress, matchingId }: EsimCredentials): Node[] {
+function esimParts({ iccid, smdpAddress, matchingId }: EsimCredentials, words: PresenterLabels): Node[] {
   return [
     list([
-      ["SM-DP+ address", smdpAddress],
-      ["Activation code", matchingId],
-      ["ICCID", iccid],
+      [words.smdpAddress, smdpAddress],
+      [words.activationCode, matchingId],
+      [words.iccid, iccid],
     ]),
   ];
+}
+
+// links install the eSIM on the phone that shows them. They are https addresses, or they are left out.
+function links({ installUrls }: EsimCredentials, words: PresenterLabels): Node[] {
+  const { ios, android } = installUrls ?? {};
+  const all: [string, string | undefined][] = [[words.ios, ios], [words.android, android]];
+  return all
+    .filter(([, href]) => href !== undefined && URL.canParse(href) && new URL(href).protocol === "https:")
+    .map(([text, href]) => Object.assign(made("a", text), { href, target: "_blank", rel: "noopener noreferrer" }));
 }
 
 // qrCode draws the code. An image by its data URL would be what many pages' policies forbid.

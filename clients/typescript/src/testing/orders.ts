@@ -136,7 +136,7 @@ export class Orders {
   deliver(order: FakeOrder): Members {
     order.delivery = this.id("delivery");
     const tokenExpiresAt = new Date(this.now().getTime() + deliveryMs).toISOString();
-    return { status: "fulfilled", planId: order.planId, token: order.delivery, tokenExpiresAt };
+    return { status: "fulfilled", ...this.#planned(order), token: order.delivery, tokenExpiresAt };
   }
 
   #payment({ payer, amount, transaction, at }: Transfer): Members {
@@ -151,13 +151,14 @@ export class Orders {
   }
 
   #goods(order: FakeOrder): Members {
-    const { kind, status, cents, card, planId } = order;
+    const { kind, status, cents, card } = order;
     const { walletPaymentUsdCents, cardIssueFeeUsdCents } = this.said.config.card;
     const done = (as: string) => ({ payment_required: "unpaid", settled: "queued", fulfilled: as })[status];
-    if (kind === "esim") return { delivery: { status: done("fulfilled"), planId } };
+    if (kind === "esim") return { delivery: { status: done("fulfilled"), ...this.#planned(order) } };
     if (kind === "esim_topup") {
       const { dataMb, validityDays } = this.#plan(order);
-      const esimTopup = { status: done("fulfilled"), orderId: order.of?.id, planId, dataMb, unlimited: false };
+      const plan = this.#planned(order);
+      const esimTopup = { status: done("fulfilled"), orderId: order.of?.id, ...plan, dataMb, unlimited: false };
       return { esimTopup: { ...esimTopup, validityDays } };
     }
     if (kind === "card_topup") {
@@ -179,6 +180,10 @@ export class Orders {
         ...(status === "fulfilled" && { cardId: card?.id }),
       },
     };
+  }
+
+  #planned({ planId }: FakeOrder): { planId: string | undefined; planName: unknown } {
+    return { planId, planName: this.said.plans.find((plan) => plan.planId === planId)?.name };
   }
 
   #plan({ planId }: FakeOrder): { dataMb: number; validityDays: number } {

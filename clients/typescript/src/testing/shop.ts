@@ -92,10 +92,12 @@ export class Shop {
     switch (method) {
       case "OrderService/ListOrders": {
         const orders = this.orders.of(wallet).filter((o) => members.status !== "active" || o.status !== "fulfilled");
-        return ok({ orders: orders.map((o) => this.orders.look(o)) });
+        const ofKind = orders.filter((o) => members.kind === undefined || members.kind === o.kind);
+        return ok({ orders: ofKind.map((o) => this.orders.look(o)) });
       }
       case "OrderService/GetOrder": case "EsimService/GetEsimOrder": case "EsimService/GetEsimCredentials":
-      case "EsimService/GetEsimProfile": case "EsimService/CancelEsim": case "EsimService/ListEsimTopups": {
+      case "EsimService/GetEsimProfile": case "EsimService/CancelEsim": case "EsimService/ListEsimTopups":
+      case "EsimService/RotateEsimToken": {
         const order = this.orders.of(wallet).find((o) => o.id === members.orderId);
         return order ? this.#esim(asked, order) : problem(asked, "order_not_found", "There is no such order.");
       }
@@ -160,6 +162,8 @@ export class Shop {
     switch (asked.method) {
       case "EsimService/GetEsimProfile":
         return ok({ profile: this.#profile(order) });
+      case "EsimService/RotateEsimToken":
+        return ok({ delivery: this.orders.deliver(order) });
       case "EsimService/CancelEsim": {
         if (order.addedMb) return problem(asked, "esim_topped_up", "More data was bought for the eSIM.", order);
         const cancellation = this.#cancellation(order);

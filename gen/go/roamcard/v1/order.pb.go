@@ -364,7 +364,9 @@ type ListOrdersRequest struct {
 	// How many orders a page holds, 1 to 100; 50 when absent.
 	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	// The `nextPageToken` of the page before.
-	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	PageToken *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	// Only orders of this kind, such as `esim`; one that nothing is sold of gives an empty list.
+	Kind          *string `protobuf:"bytes,4,opt,name=kind,proto3,oneof" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -416,6 +418,13 @@ func (x *ListOrdersRequest) GetPageSize() uint32 {
 func (x *ListOrdersRequest) GetPageToken() string {
 	if x != nil && x.PageToken != nil {
 		return *x.PageToken
+	}
+	return ""
+}
+
+func (x *ListOrdersRequest) GetKind() string {
+	if x != nil && x.Kind != nil {
+		return *x.Kind
 	}
 	return ""
 }
@@ -623,6 +632,160 @@ func (x *WatchOrderResponse) GetCursor() uint32 {
 	return 0
 }
 
+// Which orders are followed, and from where on.
+type WatchOrdersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 50 orders of the wallet, each once.
+	Orders        []*WatchedOrder `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchOrdersRequest) Reset() {
+	*x = WatchOrdersRequest{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchOrdersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchOrdersRequest) ProtoMessage() {}
+
+func (x *WatchOrdersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchOrdersRequest.ProtoReflect.Descriptor instead.
+func (*WatchOrdersRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WatchOrdersRequest) GetOrders() []*WatchedOrder {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+// One order that is followed.
+type WatchedOrder struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// The `cursor` of the last answer about this order; absent to begin with the order as it is.
+	After         *uint32 `protobuf:"varint,2,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchedOrder) Reset() {
+	*x = WatchedOrder{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchedOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchedOrder) ProtoMessage() {}
+
+func (x *WatchedOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchedOrder.ProtoReflect.Descriptor instead.
+func (*WatchedOrder) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WatchedOrder) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *WatchedOrder) GetAfter() uint32 {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return 0
+}
+
+type WatchOrdersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The one that changed.
+	Order *Order `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	// Where to go on with this order, as its `after`. It rises with every change.
+	Cursor        uint32 `protobuf:"varint,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchOrdersResponse) Reset() {
+	*x = WatchOrdersResponse{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchOrdersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchOrdersResponse) ProtoMessage() {}
+
+func (x *WatchOrdersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchOrdersResponse.ProtoReflect.Descriptor instead.
+func (*WatchOrdersResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *WatchOrdersResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *WatchOrdersResponse) GetCursor() uint32 {
+	if x != nil {
+		return x.Cursor
+	}
+	return 0
+}
+
 type GetOrderResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -632,7 +795,7 @@ type GetOrderResponse struct {
 
 func (x *GetOrderResponse) Reset() {
 	*x = GetOrderResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[11]
+	mi := &file_roamcard_v1_order_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +807,7 @@ func (x *GetOrderResponse) String() string {
 func (*GetOrderResponse) ProtoMessage() {}
 
 func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[11]
+	mi := &file_roamcard_v1_order_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +820,7 @@ func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetOrderResponse) GetOrder() *Order {
@@ -716,7 +879,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[12]
+	mi := &file_roamcard_v1_order_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +891,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[12]
+	mi := &file_roamcard_v1_order_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +904,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Order) GetOrderId() string {
@@ -898,7 +1061,7 @@ type Payment struct {
 
 func (x *Payment) Reset() {
 	*x = Payment{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[13]
+	mi := &file_roamcard_v1_order_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1073,7 @@ func (x *Payment) String() string {
 func (*Payment) ProtoMessage() {}
 
 func (x *Payment) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[13]
+	mi := &file_roamcard_v1_order_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1086,7 @@ func (x *Payment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payment.ProtoReflect.Descriptor instead.
 func (*Payment) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Payment) GetPayer() string {
@@ -987,7 +1150,7 @@ type Refund struct {
 
 func (x *Refund) Reset() {
 	*x = Refund{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[14]
+	mi := &file_roamcard_v1_order_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1162,7 @@ func (x *Refund) String() string {
 func (*Refund) ProtoMessage() {}
 
 func (x *Refund) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[14]
+	mi := &file_roamcard_v1_order_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1175,7 @@ func (x *Refund) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refund.ProtoReflect.Descriptor instead.
 func (*Refund) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Refund) GetStatus() string {
@@ -1067,7 +1230,7 @@ type Topup struct {
 
 func (x *Topup) Reset() {
 	*x = Topup{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[15]
+	mi := &file_roamcard_v1_order_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1242,7 @@ func (x *Topup) String() string {
 func (*Topup) ProtoMessage() {}
 
 func (x *Topup) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[15]
+	mi := &file_roamcard_v1_order_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1255,7 @@ func (x *Topup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topup.ProtoReflect.Descriptor instead.
 func (*Topup) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Topup) GetStatus() string {
@@ -1140,7 +1303,7 @@ type Issuance struct {
 
 func (x *Issuance) Reset() {
 	*x = Issuance{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[16]
+	mi := &file_roamcard_v1_order_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1315,7 @@ func (x *Issuance) String() string {
 func (*Issuance) ProtoMessage() {}
 
 func (x *Issuance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[16]
+	mi := &file_roamcard_v1_order_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1328,7 @@ func (x *Issuance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issuance.ProtoReflect.Descriptor instead.
 func (*Issuance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Issuance) GetStatus() string {
@@ -1206,16 +1369,18 @@ type EsimTopup struct {
 	// The plan that was bought.
 	PlanId string `protobuf:"bytes,3,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
 	// The data that it adds, in mebibytes; absent when it is unlimited.
-	DataMb        *uint32 `protobuf:"varint,4,opt,name=data_mb,json=dataMb,proto3,oneof" json:"data_mb,omitempty"`
-	Unlimited     bool    `protobuf:"varint,5,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
-	ValidityDays  uint32  `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
+	DataMb       *uint32 `protobuf:"varint,4,opt,name=data_mb,json=dataMb,proto3,oneof" json:"data_mb,omitempty"`
+	Unlimited    bool    `protobuf:"varint,5,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
+	ValidityDays uint32  `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
+	// The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+	PlanName      *string `protobuf:"bytes,7,opt,name=plan_name,json=planName,proto3,oneof" json:"plan_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EsimTopup) Reset() {
 	*x = EsimTopup{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	mi := &file_roamcard_v1_order_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1392,7 @@ func (x *EsimTopup) String() string {
 func (*EsimTopup) ProtoMessage() {}
 
 func (x *EsimTopup) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	mi := &file_roamcard_v1_order_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1405,7 @@ func (x *EsimTopup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimTopup.ProtoReflect.Descriptor instead.
 func (*EsimTopup) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EsimTopup) GetStatus() string {
@@ -1285,6 +1450,13 @@ func (x *EsimTopup) GetValidityDays() uint32 {
 	return 0
 }
 
+func (x *EsimTopup) GetPlanName() string {
+	if x != nil && x.PlanName != nil {
+		return *x.PlanName
+	}
+	return ""
+}
+
 // How the delivery of an eSIM stands.
 type EsimDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1296,13 +1468,15 @@ type EsimDelivery struct {
 	Token *string `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// When the token ends.
 	TokenExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=token_expires_at,json=tokenExpiresAt,proto3" json:"token_expires_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+	PlanName      *string `protobuf:"bytes,5,opt,name=plan_name,json=planName,proto3,oneof" json:"plan_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EsimDelivery) Reset() {
 	*x = EsimDelivery{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	mi := &file_roamcard_v1_order_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1488,7 @@ func (x *EsimDelivery) String() string {
 func (*EsimDelivery) ProtoMessage() {}
 
 func (x *EsimDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	mi := &file_roamcard_v1_order_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1501,7 @@ func (x *EsimDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimDelivery.ProtoReflect.Descriptor instead.
 func (*EsimDelivery) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EsimDelivery) GetStatus() string {
@@ -1358,6 +1532,13 @@ func (x *EsimDelivery) GetTokenExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *EsimDelivery) GetPlanName() string {
+	if x != nil && x.PlanName != nil {
+		return *x.PlanName
+	}
+	return ""
+}
+
 // What installs an eSIM on a device. Whoever has it has the eSIM.
 type EsimCredentials struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1379,7 +1560,7 @@ type EsimCredentials struct {
 
 func (x *EsimCredentials) Reset() {
 	*x = EsimCredentials{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[19]
+	mi := &file_roamcard_v1_order_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1572,7 @@ func (x *EsimCredentials) String() string {
 func (*EsimCredentials) ProtoMessage() {}
 
 func (x *EsimCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[19]
+	mi := &file_roamcard_v1_order_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1585,7 @@ func (x *EsimCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCredentials.ProtoReflect.Descriptor instead.
 func (*EsimCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EsimCredentials) GetIccid() string {
@@ -1469,7 +1650,7 @@ type EsimInstallUrls struct {
 
 func (x *EsimInstallUrls) Reset() {
 	*x = EsimInstallUrls{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[20]
+	mi := &file_roamcard_v1_order_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1662,7 @@ func (x *EsimInstallUrls) String() string {
 func (*EsimInstallUrls) ProtoMessage() {}
 
 func (x *EsimInstallUrls) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[20]
+	mi := &file_roamcard_v1_order_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1675,7 @@ func (x *EsimInstallUrls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimInstallUrls.ProtoReflect.Descriptor instead.
 func (*EsimInstallUrls) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EsimInstallUrls) GetIos() string {
@@ -1533,7 +1714,7 @@ type PaymentRequirements struct {
 
 func (x *PaymentRequirements) Reset() {
 	*x = PaymentRequirements{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[21]
+	mi := &file_roamcard_v1_order_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1726,7 @@ func (x *PaymentRequirements) String() string {
 func (*PaymentRequirements) ProtoMessage() {}
 
 func (x *PaymentRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[21]
+	mi := &file_roamcard_v1_order_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1739,7 @@ func (x *PaymentRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRequirements.ProtoReflect.Descriptor instead.
 func (*PaymentRequirements) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PaymentRequirements) GetX402Version() uint32 {
@@ -1626,7 +1807,7 @@ type GetPayableOrderRequest struct {
 
 func (x *GetPayableOrderRequest) Reset() {
 	*x = GetPayableOrderRequest{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[22]
+	mi := &file_roamcard_v1_order_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1819,7 @@ func (x *GetPayableOrderRequest) String() string {
 func (*GetPayableOrderRequest) ProtoMessage() {}
 
 func (x *GetPayableOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[22]
+	mi := &file_roamcard_v1_order_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1832,7 @@ func (x *GetPayableOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPayableOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetPayableOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetPayableOrderRequest) GetOrderId() string {
@@ -1670,7 +1851,7 @@ type GetPayableOrderResponse struct {
 
 func (x *GetPayableOrderResponse) Reset() {
 	*x = GetPayableOrderResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[23]
+	mi := &file_roamcard_v1_order_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1863,7 @@ func (x *GetPayableOrderResponse) String() string {
 func (*GetPayableOrderResponse) ProtoMessage() {}
 
 func (x *GetPayableOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[23]
+	mi := &file_roamcard_v1_order_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1876,7 @@ func (x *GetPayableOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPayableOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetPayableOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetPayableOrderResponse) GetOrder() *PayableOrder {
@@ -1740,7 +1921,7 @@ type PayableOrder struct {
 
 func (x *PayableOrder) Reset() {
 	*x = PayableOrder{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[24]
+	mi := &file_roamcard_v1_order_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1933,7 @@ func (x *PayableOrder) String() string {
 func (*PayableOrder) ProtoMessage() {}
 
 func (x *PayableOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[24]
+	mi := &file_roamcard_v1_order_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1946,7 @@ func (x *PayableOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayableOrder.ProtoReflect.Descriptor instead.
 func (*PayableOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PayableOrder) GetOrderId() string {
@@ -1886,18 +2067,20 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12$\n" +
 	"\vwatch_token\x18\x02 \x01(\tB\x03\x80\x01\x01R\n" +
 	"watchToken\x12O\n" +
-	"\x16watch_token_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt\"\xc4\x01\n" +
+	"\x16watch_token_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt\"\xf1\x01\n" +
 	"\x11ListOrdersRequest\x12*\n" +
 	"\x06status\x18\x01 \x01(\tB\r\xbaH\n" +
 	"r\bR\x06activeH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12.\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\tpageToken\x88\x01\x01\x12\"\n" +
+	"\x04kind\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x03R\x04kind\x88\x01\x01B\t\n" +
 	"\a_statusB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
-	"\v_page_token\"\x81\x01\n" +
+	"\v_page_tokenB\a\n" +
+	"\x05_kind\"\x81\x01\n" +
 	"\x12ListOrdersResponse\x12*\n" +
 	"\x06orders\x18\x01 \x03(\v2\x12.roamcard.v1.OrderR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
@@ -1909,6 +2092,16 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\b\n" +
 	"\x06_after\"V\n" +
 	"\x12WatchOrderResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"S\n" +
+	"\x12WatchOrdersRequest\x12=\n" +
+	"\x06orders\x18\x01 \x03(\v2\x19.roamcard.v1.WatchedOrderB\n" +
+	"\xbaH\a\x92\x01\x04\b\x01\x102R\x06orders\"Y\n" +
+	"\fWatchedOrder\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12\x19\n" +
+	"\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\b\n" +
+	"\x06_after\"W\n" +
+	"\x13WatchOrdersResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
@@ -1968,22 +2161,28 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n" +
 	"(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n" +
 	"\n" +
-	"\b_card_id\"\xc4\x01\n" +
+	"\b_card_id\"\xf4\x01\n" +
 	"\tEsimTopup\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
 	"\aplan_id\x18\x03 \x01(\tR\x06planId\x12\x1c\n" +
 	"\adata_mb\x18\x04 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12\x1c\n" +
 	"\tunlimited\x18\x05 \x01(\bR\tunlimited\x12#\n" +
-	"\rvalidity_days\x18\x06 \x01(\rR\fvalidityDaysB\n" +
+	"\rvalidity_days\x18\x06 \x01(\rR\fvalidityDays\x12 \n" +
+	"\tplan_name\x18\a \x01(\tH\x01R\bplanName\x88\x01\x01B\n" +
 	"\n" +
-	"\b_data_mb\"\xaf\x01\n" +
+	"\b_data_mbB\f\n" +
+	"\n" +
+	"_plan_name\"\xdf\x01\n" +
 	"\fEsimDelivery\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n" +
 	"\aplan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n" +
 	"\x05token\x18\x03 \x01(\tB\x03\x80\x01\x01H\x00R\x05token\x88\x01\x01\x12D\n" +
-	"\x10token_expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0etokenExpiresAtB\b\n" +
-	"\x06_token\"\x8a\x02\n" +
+	"\x10token_expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0etokenExpiresAt\x12 \n" +
+	"\tplan_name\x18\x05 \x01(\tH\x01R\bplanName\x88\x01\x01B\b\n" +
+	"\x06_tokenB\f\n" +
+	"\n" +
+	"_plan_name\"\x8a\x02\n" +
 	"\x0fEsimCredentials\x12\x19\n" +
 	"\x05iccid\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05iccid\x12&\n" +
 	"\fsmdp_address\x18\x02 \x01(\tB\x03\x80\x01\x01R\vsmdpAddress\x12$\n" +
@@ -2026,13 +2225,14 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\vpayable_url\x18\f \x01(\tH\x00R\vpayable_url\x88\x01\x01\x129\n" +
 	"\n" +
 	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAtB\x0e\n" +
-	"\f_payable_url2\xad\x11\n" +
+	"\f_payable_url2\xb9\x12\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +
 	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01\x12\x86\x01\n" +
 	"\n" +
-	"WatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse\"5\x8a\xb5\x18.\b\x06\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\xc2\x02\n" +
+	"WatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse\"5\x8a\xb5\x18.\b\x06\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\x89\x01\n" +
+	"\vWatchOrders\x12\x1f.roamcard.v1.WatchOrdersRequest\x1a .roamcard.v1.WatchOrdersResponse\"5\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\xc2\x02\n" +
 	"\vCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\"\xef\x01\x8a\xb5\x18\xcd\x01\b\x03\x12\x06orders \x01(\x010\x80\x80\x02:\x0fsession_invalid:\x13active_card_missing:\x0ffee_outstanding:\x16idempotency_key_reused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02\x17:\x01*b\x05order\"\v/api/orders\x12\xc6\x05\n" +
 	"\bPayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\"\xfc\x04\x8a\xb5\x18\xf9\x03\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\vwrong_payer:\x11payment_unclaimed:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\x0ffee_outstanding:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x11payer_blacklisted:\x12payer_not_accepted:\ftoken_paused:\x0faccount_blocked:\x10facilitator_down:\x0fchain_unsettledB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02xZ\x18b\x05order\"\x0f/pay/{order_id}Z!b\x05order\x12\x18/api/x402/pay/{order_id}Z!b\x05order\"\x18/api/x402/pay/{order_id}b\x05order\x12\x0f/pay/{order_id}\x12\xac\x04\n" +
 	"\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a\".roamcard.v1.SubmitPaymentResponse\"\xd3\x03\x8a\xb5\x18\xa2\x03\b\x03\x12\x06orders(\x010\x80\xa0\x01:\x0fsession_invalid:\x10payment_rejected:\vwrong_payer:\x11payment_unclaimed:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\x0ffee_outstanding:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_down:\x12payer_not_accepted\x82\xd3\xe4\x93\x02&:\x01*b\x05order\"\x1a/api/orders/{order_id}/pay\x12\xa7\x01\n" +
@@ -2052,7 +2252,7 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_roamcard_v1_order_proto_goTypes = []any{
 	(*CreateOrderRequest)(nil),      // 0: roamcard.v1.CreateOrderRequest
 	(*CreateOrderResponse)(nil),     // 1: roamcard.v1.CreateOrderResponse
@@ -2065,70 +2265,77 @@ var file_roamcard_v1_order_proto_goTypes = []any{
 	(*GetOrderRequest)(nil),         // 8: roamcard.v1.GetOrderRequest
 	(*WatchOrderRequest)(nil),       // 9: roamcard.v1.WatchOrderRequest
 	(*WatchOrderResponse)(nil),      // 10: roamcard.v1.WatchOrderResponse
-	(*GetOrderResponse)(nil),        // 11: roamcard.v1.GetOrderResponse
-	(*Order)(nil),                   // 12: roamcard.v1.Order
-	(*Payment)(nil),                 // 13: roamcard.v1.Payment
-	(*Refund)(nil),                  // 14: roamcard.v1.Refund
-	(*Topup)(nil),                   // 15: roamcard.v1.Topup
-	(*Issuance)(nil),                // 16: roamcard.v1.Issuance
-	(*EsimTopup)(nil),               // 17: roamcard.v1.EsimTopup
-	(*EsimDelivery)(nil),            // 18: roamcard.v1.EsimDelivery
-	(*EsimCredentials)(nil),         // 19: roamcard.v1.EsimCredentials
-	(*EsimInstallUrls)(nil),         // 20: roamcard.v1.EsimInstallUrls
-	(*PaymentRequirements)(nil),     // 21: roamcard.v1.PaymentRequirements
-	(*GetPayableOrderRequest)(nil),  // 22: roamcard.v1.GetPayableOrderRequest
-	(*GetPayableOrderResponse)(nil), // 23: roamcard.v1.GetPayableOrderResponse
-	(*PayableOrder)(nil),            // 24: roamcard.v1.PayableOrder
-	(*structpb.Value)(nil),          // 25: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil),   // 26: google.protobuf.Timestamp
+	(*WatchOrdersRequest)(nil),      // 11: roamcard.v1.WatchOrdersRequest
+	(*WatchedOrder)(nil),            // 12: roamcard.v1.WatchedOrder
+	(*WatchOrdersResponse)(nil),     // 13: roamcard.v1.WatchOrdersResponse
+	(*GetOrderResponse)(nil),        // 14: roamcard.v1.GetOrderResponse
+	(*Order)(nil),                   // 15: roamcard.v1.Order
+	(*Payment)(nil),                 // 16: roamcard.v1.Payment
+	(*Refund)(nil),                  // 17: roamcard.v1.Refund
+	(*Topup)(nil),                   // 18: roamcard.v1.Topup
+	(*Issuance)(nil),                // 19: roamcard.v1.Issuance
+	(*EsimTopup)(nil),               // 20: roamcard.v1.EsimTopup
+	(*EsimDelivery)(nil),            // 21: roamcard.v1.EsimDelivery
+	(*EsimCredentials)(nil),         // 22: roamcard.v1.EsimCredentials
+	(*EsimInstallUrls)(nil),         // 23: roamcard.v1.EsimInstallUrls
+	(*PaymentRequirements)(nil),     // 24: roamcard.v1.PaymentRequirements
+	(*GetPayableOrderRequest)(nil),  // 25: roamcard.v1.GetPayableOrderRequest
+	(*GetPayableOrderResponse)(nil), // 26: roamcard.v1.GetPayableOrderResponse
+	(*PayableOrder)(nil),            // 27: roamcard.v1.PayableOrder
+	(*structpb.Value)(nil),          // 28: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),   // 29: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	25, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
-	12, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
-	12, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
-	26, // 3: roamcard.v1.PayOrderResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
-	12, // 4: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
-	26, // 5: roamcard.v1.SubmitPaymentResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
-	12, // 6: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
-	12, // 7: roamcard.v1.WatchOrderResponse.order:type_name -> roamcard.v1.Order
-	12, // 8: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
-	13, // 9: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
-	16, // 10: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
-	15, // 11: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
-	14, // 12: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
-	26, // 13: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	26, // 14: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 15: roamcard.v1.Order.delivery:type_name -> roamcard.v1.EsimDelivery
-	19, // 16: roamcard.v1.Order.credentials:type_name -> roamcard.v1.EsimCredentials
-	21, // 17: roamcard.v1.Order.payment_requirements:type_name -> roamcard.v1.PaymentRequirements
-	17, // 18: roamcard.v1.Order.esim_topup:type_name -> roamcard.v1.EsimTopup
-	26, // 19: roamcard.v1.Order.updated_at:type_name -> google.protobuf.Timestamp
-	26, // 20: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	26, // 21: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
-	26, // 22: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
-	20, // 23: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
-	24, // 24: roamcard.v1.GetPayableOrderResponse.order:type_name -> roamcard.v1.PayableOrder
-	26, // 25: roamcard.v1.PayableOrder.expires_at:type_name -> google.protobuf.Timestamp
-	26, // 26: roamcard.v1.PayableOrder.updated_at:type_name -> google.protobuf.Timestamp
-	6,  // 27: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	8,  // 28: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	9,  // 29: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
-	0,  // 30: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
-	2,  // 31: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
-	4,  // 32: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
-	22, // 33: roamcard.v1.OrderService.GetPayableOrder:input_type -> roamcard.v1.GetPayableOrderRequest
-	7,  // 34: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	11, // 35: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	10, // 36: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
-	1,  // 37: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
-	3,  // 38: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
-	5,  // 39: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
-	23, // 40: roamcard.v1.OrderService.GetPayableOrder:output_type -> roamcard.v1.GetPayableOrderResponse
-	34, // [34:41] is the sub-list for method output_type
-	27, // [27:34] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	28, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
+	15, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
+	15, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
+	29, // 3: roamcard.v1.PayOrderResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
+	15, // 4: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
+	29, // 5: roamcard.v1.SubmitPaymentResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
+	15, // 6: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
+	15, // 7: roamcard.v1.WatchOrderResponse.order:type_name -> roamcard.v1.Order
+	12, // 8: roamcard.v1.WatchOrdersRequest.orders:type_name -> roamcard.v1.WatchedOrder
+	15, // 9: roamcard.v1.WatchOrdersResponse.order:type_name -> roamcard.v1.Order
+	15, // 10: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
+	16, // 11: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
+	19, // 12: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
+	18, // 13: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
+	17, // 14: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
+	29, // 15: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	29, // 16: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	21, // 17: roamcard.v1.Order.delivery:type_name -> roamcard.v1.EsimDelivery
+	22, // 18: roamcard.v1.Order.credentials:type_name -> roamcard.v1.EsimCredentials
+	24, // 19: roamcard.v1.Order.payment_requirements:type_name -> roamcard.v1.PaymentRequirements
+	20, // 20: roamcard.v1.Order.esim_topup:type_name -> roamcard.v1.EsimTopup
+	29, // 21: roamcard.v1.Order.updated_at:type_name -> google.protobuf.Timestamp
+	29, // 22: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	29, // 23: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
+	29, // 24: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
+	23, // 25: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
+	27, // 26: roamcard.v1.GetPayableOrderResponse.order:type_name -> roamcard.v1.PayableOrder
+	29, // 27: roamcard.v1.PayableOrder.expires_at:type_name -> google.protobuf.Timestamp
+	29, // 28: roamcard.v1.PayableOrder.updated_at:type_name -> google.protobuf.Timestamp
+	6,  // 29: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	8,  // 30: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	9,  // 31: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
+	11, // 32: roamcard.v1.OrderService.WatchOrders:input_type -> roamcard.v1.WatchOrdersRequest
+	0,  // 33: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
+	2,  // 34: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
+	4,  // 35: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
+	25, // 36: roamcard.v1.OrderService.GetPayableOrder:input_type -> roamcard.v1.GetPayableOrderRequest
+	7,  // 37: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	14, // 38: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	10, // 39: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
+	13, // 40: roamcard.v1.OrderService.WatchOrders:output_type -> roamcard.v1.WatchOrdersResponse
+	1,  // 41: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
+	3,  // 42: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
+	5,  // 43: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
+	26, // 44: roamcard.v1.OrderService.GetPayableOrder:output_type -> roamcard.v1.GetPayableOrderResponse
+	37, // [37:45] is the sub-list for method output_type
+	29, // [29:37] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -2142,18 +2349,19 @@ func file_roamcard_v1_order_proto_init() {
 	file_roamcard_v1_order_proto_msgTypes[7].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[9].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[12].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[14].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[16].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[15].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[17].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[18].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[24].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[19].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[20].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[21].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -730,8 +730,10 @@ type EsimConfig struct {
 	MaxPriceUsdCents uint32                 `protobuf:"varint,2,opt,name=max_price_usd_cents,json=maxPriceUsdCents,proto3" json:"max_price_usd_cents,omitempty"`
 	// Whether the sale of eSIMs is closed, by the configuration or by an operator.
 	PurchasePaused bool `protobuf:"varint,3,opt,name=purchase_paused,json=purchasePaused,proto3" json:"purchase_paused,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether the sale of more data for eSIMs is closed, by the configuration or by an operator.
+	TopupPaused   bool `protobuf:"varint,4,opt,name=topup_paused,json=topupPaused,proto3" json:"topup_paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EsimConfig) Reset() {
@@ -781,6 +783,13 @@ func (x *EsimConfig) GetMaxPriceUsdCents() uint32 {
 func (x *EsimConfig) GetPurchasePaused() bool {
 	if x != nil {
 		return x.PurchasePaused
+	}
+	return false
+}
+
+func (x *EsimConfig) GetTopupPaused() bool {
+	if x != nil {
+		return x.TopupPaused
 	}
 	return false
 }
@@ -1172,12 +1181,13 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\fload_fee_bps\x18\a \x01(\rR\n" +
 	"loadFeeBps\x12!\n" +
 	"\fissue_paused\x18\b \x01(\bR\vissuePaused\x12!\n" +
-	"\ftopup_paused\x18\t \x01(\bR\vtopupPaused\"\x93\x01\n" +
+	"\ftopup_paused\x18\t \x01(\bR\vtopupPaused\"\xb6\x01\n" +
 	"\n" +
 	"EsimConfig\x12-\n" +
 	"\x13min_price_usd_cents\x18\x01 \x01(\rR\x10minPriceUsdCents\x12-\n" +
 	"\x13max_price_usd_cents\x18\x02 \x01(\rR\x10maxPriceUsdCents\x12'\n" +
-	"\x0fpurchase_paused\x18\x03 \x01(\bR\x0epurchasePaused\"\xd8\x02\n" +
+	"\x0fpurchase_paused\x18\x03 \x01(\bR\x0epurchasePaused\x12!\n" +
+	"\ftopup_paused\x18\x04 \x01(\bR\vtopupPaused\"\xd8\x02\n" +
 	"\vLimitConfig\x12;\n" +
 	"\x1aidempotency_key_max_length\x18\x01 \x01(\rR\x17idempotencyKeyMaxLength\x125\n" +
 	"\x17purchase_body_max_bytes\x18\x02 \x01(\rR\x14purchaseBodyMaxBytes\x127\n" +

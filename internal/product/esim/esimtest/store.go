@@ -107,6 +107,19 @@ func (s *Store) Plan(_ context.Context, id esim.PlanID) (esim.Plan, error) {
 	return esim.Plan{}, esim.ErrNotFound
 }
 
+// PlanNames implements esim.Store.
+func (s *Store) PlanNames(_ context.Context, ids ...esim.PlanID) (map[esim.PlanID]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := map[esim.PlanID]string{}
+	for _, p := range s.plans {
+		if slices.Contains(ids, p.ID) {
+			names[p.ID] = p.Name
+		}
+	}
+	return names, nil
+}
+
 // Replace implements esim.Store.
 func (s *Store) Replace(_ context.Context, provider string, plans []esim.Plan, at time.Time) error {
 	s.mu.Lock()

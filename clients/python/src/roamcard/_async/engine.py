@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
@@ -17,7 +17,7 @@ from .._gen.roamcard.v1.card_connect import CardServiceClient
 from .._gen.roamcard.v1.esim_connect import EsimServiceClient
 from .._gen.roamcard.v1.operator_connect import OperatorServiceClient
 from .._gen.roamcard.v1.order_connect import OrderServiceClient
-from .._gen.roamcard.v1.order_pb import WatchOrderResponse
+from .._gen.roamcard.v1.order_pb import WatchOrderResponse, WatchOrdersRequest, WatchOrdersResponse
 from .._gen.roamcard.v1.service_connect import RuntimeServiceClient
 from ..answers import RawResponse, api_error_of, note
 from ..core import Core, now
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .network import AnyTransport
 
 T = TypeVar("T")
+Watched: TypeAlias = WatchOrderResponse | WatchOrdersResponse
 
 
 class AsyncEngine:
@@ -99,7 +100,7 @@ class AsyncEngine:
 
     async def each(self, program: Program[None]) -> AsyncIterator[Any]:
         """Runs a program and yields what it emits, as it is asked for."""
-        stream: AsyncIterator[WatchOrderResponse] | None = None
+        stream: AsyncIterator[Watched] | None = None
         try:
             effect = next(program)
             while True:
@@ -182,11 +183,11 @@ class AsyncEngine:
         note(self.core.logger, RawResponse(f"GET {path}", answer.status, headers), time.monotonic() - began)
         return answer.status, headers, answer.content
 
-    async def _follow(self, follow: Follow) -> AsyncIterator[WatchOrderResponse]:
+    async def _follow(self, follow: Follow) -> AsyncIterator[Watched]:
         headers = self.options.sent({"authorization": await self._authorize(None)})
-        answers: AsyncIterator[WatchOrderResponse] = self._clients["orders"].watch_order(
-            follow.request, headers=headers, timeout_ms=follow.limit_ms
-        )
+        orders, several = self._clients["orders"], isinstance(follow.request, WatchOrdersRequest)
+        watch = orders.watch_orders if several else orders.watch_order
+        answers: AsyncIterator[Watched] = watch(follow.request, headers=headers, timeout_ms=follow.limit_ms)
         return answers
 
     async def _authorize(self, stale: str | None) -> str:
@@ -197,7 +198,7 @@ class AsyncEngine:
             return session.header
 
 
-async def _next(stream: AsyncIterator[WatchOrderResponse] | None) -> WatchOrderResponse | None:
+async def _next(stream: AsyncIterator[Watched] | None) -> Watched | None:
     try:
         return await anext(stream, None) if stream is not None else None
     except ConnectError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -22,6 +22,7 @@ from .._gen.models import (
     GetStatusResponse,
     GetTopupDiscoveryResponse,
     Order,
+    OrderKind,
 )
 from .._gen.roamcard.v1.card_pb import GetCardDiscoveryRequest, GetTopupDiscoveryRequest
 from .._gen.roamcard.v1.esim_pb import GetEsimDiscoveryRequest
@@ -31,7 +32,7 @@ from ..core import Core
 from ..model import read
 from ..policy import Quoted
 from ..presenters import EsimPresenter, Presented, Presenter, Where, presenter_of
-from ..results import EsimOrder, PaidOrder, id_of, no_card, unfulfilled
+from ..results import DeliveryToken, EsimOrder, PaidOrder, id_of, no_card, unfulfilled
 from ..secret import Secret
 from .engine import AsyncEngine
 from .paging import AsyncListing
@@ -244,6 +245,13 @@ class AsyncEsim(Group):
         """
         return await self._engine.run(self._core.esim_profile(order, delivery_token))
 
+    async def rotate_token(self, order: Order | PaidOrder | str) -> DeliveryToken:
+        """Makes a new delivery token for an eSIM that the wallet owns; those it had before open it no more.
+
+        It needs the wallet's session.
+        """
+        return await self._engine.run(self._core.rotate_esim_token(order))
+
     async def cancel(self, order: Order | PaidOrder | str) -> EsimCancellation:
         """Gives an eSIM that was never installed back, for the refund that its supplier grants.
 
@@ -332,9 +340,18 @@ class AsyncOrders(Group):
                 return cast(Order, update)
         raise unfulfilled(id_of(order))
 
-    def list(self, *, active: bool = False) -> AsyncListing[Order]:
-        """Reads the wallet's orders, newest first, page by page as they are taken."""
-        return AsyncListing(self._engine, self._core.orders(active))
+    def watch_all(
+        self, orders: Iterable[Order | PaidOrder | str], *, interval: float = 2, timeout: float | None = None
+    ) -> AsyncIterator[Order]:
+        """Yields each of several orders, 50 at most, as watch does one of them, over one stream for all.
+
+        It ends when none of them moves any more by itself, or the time is over.
+        """
+        return self._engine.each(self._core.watch_all(orders, interval, timeout))
+
+    def list(self, *, active: bool = False, kind: OrderKind | None = None) -> AsyncListing[Order]:
+        """Reads the wallet's orders, or those of one kind, newest first, page by page as they are taken."""
+        return AsyncListing(self._engine, self._core.orders(active, kind))
 
 
 class AsyncAuth(Group):

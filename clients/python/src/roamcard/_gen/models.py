@@ -97,6 +97,8 @@ class EsimDelivery(Model):
     plan_id: str
     token_expires_at: datetime | None = None
     """When the token ends."""
+    plan_name: str | None = None
+    """The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,8 @@ class EsimTopup(Model):
     """The data that it adds, in mebibytes; absent when it is unlimited."""
     unlimited: bool
     validity_days: int
+    plan_name: str | None = None
+    """The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,6 +423,8 @@ class EsimConfig(Model):
     max_price_usd_cents: int
     purchase_paused: bool
     """Whether the sale of eSIMs is closed, by the configuration or by an operator."""
+    topup_paused: bool
+    """Whether the sale of more data for eSIMs is closed, by the configuration or by an operator."""
 
 
 @dataclass(frozen=True, kw_only=True)

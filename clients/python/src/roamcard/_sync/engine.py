@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
@@ -18,7 +18,7 @@ from .._gen.roamcard.v1.card_connect import CardServiceClientSync
 from .._gen.roamcard.v1.esim_connect import EsimServiceClientSync
 from .._gen.roamcard.v1.operator_connect import OperatorServiceClientSync
 from .._gen.roamcard.v1.order_connect import OrderServiceClientSync
-from .._gen.roamcard.v1.order_pb import WatchOrderResponse
+from .._gen.roamcard.v1.order_pb import WatchOrderResponse, WatchOrdersRequest, WatchOrdersResponse
 from .._gen.roamcard.v1.service_connect import RuntimeServiceClientSync
 from ..answers import RawResponse, api_error_of, note
 from ..core import Core, now
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .network import AnyTransport
 
 T = TypeVar("T")
+Watched: TypeAlias = WatchOrderResponse | WatchOrdersResponse
 
 
 class Engine:
@@ -100,7 +101,7 @@ class Engine:
 
     def each(self, program: Program[None]) -> Iterator[Any]:
         """Runs a program and yields what it emits, as it is asked for."""
-        stream: Iterator[WatchOrderResponse] | None = None
+        stream: Iterator[Watched] | None = None
         try:
             effect = next(program)
             while True:
@@ -183,11 +184,11 @@ class Engine:
         note(self.core.logger, RawResponse(f"GET {path}", answer.status, headers), time.monotonic() - began)
         return answer.status, headers, answer.content
 
-    def _follow(self, follow: Follow) -> Iterator[WatchOrderResponse]:
+    def _follow(self, follow: Follow) -> Iterator[Watched]:
         headers = self.options.sent({"authorization": self._authorize(None)})
-        answers: Iterator[WatchOrderResponse] = self._clients["orders"].watch_order(
-            follow.request, headers=headers, timeout_ms=follow.limit_ms
-        )
+        orders, several = self._clients["orders"], isinstance(follow.request, WatchOrdersRequest)
+        watch = orders.watch_orders if several else orders.watch_order
+        answers: Iterator[Watched] = watch(follow.request, headers=headers, timeout_ms=follow.limit_ms)
         return answers
 
     def _authorize(self, stale: str | None) -> str:
@@ -198,7 +199,7 @@ class Engine:
             return session.header
 
 
-def _next(stream: Iterator[WatchOrderResponse] | None) -> WatchOrderResponse | None:
+def _next(stream: Iterator[Watched] | None) -> Watched | None:
     try:
         return next(stream, None) if stream is not None else None
     except ConnectError as error:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -23,6 +23,7 @@ from .._gen.models import (
     GetStatusResponse,
     GetTopupDiscoveryResponse,
     Order,
+    OrderKind,
 )
 from .._gen.roamcard.v1.card_pb import GetCardDiscoveryRequest, GetTopupDiscoveryRequest
 from .._gen.roamcard.v1.esim_pb import GetEsimDiscoveryRequest
@@ -32,7 +33,7 @@ from ..core import Core
 from ..model import read
 from ..policy import Quoted
 from ..presenters import EsimPresenter, Presented, Presenter, Where, presenter_of
-from ..results import EsimOrder, PaidOrder, id_of, no_card, unfulfilled
+from ..results import DeliveryToken, EsimOrder, PaidOrder, id_of, no_card, unfulfilled
 from ..secret import Secret
 from .engine import Engine
 from .paging import Listing
@@ -243,6 +244,13 @@ class Esim(Group):
         """
         return self._engine.run(self._core.esim_profile(order, delivery_token))
 
+    def rotate_token(self, order: Order | PaidOrder | str) -> DeliveryToken:
+        """Makes a new delivery token for an eSIM that the wallet owns; those it had before open it no more.
+
+        It needs the wallet's session.
+        """
+        return self._engine.run(self._core.rotate_esim_token(order))
+
     def cancel(self, order: Order | PaidOrder | str) -> EsimCancellation:
         """Gives an eSIM that was never installed back, for the refund that its supplier grants.
 
@@ -331,9 +339,18 @@ class Orders(Group):
                 return cast(Order, update)
         raise unfulfilled(id_of(order))
 
-    def list(self, *, active: bool = False) -> Listing[Order]:
-        """Reads the wallet's orders, newest first, page by page as they are taken."""
-        return Listing(self._engine, self._core.orders(active))
+    def watch_all(
+        self, orders: Iterable[Order | PaidOrder | str], *, interval: float = 2, timeout: float | None = None
+    ) -> Iterator[Order]:
+        """Yields each of several orders, 50 at most, as watch does one of them, over one stream for all.
+
+        It ends when none of them moves any more by itself, or the time is over.
+        """
+        return self._engine.each(self._core.watch_all(orders, interval, timeout))
+
+    def list(self, *, active: bool = False, kind: OrderKind | None = None) -> Listing[Order]:
+        """Reads the wallet's orders, or those of one kind, newest first, page by page as they are taken."""
+        return Listing(self._engine, self._core.orders(active, kind))
 
 
 class Auth(Group):

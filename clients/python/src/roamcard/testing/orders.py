@@ -172,6 +172,7 @@ class Orders:
         return {
             "status": "fulfilled",
             "planId": order.plan_id,
+            "planName": self._plan(order)["name"],
             "token": order.delivery,
             "tokenExpiresAt": stamp(self.now() + _DELIVERY),
         }
@@ -181,11 +182,13 @@ class Orders:
             return {"payment_required": "unpaid", "settled": "queued"}.get(order.status, done)
 
         if order.kind == "esim":
-            return {"delivery": {"status": status("fulfilled"), "planId": order.plan_id}}
+            delivery = {"planId": order.plan_id, "planName": self._plan(order)["name"]}
+            return {"delivery": {"status": status("fulfilled"), **delivery}}
         if order.of is not None:
             plan = self._plan(order)
             data = {"dataMb": plan["dataMb"], "unlimited": False, "validityDays": plan["validityDays"]}
-            more = {"status": status("fulfilled"), "orderId": order.of.id, "planId": order.plan_id, **data}
+            bought = {"planId": order.plan_id, "planName": plan["name"]}
+            more = {"status": status("fulfilled"), "orderId": order.of.id, **bought, **data}
             return {"esimTopup": more}
         if order.kind == "card_topup":
             fee = self._fee(order)

@@ -131,8 +131,9 @@ class Shop:
                 orders = [
                     o for o in self._orders.of(wallet) if members.get("status") != "active" or o.status != "fulfilled"
                 ]
-                return ok({"orders": [self._orders.look(o) for o in orders]})
-            case method if method in (*_READS, "EsimService/CancelEsim"):
+                kind = members.get("kind")
+                return ok({"orders": [self._orders.look(o) for o in orders if kind is None or kind == o.kind]})
+            case method if method in (*_READS, "EsimService/CancelEsim", "EsimService/RotateEsimToken"):
                 order = next((o for o in self._orders.of(wallet) if o.id == members.get("orderId")), None)
                 return (
                     self._read(asked, order) if order else asked.problem("order_not_found", "There is no such order.")
@@ -181,6 +182,8 @@ class Shop:
             return asked.problem("order_not_fulfilled", "The order has no eSIM.")
         if asked.method == "EsimService/GetEsimProfile":
             return ok({"profile": self._profile(order)})
+        if asked.method == "EsimService/RotateEsimToken":
+            return ok({"delivery": self._orders.deliver(order)})
         if asked.method == "EsimService/CancelEsim" and order.added_mb:
             return asked.problem("esim_topped_up", "More data was bought for the eSIM.", order.id)
         if asked.method == "EsimService/CancelEsim":

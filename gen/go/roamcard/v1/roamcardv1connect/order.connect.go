@@ -39,6 +39,9 @@ const (
 	OrderServiceGetOrderProcedure = "/roamcard.v1.OrderService/GetOrder"
 	// OrderServiceWatchOrderProcedure is the fully-qualified name of the OrderService's WatchOrder RPC.
 	OrderServiceWatchOrderProcedure = "/roamcard.v1.OrderService/WatchOrder"
+	// OrderServiceWatchOrdersProcedure is the fully-qualified name of the OrderService's WatchOrders
+	// RPC.
+	OrderServiceWatchOrdersProcedure = "/roamcard.v1.OrderService/WatchOrders"
 	// OrderServiceCreateOrderProcedure is the fully-qualified name of the OrderService's CreateOrder
 	// RPC.
 	OrderServiceCreateOrderProcedure = "/roamcard.v1.OrderService/CreateOrder"
@@ -63,6 +66,11 @@ type OrderServiceClient interface {
 	// the latest; call again with `after` to go on without missing a change. It has no REST form: there,
 	// poll the order.
 	WatchOrder(context.Context, *v1.WatchOrderRequest) (*connect.ServerStreamForClient[v1.WatchOrderResponse], error)
+	// Follows several orders of the signed-in wallet by one stream: sends each now, and again whenever it
+	// changes. One whose `after` was the last change is sent again only when it has changed or is final. The
+	// stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
+	// of those that are not final. It has no REST form: there, poll the orders.
+	WatchOrders(context.Context, *v1.WatchOrdersRequest) (*connect.ServerStreamForClient[v1.WatchOrdersResponse], error)
 	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
@@ -113,6 +121,13 @@ func NewOrderServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		watchOrders: connect.NewClient[v1.WatchOrdersRequest, v1.WatchOrdersResponse](
+			httpClient,
+			baseURL+OrderServiceWatchOrdersProcedure,
+			connect.WithSchema(orderServiceMethods.ByName("WatchOrders")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		createOrder: connect.NewClient[v1.CreateOrderRequest, v1.CreateOrderResponse](
 			httpClient,
 			baseURL+OrderServiceCreateOrderProcedure,
@@ -146,6 +161,7 @@ type orderServiceClient struct {
 	listOrders      *connect.Client[v1.ListOrdersRequest, v1.ListOrdersResponse]
 	getOrder        *connect.Client[v1.GetOrderRequest, v1.GetOrderResponse]
 	watchOrder      *connect.Client[v1.WatchOrderRequest, v1.WatchOrderResponse]
+	watchOrders     *connect.Client[v1.WatchOrdersRequest, v1.WatchOrdersResponse]
 	createOrder     *connect.Client[v1.CreateOrderRequest, v1.CreateOrderResponse]
 	payOrder        *connect.Client[v1.PayOrderRequest, v1.PayOrderResponse]
 	submitPayment   *connect.Client[v1.SubmitPaymentRequest, v1.SubmitPaymentResponse]
@@ -173,6 +189,11 @@ func (c *orderServiceClient) GetOrder(ctx context.Context, req *v1.GetOrderReque
 // WatchOrder calls roamcard.v1.OrderService.WatchOrder.
 func (c *orderServiceClient) WatchOrder(ctx context.Context, req *v1.WatchOrderRequest) (*connect.ServerStreamForClient[v1.WatchOrderResponse], error) {
 	return c.watchOrder.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// WatchOrders calls roamcard.v1.OrderService.WatchOrders.
+func (c *orderServiceClient) WatchOrders(ctx context.Context, req *v1.WatchOrdersRequest) (*connect.ServerStreamForClient[v1.WatchOrdersResponse], error) {
+	return c.watchOrders.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // CreateOrder calls roamcard.v1.OrderService.CreateOrder.
@@ -222,6 +243,11 @@ type OrderServiceHandler interface {
 	// the latest; call again with `after` to go on without missing a change. It has no REST form: there,
 	// poll the order.
 	WatchOrder(context.Context, *v1.WatchOrderRequest, *connect.ServerStream[v1.WatchOrderResponse]) error
+	// Follows several orders of the signed-in wallet by one stream: sends each now, and again whenever it
+	// changes. One whose `after` was the last change is sent again only when it has changed or is final. The
+	// stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
+	// of those that are not final. It has no REST form: there, poll the orders.
+	WatchOrders(context.Context, *v1.WatchOrdersRequest, *connect.ServerStream[v1.WatchOrdersResponse]) error
 	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
@@ -268,6 +294,13 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	orderServiceWatchOrdersHandler := connect.NewServerStreamHandlerSimple(
+		OrderServiceWatchOrdersProcedure,
+		svc.WatchOrders,
+		connect.WithSchema(orderServiceMethods.ByName("WatchOrders")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	orderServiceCreateOrderHandler := connect.NewUnaryHandlerSimple(
 		OrderServiceCreateOrderProcedure,
 		svc.CreateOrder,
@@ -301,6 +334,8 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 			orderServiceGetOrderHandler.ServeHTTP(w, r)
 		case OrderServiceWatchOrderProcedure:
 			orderServiceWatchOrderHandler.ServeHTTP(w, r)
+		case OrderServiceWatchOrdersProcedure:
+			orderServiceWatchOrdersHandler.ServeHTTP(w, r)
 		case OrderServiceCreateOrderProcedure:
 			orderServiceCreateOrderHandler.ServeHTTP(w, r)
 		case OrderServicePayOrderProcedure:
@@ -328,6 +363,10 @@ func (UnimplementedOrderServiceHandler) GetOrder(context.Context, *v1.GetOrderRe
 
 func (UnimplementedOrderServiceHandler) WatchOrder(context.Context, *v1.WatchOrderRequest, *connect.ServerStream[v1.WatchOrderResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.WatchOrder is not implemented"))
+}
+
+func (UnimplementedOrderServiceHandler) WatchOrders(context.Context, *v1.WatchOrdersRequest, *connect.ServerStream[v1.WatchOrdersResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.WatchOrders is not implemented"))
 }
 
 func (UnimplementedOrderServiceHandler) CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error) {

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/order.proto.
  */
 export const file_roamcard_v1_order: GenFile = /*@__PURE__*/
-  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiiwEKEFBheU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIpABChVTdWJtaXRQYXltZW50UmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIuIFCgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASIwoGcmVmdW5kGAogASgLMhMucm9hbWNhcmQudjEuUmVmdW5kEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQESKwoIZGVsaXZlcnkYDyABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnkSMQoLY3JlZGVudGlhbHMYECABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMSPgoUcGF5bWVudF9yZXF1aXJlbWVudHMYESABKAsyIC5yb2FtY2FyZC52MS5QYXltZW50UmVxdWlyZW1lbnRzEioKCmVzaW1fdG9wdXAYEiABKAsyFi5yb2FtY2FyZC52MS5Fc2ltVG9wdXASLgoKdXBkYXRlZF9hdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGQoMcHJlY29uZmlybWVkGBggASgISAKIAQFCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZEIPCg1fcHJlY29uZmlybWVkIo0BCgdQYXltZW50Eg0KBXBheWVyGAEgASgJEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGYW1vdW50GAQgASgJEhMKC3RyYW5zYWN0aW9uGAUgASgJEi4KCnNldHRsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIo8BCgZSZWZ1bmQSDgoGc3RhdHVzGAEgASgJEg4KBmFtb3VudBgCIAEoCRIKCgJ0bxgDIAEoCRIYCgt0cmFuc2FjdGlvbhgEIAEoCUgAiAEBEi8KC3JlZnVuZGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb24iawoFVG9wdXASDgoGc3RhdHVzGAEgASgJEhcKD2dyb3NzX3VzZF9jZW50cxgCIAEoDRIaChJsb2FkX2ZlZV91c2RfY2VudHMYAyABKA0SHQoVY2FyZF9jcmVkaXRfdXNkX2NlbnRzGAQgASgNIpABCghJc3N1YW5jZRIOCgZzdGF0dXMYASABKAkSFAoHY2FyZF9pZBgCIAEoCUgAiAEBEiAKGGNhcmRfaXNzdWVfZmVlX3VzZF9jZW50cxgDIAEoDRIwCihleHBlY3RlZF9hdmFpbGFibGVfYWZ0ZXJfaXNzdWVfdXNkX2NlbnRzGAQgASgNQgoKCF9jYXJkX2lkIooBCglFc2ltVG9wdXASDgoGc3RhdHVzGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSFAoHZGF0YV9tYhgEIAEoDUgAiAEBEhEKCXVubGltaXRlZBgFIAEoCBIVCg12YWxpZGl0eV9kYXlzGAYgASgNQgoKCF9kYXRhX21iIogBCgxFc2ltRGVsaXZlcnkSDgoGc3RhdHVzGAEgASgJEg8KB3BsYW5faWQYAiABKAkSFwoFdG9rZW4YAyABKAlCA4ABAUgAiAEBEjQKEHRva2VuX2V4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQggKBl90b2tlbiLKAQoPRXNpbUNyZWRlbnRpYWxzEhIKBWljY2lkGAEgASgJQgOAAQESGQoMc21kcF9hZGRyZXNzGAIgASgJQgOAAQESGAoLbWF0Y2hpbmdfaWQYAyABKAlCA4ABARIQCgNscGEYBCABKAlCA4ABARITCgZxcl9zdmcYBSABKAlCA4ABARITCgZxcl9wbmcYBiABKAlCA4ABARIyCgxpbnN0YWxsX3VybHMYByABKAsyHC5yb2FtY2FyZC52MS5Fc2ltSW5zdGFsbFVybHMiOQoPRXNpbUluc3RhbGxVcmxzEhAKA2lvcxgBIAEoCUIDgAEBEhQKB2FuZHJvaWQYAiABKAlCA4ABASKqAQoTUGF5bWVudFJlcXVpcmVtZW50cxIUCgx4NDAyX3ZlcnNpb24YASABKA0SDgoGc2NoZW1lGAIgASgJEg8KB25ldHdvcmsYAyABKAkSDQoFYXNzZXQYBCABKAkSDgoGYW1vdW50GAUgASgJEg4KBnBheV90bxgGIAEoCRIQCghyZXNvdXJjZRgHIAEoCRIbChNtYXhfdGltZW91dF9zZWNvbmRzGAggASgNIioKFkdldFBheWFibGVPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiQwoXR2V0UGF5YWJsZU9yZGVyUmVzcG9uc2USKAoFb3JkZXIYASABKAsyGS5yb2FtY2FyZC52MS5QYXlhYmxlT3JkZXIi0wIKDFBheWFibGVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEg4KBnN0YXR1cxgDIAEoCRITCgtkZXNjcmlwdGlvbhgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg4KBmFtb3VudBgGIAEoCRIPCgduZXR3b3JrGAcgASgJEg0KBWFzc2V0GAggASgJEg4KBnBheV90bxgJIAEoCRINCgVvd25lchgKIAEoCRIuCgpleHBpcmVzX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIlCgtwYXlhYmxlX3VybBgMIAEoCUgAUgtwYXlhYmxlX3VybIgBARIuCgp1cGRhdGVkX2F0GA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfcGF5YWJsZV91cmwy3AQKDE9yZGVyU2VydmljZRJSCgpMaXN0T3JkZXJzEh4ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1JlcXVlc3QaHy5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVzcG9uc2UiA5ACARJMCghHZXRPcmRlchIcLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVzcG9uc2UiA5ACARJUCgpXYXRjaE9yZGVyEh4ucm9hbWNhcmQudjEuV2F0Y2hPcmRlclJlcXVlc3QaHy5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVzcG9uc2UiA5ACATABElAKC0NyZWF0ZU9yZGVyEh8ucm9hbWNhcmQudjEuQ3JlYXRlT3JkZXJSZXF1ZXN0GiAucm9hbWNhcmQudjEuQ3JlYXRlT3JkZXJSZXNwb25zZRJHCghQYXlPcmRlchIcLnJvYW1jYXJkLnYxLlBheU9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLlBheU9yZGVyUmVzcG9uc2USVgoNU3VibWl0UGF5bWVudBIhLnJvYW1jYXJkLnYxLlN1Ym1pdFBheW1lbnRSZXF1ZXN0GiIucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlc3BvbnNlEmEKD0dldFBheWFibGVPcmRlchIjLnJvYW1jYXJkLnYxLkdldFBheWFibGVPcmRlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5HZXRQYXlhYmxlT3JkZXJSZXNwb25zZSIDkAIBQmoKD2NvbS5yb2FtY2FyZC52MUIKT3JkZXJQcm90b1ABogIDUlhYqgILUm9hbWNhcmQuVjHKAgtSb2FtY2FyZFxWMeICF1JvYW1jYXJkXFYxXEdQQk1ldGFkYXRh6gIMUm9hbWNhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiiwEKEFBheU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIpABChVTdWJtaXRQYXltZW50UmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIp0BChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQESEQoEa2luZBgEIAEoCUgDiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbkIHCgVfa2luZCJqChJMaXN0T3JkZXJzUmVzcG9uc2USIgoGb3JkZXJzGAEgAygLMhIucm9hbWNhcmQudjEuT3JkZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiIjCg9HZXRPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiQwoRV2F0Y2hPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkSEgoFYWZ0ZXIYAiABKA1IAIgBAUIICgZfYWZ0ZXIiRwoSV2F0Y2hPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXISDgoGY3Vyc29yGAIgASgNIj8KEldhdGNoT3JkZXJzUmVxdWVzdBIpCgZvcmRlcnMYASADKAsyGS5yb2FtY2FyZC52MS5XYXRjaGVkT3JkZXIiPgoMV2F0Y2hlZE9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEhIKBWFmdGVyGAIgASgNSACIAQFCCAoGX2FmdGVyIkgKE1dhdGNoT3JkZXJzUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIuIFCgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASIwoGcmVmdW5kGAogASgLMhMucm9hbWNhcmQudjEuUmVmdW5kEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQESKwoIZGVsaXZlcnkYDyABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnkSMQoLY3JlZGVudGlhbHMYECABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMSPgoUcGF5bWVudF9yZXF1aXJlbWVudHMYESABKAsyIC5yb2FtY2FyZC52MS5QYXltZW50UmVxdWlyZW1lbnRzEioKCmVzaW1fdG9wdXAYEiABKAsyFi5yb2FtY2FyZC52MS5Fc2ltVG9wdXASLgoKdXBkYXRlZF9hdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGQoMcHJlY29uZmlybWVkGBggASgISAKIAQFCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZEIPCg1fcHJlY29uZmlybWVkIo0BCgdQYXltZW50Eg0KBXBheWVyGAEgASgJEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGYW1vdW50GAQgASgJEhMKC3RyYW5zYWN0aW9uGAUgASgJEi4KCnNldHRsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIo8BCgZSZWZ1bmQSDgoGc3RhdHVzGAEgASgJEg4KBmFtb3VudBgCIAEoCRIKCgJ0bxgDIAEoCRIYCgt0cmFuc2FjdGlvbhgEIAEoCUgAiAEBEi8KC3JlZnVuZGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb24iawoFVG9wdXASDgoGc3RhdHVzGAEgASgJEhcKD2dyb3NzX3VzZF9jZW50cxgCIAEoDRIaChJsb2FkX2ZlZV91c2RfY2VudHMYAyABKA0SHQoVY2FyZF9jcmVkaXRfdXNkX2NlbnRzGAQgASgNIpABCghJc3N1YW5jZRIOCgZzdGF0dXMYASABKAkSFAoHY2FyZF9pZBgCIAEoCUgAiAEBEiAKGGNhcmRfaXNzdWVfZmVlX3VzZF9jZW50cxgDIAEoDRIwCihleHBlY3RlZF9hdmFpbGFibGVfYWZ0ZXJfaXNzdWVfdXNkX2NlbnRzGAQgASgNQgoKCF9jYXJkX2lkIrABCglFc2ltVG9wdXASDgoGc3RhdHVzGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSFAoHZGF0YV9tYhgEIAEoDUgAiAEBEhEKCXVubGltaXRlZBgFIAEoCBIVCg12YWxpZGl0eV9kYXlzGAYgASgNEhYKCXBsYW5fbmFtZRgHIAEoCUgBiAEBQgoKCF9kYXRhX21iQgwKCl9wbGFuX25hbWUirgEKDEVzaW1EZWxpdmVyeRIOCgZzdGF0dXMYASABKAkSDwoHcGxhbl9pZBgCIAEoCRIXCgV0b2tlbhgDIAEoCUIDgAEBSACIAQESNAoQdG9rZW5fZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJcGxhbl9uYW1lGAUgASgJSAGIAQFCCAoGX3Rva2VuQgwKCl9wbGFuX25hbWUiygEKD0VzaW1DcmVkZW50aWFscxISCgVpY2NpZBgBIAEoCUIDgAEBEhkKDHNtZHBfYWRkcmVzcxgCIAEoCUIDgAEBEhgKC21hdGNoaW5nX2lkGAMgASgJQgOAAQESEAoDbHBhGAQgASgJQgOAAQESEwoGcXJfc3ZnGAUgASgJQgOAAQESEwoGcXJfcG5nGAYgASgJQgOAAQESMgoMaW5zdGFsbF91cmxzGAcgASgLMhwucm9hbWNhcmQudjEuRXNpbUluc3RhbGxVcmxzIjkKD0VzaW1JbnN0YWxsVXJscxIQCgNpb3MYASABKAlCA4ABARIUCgdhbmRyb2lkGAIgASgJQgOAAQEiqgEKE1BheW1lbnRSZXF1aXJlbWVudHMSFAoMeDQwMl92ZXJzaW9uGAEgASgNEg4KBnNjaGVtZRgCIAEoCRIPCgduZXR3b3JrGAMgASgJEg0KBWFzc2V0GAQgASgJEg4KBmFtb3VudBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSEAoIcmVzb3VyY2UYByABKAkSGwoTbWF4X3RpbWVvdXRfc2Vjb25kcxgIIAEoDSIqChZHZXRQYXlhYmxlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIkMKF0dldFBheWFibGVPcmRlclJlc3BvbnNlEigKBW9yZGVyGAEgASgLMhkucm9hbWNhcmQudjEuUGF5YWJsZU9yZGVyItMCCgxQYXlhYmxlT3JkZXISEAoIb3JkZXJfaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSEwoLZGVzY3JpcHRpb24YBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoDRIOCgZhbW91bnQYBiABKAkSDwoHbmV0d29yaxgHIAEoCRINCgVhc3NldBgIIAEoCRIOCgZwYXlfdG8YCSABKAkSDQoFb3duZXIYCiABKAkSLgoKZXhwaXJlc19hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoLcGF5YWJsZV91cmwYDCABKAlIAFILcGF5YWJsZV91cmyIAQESLgoKdXBkYXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3BheWFibGVfdXJsMrUFCgxPcmRlclNlcnZpY2USUgoKTGlzdE9yZGVycxIeLnJvYW1jYXJkLnYxLkxpc3RPcmRlcnNSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1Jlc3BvbnNlIgOQAgESTAoIR2V0T3JkZXISHC5yb2FtY2FyZC52MS5HZXRPcmRlclJlcXVlc3QaHS5yb2FtY2FyZC52MS5HZXRPcmRlclJlc3BvbnNlIgOQAgESVAoKV2F0Y2hPcmRlchIeLnJvYW1jYXJkLnYxLldhdGNoT3JkZXJSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuV2F0Y2hPcmRlclJlc3BvbnNlIgOQAgEwARJXCgtXYXRjaE9yZGVycxIfLnJvYW1jYXJkLnYxLldhdGNoT3JkZXJzUmVxdWVzdBogLnJvYW1jYXJkLnYxLldhdGNoT3JkZXJzUmVzcG9uc2UiA5ACATABElAKC0NyZWF0ZU9yZGVyEh8ucm9hbWNhcmQudjEuQ3JlYXRlT3JkZXJSZXF1ZXN0GiAucm9hbWNhcmQudjEuQ3JlYXRlT3JkZXJSZXNwb25zZRJHCghQYXlPcmRlchIcLnJvYW1jYXJkLnYxLlBheU9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLlBheU9yZGVyUmVzcG9uc2USVgoNU3VibWl0UGF5bWVudBIhLnJvYW1jYXJkLnYxLlN1Ym1pdFBheW1lbnRSZXF1ZXN0GiIucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlc3BvbnNlEmEKD0dldFBheWFibGVPcmRlchIjLnJvYW1jYXJkLnYxLkdldFBheWFibGVPcmRlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5HZXRQYXlhYmxlT3JkZXJSZXNwb25zZSIDkAIBQmoKD2NvbS5yb2FtY2FyZC52MUIKT3JkZXJQcm90b1ABogIDUlhYqgILUm9hbWNhcmQuVjHKAgtSb2FtY2FyZFxWMeICF1JvYW1jYXJkXFYxXEdQQk1ldGFkYXRh6gIMUm9hbWNhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message roamcard.v1.CreateOrderRequest
@@ -195,6 +195,13 @@ export type ListOrdersRequest = Message<"roamcard.v1.ListOrdersRequest"> & {
    * @generated from field: optional string page_token = 3;
    */
   pageToken?: string | undefined;
+
+  /**
+   * Only orders of this kind, such as `esim`; one that nothing is sold of gives an empty list.
+   *
+   * @generated from field: optional string kind = 4;
+   */
+  kind?: string | undefined;
 };
 
 /**
@@ -294,6 +301,79 @@ export const WatchOrderResponseSchema: GenMessage<WatchOrderResponse> = /*@__PUR
   messageDesc(file_roamcard_v1_order, 10);
 
 /**
+ * Which orders are followed, and from where on.
+ *
+ * @generated from message roamcard.v1.WatchOrdersRequest
+ */
+export type WatchOrdersRequest = Message<"roamcard.v1.WatchOrdersRequest"> & {
+  /**
+   * 1 to 50 orders of the wallet, each once.
+   *
+   * @generated from field: repeated roamcard.v1.WatchedOrder orders = 1;
+   */
+  orders: WatchedOrder[];
+};
+
+/**
+ * Describes the message roamcard.v1.WatchOrdersRequest.
+ * Use `create(WatchOrdersRequestSchema)` to create a new message.
+ */
+export const WatchOrdersRequestSchema: GenMessage<WatchOrdersRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 11);
+
+/**
+ * One order that is followed.
+ *
+ * @generated from message roamcard.v1.WatchedOrder
+ */
+export type WatchedOrder = Message<"roamcard.v1.WatchedOrder"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * The `cursor` of the last answer about this order; absent to begin with the order as it is.
+   *
+   * @generated from field: optional uint32 after = 2;
+   */
+  after?: number | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.WatchedOrder.
+ * Use `create(WatchedOrderSchema)` to create a new message.
+ */
+export const WatchedOrderSchema: GenMessage<WatchedOrder> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 12);
+
+/**
+ * @generated from message roamcard.v1.WatchOrdersResponse
+ */
+export type WatchOrdersResponse = Message<"roamcard.v1.WatchOrdersResponse"> & {
+  /**
+   * The one that changed.
+   *
+   * @generated from field: roamcard.v1.Order order = 1;
+   */
+  order?: Order | undefined;
+
+  /**
+   * Where to go on with this order, as its `after`. It rises with every change.
+   *
+   * @generated from field: uint32 cursor = 2;
+   */
+  cursor: number;
+};
+
+/**
+ * Describes the message roamcard.v1.WatchOrdersResponse.
+ * Use `create(WatchOrdersResponseSchema)` to create a new message.
+ */
+export const WatchOrdersResponseSchema: GenMessage<WatchOrdersResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 13);
+
+/**
  * @generated from message roamcard.v1.GetOrderResponse
  */
 export type GetOrderResponse = Message<"roamcard.v1.GetOrderResponse"> & {
@@ -308,7 +388,7 @@ export type GetOrderResponse = Message<"roamcard.v1.GetOrderResponse"> & {
  * Use `create(GetOrderResponseSchema)` to create a new message.
  */
 export const GetOrderResponseSchema: GenMessage<GetOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 11);
+  messageDesc(file_roamcard_v1_order, 14);
 
 /**
  * Something asked for, its price, and how far it has come.
@@ -456,7 +536,7 @@ export type Order = Message<"roamcard.v1.Order"> & {
  * Use `create(OrderSchema)` to create a new message.
  */
 export const OrderSchema: GenMessage<Order> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 12);
+  messageDesc(file_roamcard_v1_order, 15);
 
 /**
  * A payment proven on chain.
@@ -512,7 +592,7 @@ export type Payment = Message<"roamcard.v1.Payment"> & {
  * Use `create(PaymentSchema)` to create a new message.
  */
 export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 13);
+  messageDesc(file_roamcard_v1_order, 16);
 
 /**
  * A payment on its way back to who made it.
@@ -561,7 +641,7 @@ export type Refund = Message<"roamcard.v1.Refund"> & {
  * Use `create(RefundSchema)` to create a new message.
  */
 export const RefundSchema: GenMessage<Refund> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 14);
+  messageDesc(file_roamcard_v1_order, 17);
 
 /**
  * How the crediting of a card stands.
@@ -603,7 +683,7 @@ export type Topup = Message<"roamcard.v1.Topup"> & {
  * Use `create(TopupSchema)` to create a new message.
  */
 export const TopupSchema: GenMessage<Topup> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 15);
+  messageDesc(file_roamcard_v1_order, 18);
 
 /**
  * How the issuing of a card stands.
@@ -645,7 +725,7 @@ export type Issuance = Message<"roamcard.v1.Issuance"> & {
  * Use `create(IssuanceSchema)` to create a new message.
  */
 export const IssuanceSchema: GenMessage<Issuance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 16);
+  messageDesc(file_roamcard_v1_order, 19);
 
 /**
  * How the data that was bought for an eSIM stands.
@@ -690,6 +770,13 @@ export type EsimTopup = Message<"roamcard.v1.EsimTopup"> & {
    * @generated from field: uint32 validity_days = 6;
    */
   validityDays: number;
+
+  /**
+   * The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+   *
+   * @generated from field: optional string plan_name = 7;
+   */
+  planName?: string | undefined;
 };
 
 /**
@@ -697,7 +784,7 @@ export type EsimTopup = Message<"roamcard.v1.EsimTopup"> & {
  * Use `create(EsimTopupSchema)` to create a new message.
  */
 export const EsimTopupSchema: GenMessage<EsimTopup> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 17);
+  messageDesc(file_roamcard_v1_order, 20);
 
 /**
  * How the delivery of an eSIM stands.
@@ -731,6 +818,13 @@ export type EsimDelivery = Message<"roamcard.v1.EsimDelivery"> & {
    * @generated from field: google.protobuf.Timestamp token_expires_at = 4;
    */
   tokenExpiresAt?: Timestamp | undefined;
+
+  /**
+   * The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+   *
+   * @generated from field: optional string plan_name = 5;
+   */
+  planName?: string | undefined;
 };
 
 /**
@@ -738,7 +832,7 @@ export type EsimDelivery = Message<"roamcard.v1.EsimDelivery"> & {
  * Use `create(EsimDeliverySchema)` to create a new message.
  */
 export const EsimDeliverySchema: GenMessage<EsimDelivery> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 18);
+  messageDesc(file_roamcard_v1_order, 21);
 
 /**
  * What installs an eSIM on a device. Whoever has it has the eSIM.
@@ -797,7 +891,7 @@ export type EsimCredentials = Message<"roamcard.v1.EsimCredentials"> & {
  * Use `create(EsimCredentialsSchema)` to create a new message.
  */
 export const EsimCredentialsSchema: GenMessage<EsimCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 19);
+  messageDesc(file_roamcard_v1_order, 22);
 
 /**
  * Links that open the installation on the device itself.
@@ -825,7 +919,7 @@ export type EsimInstallUrls = Message<"roamcard.v1.EsimInstallUrls"> & {
  * Use `create(EsimInstallUrlsSchema)` to create a new message.
  */
 export const EsimInstallUrlsSchema: GenMessage<EsimInstallUrls> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 20);
+  messageDesc(file_roamcard_v1_order, 23);
 
 /**
  * What a payment by x402 has to meet.
@@ -889,7 +983,7 @@ export type PaymentRequirements = Message<"roamcard.v1.PaymentRequirements"> & {
  * Use `create(PaymentRequirementsSchema)` to create a new message.
  */
 export const PaymentRequirementsSchema: GenMessage<PaymentRequirements> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 21);
+  messageDesc(file_roamcard_v1_order, 24);
 
 /**
  * @generated from message roamcard.v1.GetPayableOrderRequest
@@ -906,7 +1000,7 @@ export type GetPayableOrderRequest = Message<"roamcard.v1.GetPayableOrderRequest
  * Use `create(GetPayableOrderRequestSchema)` to create a new message.
  */
 export const GetPayableOrderRequestSchema: GenMessage<GetPayableOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 22);
+  messageDesc(file_roamcard_v1_order, 25);
 
 /**
  * @generated from message roamcard.v1.GetPayableOrderResponse
@@ -923,7 +1017,7 @@ export type GetPayableOrderResponse = Message<"roamcard.v1.GetPayableOrderRespon
  * Use `create(GetPayableOrderResponseSchema)` to create a new message.
  */
 export const GetPayableOrderResponseSchema: GenMessage<GetPayableOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 23);
+  messageDesc(file_roamcard_v1_order, 26);
 
 /**
  * What the link of an order tells those who have it.
@@ -1027,7 +1121,7 @@ export type PayableOrder = Message<"roamcard.v1.PayableOrder"> & {
  * Use `create(PayableOrderSchema)` to create a new message.
  */
 export const PayableOrderSchema: GenMessage<PayableOrder> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 24);
+  messageDesc(file_roamcard_v1_order, 27);
 
 /**
  * OrderService opens, pays and reads the orders of a wallet.
@@ -1067,6 +1161,19 @@ export const OrderService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchOrderRequestSchema;
     output: typeof WatchOrderResponseSchema;
+  },
+  /**
+   * Follows several orders of the signed-in wallet by one stream: sends each now, and again whenever it
+   * changes. One whose `after` was the last change is sent again only when it has changed or is final. The
+   * stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
+   * of those that are not final. It has no REST form: there, poll the orders.
+   *
+   * @generated from rpc roamcard.v1.OrderService.WatchOrders
+   */
+  watchOrders: {
+    methodKind: "server_streaming";
+    input: typeof WatchOrdersRequestSchema;
+    output: typeof WatchOrdersResponseSchema;
   },
   /**
    * Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its

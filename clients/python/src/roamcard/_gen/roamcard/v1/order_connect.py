@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, GetPayableOrderRequest, GetPayableOrderResponse, ListOrdersRequest, ListOrdersResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse, WatchOrderRequest, WatchOrderResponse
+from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, GetPayableOrderRequest, GetPayableOrderResponse, ListOrdersRequest, ListOrdersResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse, WatchOrderRequest, WatchOrderResponse, WatchOrdersRequest, WatchOrdersResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -33,6 +33,9 @@ class OrderService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def watch_order(self, request: WatchOrderRequest, ctx: RequestContext[WatchOrderRequest, WatchOrderResponse]) -> AsyncIterator[WatchOrderResponse]:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def watch_orders(self, request: WatchOrdersRequest, ctx: RequestContext[WatchOrdersRequest, WatchOrdersResponse]) -> AsyncIterator[WatchOrdersResponse]:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def create_order(self, request: CreateOrderRequest, ctx: RequestContext[CreateOrderRequest, CreateOrderResponse]) -> CreateOrderResponse:
@@ -90,6 +93,16 @@ class OrderServiceASGIApplication(ConnectASGIApplication[OrderService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.watch_order,
+                ),
+                "/roamcard.v1.OrderService/WatchOrders": Endpoint.server_stream(
+                    method=MethodInfo(
+                        name="WatchOrders",
+                        service_name="roamcard.v1.OrderService",
+                        input=WatchOrdersRequest,
+                        output=WatchOrdersResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.watch_orders,
                 ),
                 "/roamcard.v1.OrderService/CreateOrder": Endpoint.unary(
                     method=MethodInfo(
@@ -209,6 +222,26 @@ class OrderServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    def watch_orders(
+        self,
+        request: WatchOrdersRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> AsyncIterator[WatchOrdersResponse]:
+        return self.execute_server_stream(
+            request=request,
+            method=MethodInfo(
+                name="WatchOrders",
+                service_name="roamcard.v1.OrderService",
+                input=WatchOrdersRequest,
+                output=WatchOrdersResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def create_order(
         self,
         request: CreateOrderRequest,
@@ -301,6 +334,9 @@ class OrderServiceSync(Protocol):
     def watch_order(self, request: WatchOrderRequest, ctx: RequestContext[WatchOrderRequest, WatchOrderResponse]) -> Iterator[WatchOrderResponse]:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def watch_orders(self, request: WatchOrdersRequest, ctx: RequestContext[WatchOrdersRequest, WatchOrdersResponse]) -> Iterator[WatchOrdersResponse]:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def create_order(self, request: CreateOrderRequest, ctx: RequestContext[CreateOrderRequest, CreateOrderResponse]) -> CreateOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -354,6 +390,16 @@ class OrderServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.watch_order,
+                ),
+                "/roamcard.v1.OrderService/WatchOrders": EndpointSync.server_stream(
+                    method=MethodInfo(
+                        name="WatchOrders",
+                        service_name="roamcard.v1.OrderService",
+                        input=WatchOrdersRequest,
+                        output=WatchOrdersResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.watch_orders,
                 ),
                 "/roamcard.v1.OrderService/CreateOrder": EndpointSync.unary(
                     method=MethodInfo(
@@ -465,6 +511,25 @@ class OrderServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OrderService",
                 input=WatchOrderRequest,
                 output=WatchOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def watch_orders(
+        self,
+        request: WatchOrdersRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> Iterator[WatchOrdersResponse]:
+        return self.execute_server_stream(
+            request=request,
+            method=MethodInfo(
+                name="WatchOrders",
+                service_name="roamcard.v1.OrderService",
+                input=WatchOrdersRequest,
+                output=WatchOrdersResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,
