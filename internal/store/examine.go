@@ -130,7 +130,7 @@ func (s *Store) CheckWakeUps(ctx context.Context) error {
 		return fmt.Errorf("not listening: %w", errors.Join(s.bus.failure, ctx.Err()))
 	}
 	about := subject{topic: "check", key: uuid.NewString()}
-	heard, done := s.bus.subscribe(about)
+	heard, done := s.bus.subscribe([]subject{about})
 	defer done()
 	_, err := s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, "\n"+about.topic+"\n"+about.key)
 	if err != nil {
