@@ -28,7 +28,7 @@ RESULTS = (
     operator_pb.Finding, operator_pb.Reconciliation, operator_pb.QueuedOrder,
     operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
     operator_pb.OrderCount, operator_pb.AuditRecord, operator_pb.ReviewOrderResponse, operator_pb.OperatorJob,
-    operator_pb.GetGaugesResponse,
+    operator_pb.GetGaugesResponse, operator_pb.GetSummaryResponse, operator_pb.EsimCancellationJob,
     operator_pb.GetChallengeRetentionResponse, operator_pb.PruneChallengesResponse, activity_pb.GetActivityResponse,
     activity_pb.PruneActivityResponse,
 )  # fmt: skip
@@ -82,6 +82,7 @@ ALWAYS = {
     "CardTransaction": ("at", "merchant"), "EsimProfile": ("read_at",), "EsimCancellation": ("since",),
     "GetSessionResponse": ("expires_at",), "GetStatusResponse": ("as_of",), "ProductStatus": ("since",),
     "OrderCount": ("since",), "AuditRecord": ("at",), "GetGaugesResponse": ("as_of",), "LedgerPosting": ("at",),
+    "GetSummaryResponse": ("as_of",), "EsimCancellationJob": ("since", "created_at"),
     "ReviewOrderResponse": ("order",),
 }  # fmt: skip
 """Members that every answer has, although a message could be without: all of a result, or some."""

@@ -57,6 +57,7 @@ export type ProfileStatus =
 export type CancellationStatus = "cancelling" | "refunding" | "refunded" | "kept" | "review";
 export type ClosingStatus = "queued" | "processing" | "succeeded" | "operator_review";
 export type ClosingStage = "locking" | "withdrawing" | "refunding" | "ending" | "closed";
+export type CancellationStage = "cancelling" | "refunding" | "refunded" | "kept";
 export type JobStatus = UnfinishedJobStatus | "succeeded";
 export type UnfinishedJobStatus = "queued" | "processing" | "failed" | "operator_review";
 export type TransferResolution = "refunded_by_hand" | "donation" | "known";
@@ -84,6 +85,9 @@ interface Literals {
   "roamcard.v1.FeeJob.status": JobStatus;
   "roamcard.v1.CardClosing.status": ClosingStatus;
   "roamcard.v1.CardClosing.stage": ClosingStage;
+  "roamcard.v1.EsimCancellationJob.status": ClosingStatus;
+  "roamcard.v1.EsimCancellationJob.stage": CancellationStage;
+  "roamcard.v1.StoppedJobs.status": "failed" | "operator_review";
   "roamcard.v1.JobRecord.status": JobStatus;
   "roamcard.v1.OperatorJob.status": JobStatus;
   "roamcard.v1.PaymentRecord.status": "claimed" | "paid" | "dead";
@@ -200,5 +204,9 @@ export interface OrderCount extends Plain<operator.OrderCount> {}
 export interface AuditRecord extends Plain<operator.AuditRecord> {}
 /** The present values of what sales depend on. */
 export interface Gauges extends Plain<operator.GetGaugesResponse> {}
+/** How much waits for operators. */
+export interface Summary extends Plain<operator.GetSummaryResponse> {}
+/** The cancellation of one eSIM, as operators see it. */
+export interface EsimCancellationJob extends Plain<operator.EsimCancellationJob> {}
 /** The kill switch of one product. */
 export interface Switch extends Plain<operator.Switch> {}

@@ -4638,7 +4638,9 @@ type OrderCount struct {
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	Count  uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	// When the one came to it that has been in it for longest.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// When the one came to it that came last.
+	Latest        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=latest,proto3" json:"latest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4697,6 +4699,13 @@ func (x *OrderCount) GetCount() uint32 {
 func (x *OrderCount) GetSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Since
+	}
+	return nil
+}
+
+func (x *OrderCount) GetLatest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Latest
 	}
 	return nil
 }
@@ -5920,6 +5929,460 @@ func (x *OperatorJob) GetAllowedActions() []*AllowedAction {
 	return nil
 }
 
+type GetSummaryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An order whose version is told, too.
+	OrderId       *string `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3,oneof" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSummaryRequest) Reset() {
+	*x = GetSummaryRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSummaryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSummaryRequest) ProtoMessage() {}
+
+func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
+func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
+}
+
+func (x *GetSummaryRequest) GetOrderId() string {
+	if x != nil && x.OrderId != nil {
+		return *x.OrderId
+	}
+	return ""
+}
+
+type GetSummaryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read, a second ago at most.
+	AsOf *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	// The orders that are not final. Kinds and statuses that no order has are left out.
+	Orders []*OrderCount `protobuf:"bytes,2,rep,name=orders,proto3" json:"orders,omitempty"`
+	// The jobs that have stopped.
+	StoppedJobs []*StoppedJobs `protobuf:"bytes,3,rep,name=stopped_jobs,json=stoppedJobs,proto3" json:"stopped_jobs,omitempty"`
+	// The findings that are open, and those of them that keep top-ups from being sold.
+	OpenFindings     uint32 `protobuf:"varint,4,opt,name=open_findings,json=openFindings,proto3" json:"open_findings,omitempty"`
+	BlockingFindings uint32 `protobuf:"varint,5,opt,name=blocking_findings,json=blockingFindings,proto3" json:"blocking_findings,omitempty"`
+	// The transfers that belong to no order and are not resolved.
+	OpenTransfers uint32 `protobuf:"varint,6,opt,name=open_transfers,json=openTransfers,proto3" json:"open_transfers,omitempty"`
+	// When the books were compared last; absent before the first time.
+	ReconciledAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=reconciled_at,json=reconciledAt,proto3" json:"reconciled_at,omitempty"`
+	// The version of the order that was asked for. It rises with every change of the order.
+	OrderVersion  *uint32 `protobuf:"varint,8,opt,name=order_version,json=orderVersion,proto3,oneof" json:"order_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSummaryResponse) Reset() {
+	*x = GetSummaryResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSummaryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSummaryResponse) ProtoMessage() {}
+
+func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
+func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
+}
+
+func (x *GetSummaryResponse) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetOrders() []*OrderCount {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetStoppedJobs() []*StoppedJobs {
+	if x != nil {
+		return x.StoppedJobs
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetOpenFindings() uint32 {
+	if x != nil {
+		return x.OpenFindings
+	}
+	return 0
+}
+
+func (x *GetSummaryResponse) GetBlockingFindings() uint32 {
+	if x != nil {
+		return x.BlockingFindings
+	}
+	return 0
+}
+
+func (x *GetSummaryResponse) GetOpenTransfers() uint32 {
+	if x != nil {
+		return x.OpenTransfers
+	}
+	return 0
+}
+
+func (x *GetSummaryResponse) GetReconciledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReconciledAt
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetOrderVersion() uint32 {
+	if x != nil && x.OrderVersion != nil {
+		return *x.OrderVersion
+	}
+	return 0
+}
+
+// How many jobs of a kind have stopped.
+type StoppedJobs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// failed or operator_review.
+	Status        string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoppedJobs) Reset() {
+	*x = StoppedJobs{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoppedJobs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoppedJobs) ProtoMessage() {}
+
+func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoppedJobs.ProtoReflect.Descriptor instead.
+func (*StoppedJobs) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *StoppedJobs) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StoppedJobs) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *StoppedJobs) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+type ListEsimCancellationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only cancellations in this status.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// How many cancellations a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEsimCancellationsRequest) Reset() {
+	*x = ListEsimCancellationsRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEsimCancellationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEsimCancellationsRequest) ProtoMessage() {}
+
+func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEsimCancellationsRequest.ProtoReflect.Descriptor instead.
+func (*ListEsimCancellationsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *ListEsimCancellationsRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListEsimCancellationsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListEsimCancellationsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListEsimCancellationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cancellations []*EsimCancellationJob `protobuf:"bytes,1,rep,name=cancellations,proto3" json:"cancellations,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEsimCancellationsResponse) Reset() {
+	*x = ListEsimCancellationsResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEsimCancellationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEsimCancellationsResponse) ProtoMessage() {}
+
+func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEsimCancellationsResponse.ProtoReflect.Descriptor instead.
+func (*ListEsimCancellationsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *ListEsimCancellationsResponse) GetCancellations() []*EsimCancellationJob {
+	if x != nil {
+		return x.Cancellations
+	}
+	return nil
+}
+
+func (x *ListEsimCancellationsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+// The cancellation of one eSIM, as operators see it.
+type EsimCancellationJob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id      string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	OrderId string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// queued, processing, succeeded or operator_review.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// cancelling, refunding, refunded or kept.
+	Stage string `protobuf:"bytes,4,opt,name=stage,proto3" json:"stage,omitempty"`
+	// What the supplier has credited, and what of it goes back to who paid, in USDC's atomic units. Absent until the
+	// supplier has granted it.
+	CreditAmount *string `protobuf:"bytes,5,opt,name=credit_amount,json=creditAmount,proto3,oneof" json:"credit_amount,omitempty"`
+	RefundAmount *string `protobuf:"bytes,6,opt,name=refund_amount,json=refundAmount,proto3,oneof" json:"refund_amount,omitempty"`
+	// Why it waits for an operator.
+	Reason *string `protobuf:"bytes,7,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// When its stage began.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimCancellationJob) Reset() {
+	*x = EsimCancellationJob{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimCancellationJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimCancellationJob) ProtoMessage() {}
+
+func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimCancellationJob.ProtoReflect.Descriptor instead.
+func (*EsimCancellationJob) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *EsimCancellationJob) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetCreditAmount() string {
+	if x != nil && x.CreditAmount != nil {
+		return *x.CreditAmount
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetRefundAmount() string {
+	if x != nil && x.RefundAmount != nil {
+		return *x.RefundAmount
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *EsimCancellationJob) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *EsimCancellationJob) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
 var File_roamcard_v1_operator_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_operator_proto_rawDesc = "" +
@@ -6345,13 +6808,14 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\boperator\x18\x01 \x01(\tR\boperator\"\x14\n" +
 	"\x12CountOrdersRequest\"F\n" +
 	"\x13CountOrdersResponse\x12/\n" +
-	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\x80\x01\n" +
+	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\xb4\x01\n" +
 	"\n" +
 	"OrderCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\rR\x05count\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x90\x03\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x122\n" +
+	"\x06latest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06latest\"\x90\x03\n" +
 	"\x10ListAuditRequest\x12$\n" +
 	"\x05actor\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18dH\x00R\x05actor\x88\x01\x01\x123\n" +
 	"\x06action\x18\x02 \x01(\tB\x16\xbaH\x13r\x112\x0f^[a-z_.]{1,64}$H\x01R\x06action\x88\x01\x01\x12(\n" +
@@ -6473,7 +6937,55 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\fmax_attempts\x18\r \x01(\rR\vmaxAttempts\x12C\n" +
 	"\x0fallowed_actions\x18\x0e \x03(\v2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\a\n" +
 	"\x05_stepB\r\n" +
-	"\v_last_error2\xb30\n" +
+	"\v_last_error\"K\n" +
+	"\x11GetSummaryRequest\x12)\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\aorderId\x88\x01\x01B\v\n" +
+	"\t_order_id\"\xa9\x03\n" +
+	"\x12GetSummaryResponse\x12/\n" +
+	"\x05as_of\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n" +
+	"\x06orders\x18\x02 \x03(\v2\x17.roamcard.v1.OrderCountR\x06orders\x12;\n" +
+	"\fstopped_jobs\x18\x03 \x03(\v2\x18.roamcard.v1.StoppedJobsR\vstoppedJobs\x12#\n" +
+	"\ropen_findings\x18\x04 \x01(\rR\fopenFindings\x12+\n" +
+	"\x11blocking_findings\x18\x05 \x01(\rR\x10blockingFindings\x12%\n" +
+	"\x0eopen_transfers\x18\x06 \x01(\rR\ropenTransfers\x12?\n" +
+	"\rreconciled_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\freconciledAt\x12(\n" +
+	"\rorder_version\x18\b \x01(\rH\x00R\forderVersion\x88\x01\x01B\x10\n" +
+	"\x0e_order_version\"O\n" +
+	"\vStoppedJobs\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"\xf5\x01\n" +
+	"\x1cListEsimCancellationsRequest\x12R\n" +
+	"\x06status\x18\x01 \x01(\tB5\xbaH2r0R\x06queuedR\n" +
+	"processingR\tsucceededR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12,\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\xa8\x01\n" +
+	"\x1dListEsimCancellationsResponse\x12F\n" +
+	"\rcancellations\x18\x01 \x03(\v2 .roamcard.v1.EsimCancellationJobR\rcancellations\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\xb8\x03\n" +
+	"\x13EsimCancellationJob\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
+	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n" +
+	"\x05stage\x18\x04 \x01(\tR\x05stage\x12(\n" +
+	"\rcredit_amount\x18\x05 \x01(\tH\x00R\fcreditAmount\x88\x01\x01\x12(\n" +
+	"\rrefund_amount\x18\x06 \x01(\tH\x01R\frefundAmount\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\a \x01(\tH\x02R\x06reason\x88\x01\x01\x120\n" +
+	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x129\n" +
+	"\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
+	"\vfinished_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAtB\x10\n" +
+	"\x0e_credit_amountB\x10\n" +
+	"\x0e_refund_amountB\t\n" +
+	"\a_reason2\xa03\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
@@ -6499,14 +7011,17 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"7\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\x8e\x01\n" +
 	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"0\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/prune\x12\x7f\n" +
 	"\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/whoami\x90\x02\x01\x12\xb1\x01\n" +
-	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"_\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\x94\x01\n" +
-	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"B\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\x87\x01\n" +
-	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\";\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\x88\x01\n" +
-	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\x83\x01\n" +
+	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"_\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\x9a\x01\n" +
+	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"H\x8a\xb5\x18\"\b\x04(\x01:\x16operator_token_invalidR\x04poll\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\x87\x01\n" +
+	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\";\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\x8e\x01\n" +
+	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\"B\x8a\xb5\x18\"\b\x04(\x01:\x16operator_token_invalidR\x04poll\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\x83\x01\n" +
 	"\bListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse\":\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/admin/jobs\x90\x02\x01\x12\x96\x01\n" +
 	"\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse\"S\x8a\xb5\x18+\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found\x82\xd3\xe4\x93\x02\x1bb\x03job\x12\x14/api/admin/jobs/{id}\x90\x02\x01\x12\xdf\x01\n" +
 	"\bRetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\"\x95\x01\x8a\xb5\x18g\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02$:\x01*b\x03job\"\x1a/api/admin/jobs/{id}/retry\x12\xd6\x01\n" +
-	"\aDropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\"\x8f\x01\x8a\xb5\x18g\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/admin/jobs/{id}/dropB\xa9\x01\n" +
+	"\aDropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\"\x8f\x01\x8a\xb5\x18g\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/admin/jobs/{id}/drop\x12\xa3\x01\n" +
+	"\n" +
+	"GetSummary\x12\x1e.roamcard.v1.GetSummaryRequest\x1a\x1f.roamcard.v1.GetSummaryResponse\"T\x8a\xb5\x183\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundR\x04poll\x82\xd3\xe4\x93\x02\x14\x12\x12/api/admin/summary\x90\x02\x01\x12\xb8\x01\n" +
+	"\x15ListEsimCancellations\x12).roamcard.v1.ListEsimCancellationsRequest\x1a*.roamcard.v1.ListEsimCancellationsResponse\"H\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/admin/esim-cancellations\x90\x02\x01B\xa9\x01\n" +
 	"\x0fcom.roamcard.v1B\rOperatorProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -6521,7 +7036,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -6613,46 +7128,52 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*DropJobRequest)(nil),                // 87: roamcard.v1.DropJobRequest
 	(*DropJobResponse)(nil),               // 88: roamcard.v1.DropJobResponse
 	(*OperatorJob)(nil),                   // 89: roamcard.v1.OperatorJob
-	(*timestamppb.Timestamp)(nil),         // 90: google.protobuf.Timestamp
-	(*EsimCancellation)(nil),              // 91: roamcard.v1.EsimCancellation
-	(*Order)(nil),                         // 92: roamcard.v1.Order
+	(*GetSummaryRequest)(nil),             // 90: roamcard.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),            // 91: roamcard.v1.GetSummaryResponse
+	(*StoppedJobs)(nil),                   // 92: roamcard.v1.StoppedJobs
+	(*ListEsimCancellationsRequest)(nil),  // 93: roamcard.v1.ListEsimCancellationsRequest
+	(*ListEsimCancellationsResponse)(nil), // 94: roamcard.v1.ListEsimCancellationsResponse
+	(*EsimCancellationJob)(nil),           // 95: roamcard.v1.EsimCancellationJob
+	(*timestamppb.Timestamp)(nil),         // 96: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),              // 97: roamcard.v1.EsimCancellation
+	(*Order)(nil),                         // 98: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	90,  // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	96,  // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	96,  // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	23,  // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
 	23,  // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
 	23,  // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
 	23,  // 9: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	91,  // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	90,  // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	97,  // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	96,  // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	96,  // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
 	28,  // 13: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	28,  // 14: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	90,  // 15: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	96,  // 15: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
 	30,  // 16: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
 	31,  // 17: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
 	32,  // 18: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
 	33,  // 19: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
 	29,  // 20: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	90,  // 21: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	90,  // 22: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	90,  // 23: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	90,  // 24: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	96,  // 21: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	96,  // 22: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	96,  // 23: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	96,  // 24: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
 	32,  // 25: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
 	32,  // 26: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
 	42,  // 27: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
 	42,  // 28: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	90,  // 29: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	90,  // 30: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	96,  // 29: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	96,  // 30: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
 	45,  // 31: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	90,  // 32: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	90,  // 33: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	92,  // 34: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	96,  // 32: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	96,  // 33: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	98,  // 34: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
 	52,  // 35: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
 	53,  // 36: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
 	54,  // 37: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
@@ -6662,110 +7183,123 @@ var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	50,  // 41: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
 	51,  // 42: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
 	74,  // 43: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
-	90,  // 44: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
+	96,  // 44: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
 	31,  // 45: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
-	90,  // 46: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 47: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	90,  // 48: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	90,  // 49: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 50: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	90,  // 51: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	90,  // 52: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	90,  // 53: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 54: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	90,  // 55: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	96,  // 46: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	96,  // 47: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	96,  // 48: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	96,  // 49: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	96,  // 50: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	96,  // 51: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	96,  // 52: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	96,  // 53: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	96,  // 54: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	96,  // 55: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
 	57,  // 56: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
 	45,  // 57: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
 	45,  // 58: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
 	66,  // 59: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
 	66,  // 60: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	90,  // 61: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	96,  // 61: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
 	71,  // 62: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
-	90,  // 63: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
-	74,  // 64: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
-	90,  // 65: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	90,  // 66: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
-	77,  // 67: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
-	78,  // 68: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
-	79,  // 69: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
-	80,  // 70: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
-	90,  // 71: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
-	89,  // 72: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
-	89,  // 73: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	89,  // 74: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	90,  // 75: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
-	90,  // 76: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
-	90,  // 77: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
-	50,  // 78: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	4,   // 79: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,   // 80: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,   // 81: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10,  // 82: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13,  // 83: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	15,  // 84: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	17,  // 85: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	19,  // 86: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
-	21,  // 87: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
-	24,  // 88: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	26,  // 89: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	34,  // 90: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	36,  // 91: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	38,  // 92: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	40,  // 93: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	43,  // 94: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	46,  // 95: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	58,  // 96: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	60,  // 97: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	62,  // 98: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	64,  // 99: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,   // 100: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,   // 101: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	67,  // 102: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
-	48,  // 103: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
-	69,  // 104: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
-	72,  // 105: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
-	75,  // 106: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
-	81,  // 107: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
-	83,  // 108: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
-	85,  // 109: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
-	87,  // 110: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
-	5,   // 111: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,   // 112: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,   // 113: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11,  // 114: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14,  // 115: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	16,  // 116: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	18,  // 117: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	20,  // 118: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
-	22,  // 119: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
-	25,  // 120: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	27,  // 121: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	35,  // 122: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	37,  // 123: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	39,  // 124: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	41,  // 125: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	44,  // 126: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	47,  // 127: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	59,  // 128: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	61,  // 129: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	63,  // 130: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	65,  // 131: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,   // 132: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,   // 133: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	68,  // 134: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
-	49,  // 135: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
-	70,  // 136: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
-	73,  // 137: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
-	76,  // 138: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
-	82,  // 139: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
-	84,  // 140: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
-	86,  // 141: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
-	88,  // 142: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
-	111, // [111:143] is the sub-list for method output_type
-	79,  // [79:111] is the sub-list for method input_type
-	79,  // [79:79] is the sub-list for extension type_name
-	79,  // [79:79] is the sub-list for extension extendee
-	0,   // [0:79] is the sub-list for field type_name
+	96,  // 63: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
+	96,  // 64: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
+	74,  // 65: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
+	96,  // 66: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	96,  // 67: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
+	77,  // 68: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
+	78,  // 69: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
+	79,  // 70: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
+	80,  // 71: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
+	96,  // 72: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
+	89,  // 73: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
+	89,  // 74: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	89,  // 75: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	96,  // 76: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
+	96,  // 77: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
+	96,  // 78: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
+	50,  // 79: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	96,  // 80: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
+	71,  // 81: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
+	92,  // 82: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
+	96,  // 83: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
+	95,  // 84: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
+	96,  // 85: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
+	96,  // 86: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
+	96,  // 87: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
+	4,   // 88: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,   // 89: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,   // 90: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10,  // 91: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13,  // 92: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	15,  // 93: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	17,  // 94: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	19,  // 95: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
+	21,  // 96: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	24,  // 97: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	26,  // 98: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	34,  // 99: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	36,  // 100: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	38,  // 101: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	40,  // 102: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	43,  // 103: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	46,  // 104: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	58,  // 105: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	60,  // 106: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	62,  // 107: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	64,  // 108: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,   // 109: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,   // 110: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	67,  // 111: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
+	48,  // 112: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
+	69,  // 113: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
+	72,  // 114: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
+	75,  // 115: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
+	81,  // 116: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
+	83,  // 117: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
+	85,  // 118: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
+	87,  // 119: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
+	90,  // 120: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
+	93,  // 121: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
+	5,   // 122: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,   // 123: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,   // 124: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11,  // 125: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14,  // 126: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	16,  // 127: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	18,  // 128: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	20,  // 129: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
+	22,  // 130: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	25,  // 131: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	27,  // 132: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	35,  // 133: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	37,  // 134: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	39,  // 135: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	41,  // 136: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	44,  // 137: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	47,  // 138: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	59,  // 139: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	61,  // 140: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	63,  // 141: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	65,  // 142: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,   // 143: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,   // 144: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	68,  // 145: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
+	49,  // 146: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
+	70,  // 147: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
+	73,  // 148: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
+	76,  // 149: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
+	82,  // 150: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
+	84,  // 151: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
+	86,  // 152: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
+	88,  // 153: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
+	91,  // 154: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
+	94,  // 155: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
+	122, // [122:156] is the sub-list for method output_type
+	88,  // [88:122] is the sub-list for method input_type
+	88,  // [88:88] is the sub-list for extension type_name
+	88,  // [88:88] is the sub-list for extension extendee
+	0,   // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -6807,13 +7341,18 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[85].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[87].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[89].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[90].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[91].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[93].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[94].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[95].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   90,
+			NumMessages:   96,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -126,6 +126,12 @@ const (
 	OperatorServiceRetryJobProcedure = "/roamcard.v1.OperatorService/RetryJob"
 	// OperatorServiceDropJobProcedure is the fully-qualified name of the OperatorService's DropJob RPC.
 	OperatorServiceDropJobProcedure = "/roamcard.v1.OperatorService/DropJob"
+	// OperatorServiceGetSummaryProcedure is the fully-qualified name of the OperatorService's
+	// GetSummary RPC.
+	OperatorServiceGetSummaryProcedure = "/roamcard.v1.OperatorService/GetSummary"
+	// OperatorServiceListEsimCancellationsProcedure is the fully-qualified name of the
+	// OperatorService's ListEsimCancellations RPC.
+	OperatorServiceListEsimCancellationsProcedure = "/roamcard.v1.OperatorService/ListEsimCancellations"
 )
 
 // OperatorServiceClient is a client for the roamcard.v1.OperatorService service.
@@ -220,6 +226,11 @@ type OperatorServiceClient interface {
 	// Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
 	// does it once.
 	DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error)
+	// Counts what waits for operators, for who watches: it is cheap, and read again and again. What it is about is read
+	// when a number changes.
+	GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error)
+	// Lists the cancellations of eSIMs, newest first.
+	ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service. By
@@ -441,6 +452,20 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("DropJob")),
 			connect.WithClientOptions(opts...),
 		),
+		getSummary: connect.NewClient[v1.GetSummaryRequest, v1.GetSummaryResponse](
+			httpClient,
+			baseURL+OperatorServiceGetSummaryProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("GetSummary")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listEsimCancellations: connect.NewClient[v1.ListEsimCancellationsRequest, v1.ListEsimCancellationsResponse](
+			httpClient,
+			baseURL+OperatorServiceListEsimCancellationsProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListEsimCancellations")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -478,6 +503,8 @@ type operatorServiceClient struct {
 	getJob                *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
 	retryJob              *connect.Client[v1.RetryJobRequest, v1.RetryJobResponse]
 	dropJob               *connect.Client[v1.DropJobRequest, v1.DropJobResponse]
+	getSummary            *connect.Client[v1.GetSummaryRequest, v1.GetSummaryResponse]
+	listEsimCancellations *connect.Client[v1.ListEsimCancellationsRequest, v1.ListEsimCancellationsResponse]
 }
 
 // ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
@@ -768,6 +795,24 @@ func (c *operatorServiceClient) DropJob(ctx context.Context, req *v1.DropJobRequ
 	return nil, err
 }
 
+// GetSummary calls roamcard.v1.OperatorService.GetSummary.
+func (c *operatorServiceClient) GetSummary(ctx context.Context, req *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error) {
+	response, err := c.getSummary.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListEsimCancellations calls roamcard.v1.OperatorService.ListEsimCancellations.
+func (c *operatorServiceClient) ListEsimCancellations(ctx context.Context, req *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error) {
+	response, err := c.listEsimCancellations.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the roamcard.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	// Lists the jobs that withdraw the platform fee from issued cards, newest first.
@@ -860,6 +905,11 @@ type OperatorServiceHandler interface {
 	// Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
 	// does it once.
 	DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error)
+	// Counts what waits for operators, for who watches: it is cheap, and read again and again. What it is about is read
+	// when a number changes.
+	GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error)
+	// Lists the cancellations of eSIMs, newest first.
+	ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1077,6 +1127,20 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("DropJob")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceGetSummaryHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceGetSummaryProcedure,
+		svc.GetSummary,
+		connect.WithSchema(operatorServiceMethods.ByName("GetSummary")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListEsimCancellationsHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListEsimCancellationsProcedure,
+		svc.ListEsimCancellations,
+		connect.WithSchema(operatorServiceMethods.ByName("ListEsimCancellations")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceListFeeJobsProcedure:
@@ -1143,6 +1207,10 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceRetryJobHandler.ServeHTTP(w, r)
 		case OperatorServiceDropJobProcedure:
 			operatorServiceDropJobHandler.ServeHTTP(w, r)
+		case OperatorServiceGetSummaryProcedure:
+			operatorServiceGetSummaryHandler.ServeHTTP(w, r)
+		case OperatorServiceListEsimCancellationsProcedure:
+			operatorServiceListEsimCancellationsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1278,4 +1346,12 @@ func (UnimplementedOperatorServiceHandler) RetryJob(context.Context, *v1.RetryJo
 
 func (UnimplementedOperatorServiceHandler) DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.DropJob is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetSummary is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListEsimCancellations is not implemented"))
 }

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, GetSummaryRequest, GetSummaryResponse, InspectOrderRequest, InspectOrderResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListEsimCancellationsRequest, ListEsimCancellationsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -120,6 +120,12 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def drop_job(self, request: DropJobRequest, ctx: RequestContext[DropJobRequest, DropJobResponse]) -> DropJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_summary(self, request: GetSummaryRequest, ctx: RequestContext[GetSummaryRequest, GetSummaryResponse]) -> GetSummaryResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_esim_cancellations(self, request: ListEsimCancellationsRequest, ctx: RequestContext[ListEsimCancellationsRequest, ListEsimCancellationsResponse]) -> ListEsimCancellationsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -455,6 +461,26 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.drop_job,
+                ),
+                "/roamcard.v1.OperatorService/GetSummary": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetSummary",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetSummaryRequest,
+                        output=GetSummaryResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_summary,
+                ),
+                "/roamcard.v1.OperatorService/ListEsimCancellations": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListEsimCancellations",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListEsimCancellationsRequest,
+                        output=ListEsimCancellationsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_esim_cancellations,
                 ),
             },
             interceptors=interceptors,
@@ -1142,6 +1168,50 @@ class OperatorServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def get_summary(
+        self,
+        request: GetSummaryRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetSummaryResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetSummary",
+                service_name="roamcard.v1.OperatorService",
+                input=GetSummaryRequest,
+                output=GetSummaryResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def list_esim_cancellations(
+        self,
+        request: ListEsimCancellationsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListEsimCancellationsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListEsimCancellations",
+                service_name="roamcard.v1.OperatorService",
+                input=ListEsimCancellationsRequest,
+                output=ListEsimCancellationsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
 class OperatorServiceSync(Protocol):
     def list_fee_jobs(self, request: ListFeeJobsRequest, ctx: RequestContext[ListFeeJobsRequest, ListFeeJobsResponse]) -> ListFeeJobsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -1237,6 +1307,12 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def drop_job(self, request: DropJobRequest, ctx: RequestContext[DropJobRequest, DropJobResponse]) -> DropJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_summary(self, request: GetSummaryRequest, ctx: RequestContext[GetSummaryRequest, GetSummaryResponse]) -> GetSummaryResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_esim_cancellations(self, request: ListEsimCancellationsRequest, ctx: RequestContext[ListEsimCancellationsRequest, ListEsimCancellationsResponse]) -> ListEsimCancellationsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -1570,6 +1646,26 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.drop_job,
+                ),
+                "/roamcard.v1.OperatorService/GetSummary": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetSummary",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetSummaryRequest,
+                        output=GetSummaryResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_summary,
+                ),
+                "/roamcard.v1.OperatorService/ListEsimCancellations": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListEsimCancellations",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListEsimCancellationsRequest,
+                        output=ListEsimCancellationsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_esim_cancellations,
                 ),
             },
             interceptors=interceptors,
@@ -2224,4 +2320,46 @@ class OperatorServiceClientSync(ConnectClientSync):
             ),
             headers=headers,
             timeout_ms=timeout_ms,
+        )
+    def get_summary(
+        self,
+        request: GetSummaryRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetSummaryResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetSummary",
+                service_name="roamcard.v1.OperatorService",
+                input=GetSummaryRequest,
+                output=GetSummaryResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def list_esim_cancellations(
+        self,
+        request: ListEsimCancellationsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListEsimCancellationsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListEsimCancellations",
+                service_name="roamcard.v1.OperatorService",
+                input=ListEsimCancellationsRequest,
+                output=ListEsimCancellationsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
         )
