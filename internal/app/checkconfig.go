@@ -67,7 +67,9 @@ func (c Config) unusable() (wrong []error) {
 		// The parser's own words may quote the password.
 		wrong = append(wrong, errors.New("database.url: is not a URL like postgres://user@host:5432/database"))
 	}
-	for _, of := range []struct{ key, addr string }{{"addr", c.Addr}, {"metrics.addr", c.MetricsAddr}} {
+	for _, of := range []struct{ key, addr string }{
+		{"addr", c.Addr}, {"metrics.addr", c.MetricsAddr}, {"console.addr", c.ConsoleAddr},
+	} {
 		if _, _, err := net.SplitHostPort(of.addr); of.addr != "" && err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %q is not host:port", of.key, of.addr))
 		}
