@@ -9,8 +9,8 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// Summary is how much waits for operators, in numbers that are cheap to read: whoever watches reads them again and again,
-// and what they are about only when they change.
+// Summary is how much waits for operators, in numbers that are cheap to read: whoever watches reads them again and
+// again, and what they are about only when they change.
 type Summary struct {
 	At     time.Time
 	Orders []OrderCount

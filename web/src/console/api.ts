@@ -70,7 +70,8 @@ export class OperatorApi {
     let text: string;
     try {
       answer = await fetch(`/api/admin/${path}`, {
-        method, headers, signal, cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer",
+        method, headers, signal, cache: "no-store", credentials: "omit", redirect: "error",
+        referrerPolicy: "no-referrer",
         ...(body !== undefined && { body: JSON.stringify(body) }),
       });
       text = await answer.text();

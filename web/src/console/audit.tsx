@@ -35,13 +35,19 @@ export function AuditPlace({ here }: { here: Here }) {
           {
             name: t.columns.subject,
             cell: (row) =>
-              row.subject.startsWith("ord_") ? <OrderLink id={row.subject} /> : <span class="mono strange">{row.subject}</span>,
+              row.subject.startsWith("ord_") ? (
+                <OrderLink id={row.subject} />
+              ) : (
+                <span class="mono strange">{row.subject}</span>
+              ),
           },
           { name: t.reason, cell: ({ reason }) => <span class="strange">{reason}</span> },
           {
             name: t.change,
             cell: ({ before, after }) => (
-              <span class="mono small strange">{[before, after].filter((each) => each !== undefined).join(" → ")}</span>
+              <span class="mono small strange">
+                {[before, after].filter((each) => each !== undefined).join(" → ")}
+              </span>
             ),
           },
         ]}

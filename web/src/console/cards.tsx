@@ -85,8 +85,8 @@ export function FeesPlace({ here }: { here: Here }) {
 function FeeActs({ here, row }: { here: Here; row: FeeJob }) {
   const path = `card-issue-fee/jobs/${row.id}`;
   const act = (what: "retry" | "write-off", preview: string[], done: string): Act => ({
-    title: what === "retry" ? t.feeRetry : t.feeWriteOff, preview: [t.preview.fee(dollars(row.amountUsdCents)), ...preview],
-    confirm: what === "retry" ? t.feeRetry : t.feeWriteOff, final: what === "write-off", done,
+    title: what === "retry" ? t.feeRetry : t.feeWriteOff, confirm: what === "retry" ? t.feeRetry : t.feeWriteOff,
+    preview: [t.preview.fee(dollars(row.amountUsdCents)), ...preview], final: what === "write-off", done,
     run: (reason, key) => here.api.act(`${path}/${what}`, key, { reason }),
   });
   const reconcile = async () => {

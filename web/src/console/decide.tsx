@@ -39,7 +39,9 @@ export function decisionsOf({ api, watched }: Here, { life, review }: Whole): Re
       title: t.actions.prove_payment,
       preview: [t.preview.prove(amount, short(owner)), moves("settled"), stays],
       confirm: t.confirm.prove, done: t.done.prove,
-      fields: (values, set) => <TransactionField value={values.transaction} set={(value) => set("transaction", value)} />,
+      fields: (values, set) => (
+        <TransactionField value={values.transaction} set={(value) => set("transaction", value)} />
+      ),
       run: (reason, key, values) =>
         api.act(`${path}/payment`, key, { transaction: values.transaction?.trim() ?? "", reason, version }),
     }),
@@ -52,8 +54,8 @@ export function decisionsOf({ api, watched }: Here, { life, review }: Whole): Re
 /** The act that closes a card. */
 export function closeCard(api: OperatorApi, card: string | undefined): Act {
   return {
-    title: t.closeCard, preview: [t.preview.closeCard, t.preview.closeCardRest], confirm: t.confirm.closeCard, final: true,
-    done: t.done.closeCard, values: { card: card ?? "" },
+    title: t.closeCard, preview: [t.preview.closeCard, t.preview.closeCardRest], confirm: t.confirm.closeCard,
+    final: true, done: t.done.closeCard, values: { card: card ?? "" },
     fields: (values, set) => (
       <label class="field">
         <span>{t.card}</span>
@@ -67,7 +69,8 @@ export function closeCard(api: OperatorApi, card: string | undefined): Act {
         />
       </label>
     ),
-    run: (reason, key, values) => api.act(`cards/${encodeURIComponent(values.card?.trim() ?? "")}/close`, key, { reason }),
+    run: (reason, key, values) =>
+      api.act(`cards/${encodeURIComponent(values.card?.trim() ?? "")}/close`, key, { reason }),
   };
 }
 

@@ -60,7 +60,10 @@ function Values({ gauges: { asOf, floats, accounts, jobs, nodes } }: { gauges: G
             { name: t.columns.address, cell: ({ address }) => <Code value={address} /> },
             {
               name: t.columns.amount, number: true,
-              cell: ({ units, wei }) => (wei !== undefined ? t.ether(wei) : units !== undefined ? t.usdc(units) : t.unread),
+              cell: ({ units, wei }) => {
+                if (wei !== undefined) return t.ether(wei);
+                return units !== undefined ? t.usdc(units) : t.unread;
+              },
             },
           ]}
         />

@@ -68,7 +68,8 @@ export function JobsPlace({ here }: { here: Here }) {
 
 function JobActs({ here, row }: { here: Here; row: Job }) {
   const act = (what: "retry" | "drop"): Act => ({
-    title: t.jobActs[what], confirm: t.jobActs[what], final: what === "drop", done: t.done[what === "retry" ? "job" : "drop"],
+    title: t.jobActs[what], confirm: t.jobActs[what], final: what === "drop",
+    done: t.done[what === "retry" ? "job" : "drop"],
     preview: [
       what === "retry" ? t.preview.jobRetry(row.maxAttempts) : t.preview.jobDrop(row.kind, row.uniqueKey),
       t.preview.version(row.version),

@@ -26,6 +26,7 @@ export function OrderPlace({ here, id }: { here: Here; id: string }) {
     version === undefined ? undefined : String(version),
   );
   const shown = value?.review.order?.orderId === id ? value : undefined;
+  const queued = shown?.review.order;
   const behind = shown && version !== undefined && version !== shown.review.order?.version;
   return (
     <>
@@ -34,9 +35,7 @@ export function OrderPlace({ here, id }: { here: Here; id: string }) {
           ← {t.places.orders}
         </a>
       </p>
-      <h1>
-        {shown ? `${kindOf(shown.review.order?.kind ?? "")}, ${dollars(shown.review.order?.amountUsdCents ?? 0)}` : t.order}
-      </h1>
+      <h1>{queued ? `${kindOf(queued.kind)}, ${dollars(queued.amountUsdCents)}` : t.order}</h1>
       {error !== undefined && <Failure error={error} retry={read} />}
       {behind && (
         <div class="message warn" role="status">
@@ -69,7 +68,8 @@ function Life({ here, whole, busy }: { here: Here; whole: Whole; busy: boolean }
           <span class="mono">{queued.orderId}</span>
         </Fact>
         <Fact name={t.columns.wallet}>
-          <Code value={queued.owner} /> <a href={hrefOf("orders", undefined, { owner: queued.owner })}>{t.ordersOfWallet}</a>
+          <Code value={queued.owner} />{" "}
+          <a href={hrefOf("orders", undefined, { owner: queued.owner })}>{t.ordersOfWallet}</a>
         </Fact>
         <Fact name={t.columns.created}>
           <When at={queued.createdAt} />
@@ -247,7 +247,7 @@ function Books({ review: { postings, audit } }: { review: OrderReview }) {
   const entries = postings.flatMap((posting) =>
     posting.entries.map((entry, i) => ({ ...entry, posting, key: `${posting.id} ${i}`, first: i === 0 })),
   );
-  const acts = audit.filter(({ reason, before, after }) => reason !== undefined || before !== undefined || after !== undefined);
+  const acts = audit.filter(({ reason, before, after }) => [reason, before, after].some((each) => each !== undefined));
   const reads = audit.filter((record) => !acts.includes(record));
   return (
     <>
@@ -262,7 +262,10 @@ function Books({ review: { postings, audit } }: { review: OrderReview }) {
             keyOf={({ key }) => key}
             columns={[
               { name: t.columns.at, cell: ({ first, posting }) => first && <When at={posting.at} /> },
-              { name: t.columns.kind, cell: ({ first, posting }) => first && <strong class="strange">{posting.kind}</strong> },
+              {
+                name: t.columns.kind,
+                cell: ({ first, posting }) => first && <strong class="strange">{posting.kind}</strong>,
+              },
               { name: t.columns.account, cell: ({ account }) => <span class="mono strange">{account}</span> },
               { name: t.columns.amount, number: true, cell: ({ units }) => t.usdc(units) },
             ]}

@@ -39,7 +39,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Where what somebody looks for is: an order, a wallet's orders, or those of a transaction or a request. */
+/** Where what somebody looks for is: an order, a wallet's orders, or those of a transaction. */
 export function found(text: string): string | undefined {
   const wanted = text.trim();
   if (/^ord_[\w-]+$/.test(wanted)) return hrefOf("orders", wanted);

@@ -139,10 +139,10 @@ function useRoute(): Route {
 export function waiting(place: Place, summary: Summary | undefined): number {
   if (!summary) return 0;
   const stopped = (kind?: string) =>
-    summary.stoppedJobs.filter((each) => kind === undefined || each.kind === kind).reduce((n, { count }) => n + count, 0);
+    sum(summary.stoppedJobs.filter((each) => kind === undefined || each.kind === kind));
   switch (place) {
     case "orders":
-      return summary.orders.filter(({ status }) => status === "operator_review").reduce((n, { count }) => n + count, 0);
+      return sum(summary.orders.filter(({ status }) => status === "operator_review"));
     case "transfers":
       return summary.openTransfers;
     case "findings":
@@ -158,6 +158,10 @@ export function waiting(place: Place, summary: Summary | undefined): number {
     default:
       return 0;
   }
+}
+
+function sum(counts: { count: number }[]): number {
+  return counts.reduce((n, { count }) => n + count, 0);
 }
 
 function Menu({ route, summary }: { route: Route; summary: Summary | undefined }) {

@@ -60,8 +60,8 @@ export interface Reading<T> {
 }
 
 /**
- * What a read gives. It is read again when `key` changes, at once, and when `mark` does, which says that what it is about
- * has changed, after a rest.
+ * What a read gives. It is read again when `key` changes, at once, and when `mark` does, which says that what it is
+ * about has changed, after a rest.
  */
 export function useRead<T>(read: () => Promise<T>, key: string, mark?: string): Reading<T> {
   const [state, setState] = useState<Omit<Reading<T>, "read">>({ value: undefined, error: undefined, busy: true });

@@ -169,7 +169,6 @@ export const de: ConsoleTexts = {
   queueHint: "Älteste zuerst. Eine Bestellung ist hier, weil nur ein Mensch sie entscheiden kann.",
   ofWallet: "Bestellungen der Wallet",
   ofTransaction: "Bestellungen der Transaktion",
-  ofRequest: "Bestellungen der Anfrage",
   ordersOfWallet: "ihre Bestellungen",
   order: "Bestellung",
   version: "Version",
@@ -213,7 +212,8 @@ export const de: ConsoleTexts = {
     version: (version) => `Es wird abgelehnt, wenn das nicht mehr Version ${version} ist.`,
     moves: (from, to) => `Der Status geht von „${from}“ zu „${to}“.`,
     refund: (amount, owner) => `${amount} gehen in USDC aus der Kasse an ${owner}.`,
-    refundEnds: "Erstattet ist es, sobald die Chain die Überweisung zeigt; was später geliefert wird, ist für uns verloren.",
+    refundEnds:
+      "Erstattet ist es, sobald die Chain die Überweisung zeigt; was später geliefert wird, ist für uns verloren.",
     treasury: (has) => `Die Kasse hat ${has}. Eine höhere Erstattung wartet auf Geld.`,
     treasuryUnknown: "Was die Kasse hat, ist gerade nicht lesbar. Eine höhere Erstattung wartet auf Geld.",
     retry: "Es wird nichts noch einmal abgebucht. Der Anbieter wird um Lieferung gebeten.",
@@ -222,13 +222,15 @@ export const de: ConsoleTexts = {
     fulfilled: "Es wird nichts gesendet und kein Geld bewegt. Der Käufer bekommt nichts zurück.",
     fulfilledBooks: (amount) => `Das Hauptbuch verbucht ${amount} als verkauft.`,
     prove: (amount, owner) =>
-      `Die Chain muss zeigen, dass die Transaktion genau die Zahlung von ${amount} durch ${owner} war. Dann wird geliefert.`,
+      `Die Chain muss zeigen, dass die Transaktion genau die Zahlung von ${amount} durch ${owner} war. ` +
+      "Dann wird geliefert.",
     closeCard: "Die Karte wird sofort gesperrt; auf Vormerkungen von Händlern wird gewartet.",
     closeCardRest: "Der Rest geht über die Chain an den Besitzer. Dann schließt der Herausgeber die Karte.",
     fee: (amount) => `Die Gebühr ist ${amount}.`,
     feeRetry: "Der Herausgeber wird noch einmal gebeten, sie abzubuchen, unter einer neuen Referenz.",
     feeWriteOff: "Was geschuldet wird, wird zu Kosten, und der Besitzer kann wieder aufladen.",
-    goOn: (stage) => `Es geht von seiner Stufe aus weiter: ${stage}. Was schon getan ist, wird nachgesehen, nicht wiederholt.`,
+    goOn: (stage) =>
+      `Es geht von seiner Stufe aus weiter: ${stage}. Was schon getan ist, wird nachgesehen, nicht wiederholt.`,
     conclude: (amount) =>
       `Die Chain muss zeigen, dass die Transaktion genau ${amount} zum Besitzer der Karte brachte, egal von wem.`,
     concludeBooks: "Das Hauptbuch bucht es als Rückgabe aus der Kasse, und die Schließung geht weiter.",
@@ -281,7 +283,8 @@ export const de: ConsoleTexts = {
     mine: "Du hast es verlangt: Ein anderer gibt es frei.",
   },
 
-  feesHint: "Die Ausgabegebühr einer Karte wird bei ihrem Herausgeber abgebucht. Was er ablehnt, schuldet der Besitzer.",
+  feesHint:
+    "Die Ausgabegebühr einer Karte wird bei ihrem Herausgeber abgebucht. Was er ablehnt, schuldet der Besitzer.",
   feeReconcile: "Beim Herausgeber nachlesen",
   feeRetry: "Noch einmal abbuchen",
   feeWriteOff: "Abschreiben",
@@ -291,7 +294,8 @@ export const de: ConsoleTexts = {
   remainder: "Rest darauf",
   conclude: "Von Hand erstattet",
   goOn: "Weitergehen lassen",
-  cancellationsHint: "Der Besitzer gab eine unbenutzte eSIM zurück. Erstattet wird, sobald der Lieferant gutgeschrieben hat.",
+  cancellationsHint:
+    "Der Besitzer gab eine unbenutzte eSIM zurück. Erstattet wird, sobald der Lieferant gutgeschrieben hat.",
   credit: "Gutgeschrieben",
 
   transfersHint: "USDC, die zu keiner Bestellung kamen. Nach einer Wiederherstellung erst wiederfinden, dann klären.",
@@ -329,7 +333,8 @@ export const de: ConsoleTexts = {
   jobsHint: "Jobs, die stehen geblieben sind. Wo etwas zu entscheiden ist, geht es durch die Entscheidung weiter.",
   stopped: "Stehen geblieben",
   jobActs: { retry: "Wieder einreihen", drop: "Löschen" },
-  switchesHint: "Ein Schalter schließt einen Verkauf in allen Prozessen binnen einer Sekunde. Vorgemerktes geht weiter.",
+  switchesHint:
+    "Ein Schalter schließt einen Verkauf in allen Prozessen binnen einer Sekunde. Vorgemerktes geht weiter.",
   sale: "Verkauf",
   selling: "Offen",
   paused: "Angehalten",

@@ -182,7 +182,6 @@ export const en = {
   queueHint: "Oldest first. An order is here because only a person can decide it.",
   ofWallet: "Orders of the wallet",
   ofTransaction: "Orders of the transaction",
-  ofRequest: "Orders of the request",
   ordersOfWallet: "its orders",
   order: "Order",
   version: "Version",
@@ -235,7 +234,8 @@ export const en = {
     fulfilled: "Nothing is sent and no money moves. The buyer is not refunded.",
     fulfilledBooks: (amount: string) => `The ledger books ${amount} as sold.`,
     prove: (amount: string, owner: string) =>
-      `The chain has to show that the transaction made exactly the payment of ${amount} by ${owner}. Then it is delivered.`,
+      `The chain has to show that the transaction made exactly the payment of ${amount} by ${owner}. ` +
+      "Then it is delivered.",
     closeCard: "The card is locked at once, and merchants' holds are waited for.",
     closeCardRest: "What is left on it goes back to its owner on chain. Then the issuer closes it.",
     fee: (amount: string) => `The fee is ${amount}.`,
@@ -321,7 +321,8 @@ export const en = {
     known: "It is somebody's who is known, and stays where it is.",
   },
   said: (operator: string, reason: string) => `${operator}: ${reason}`,
-  findingsHint: "A difference between the books is a finding until it is gone, or until somebody says that it is understood.",
+  findingsHint:
+    "A difference between the books is a finding until it is gone, or until somebody says that it is understood.",
   booksAgree: "The books agree.",
   blocks: "blocks",
   booksHint: "The chain's transfers, our records and ledger, and the providers' books are compared.",
@@ -334,7 +335,9 @@ export const en = {
   blockRange: "Blocks",
   spent: "Spent by card holders",
   checked: "Looked at",
-  checkedOf: (of: { orders: number; payments: number; transfers: number; postings: number; cards: number; movements: number }) =>
+  checkedOf: (of: {
+    orders: number; payments: number; transfers: number; postings: number; cards: number; movements: number;
+  }) =>
     `${of.orders} orders, ${of.payments} payments, ${of.transfers} transfers, ${of.postings} postings, ` +
     `${of.cards} cards, ${of.movements} movements`,
   ledger: "Balances of the ledger",

@@ -1052,6 +1052,8 @@ class OrderCount(Model):
     count: int
     since: datetime
     """When the one came to it that has been in it for longest."""
+    latest: datetime | None = None
+    """When the one came to it that came last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1188,6 +1190,58 @@ class GetGaugesResponse(Model):
     """The jobs that have not succeeded."""
     nodes: tuple[NodeGauge, ...]
     """The nodes of the chain that answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppedJobs(Model):
+    """How many jobs of a kind have stopped."""
+    kind: str
+    status: str
+    """failed or operator_review."""
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GetSummaryResponse(Model):
+    """Part of an answer."""
+    as_of: datetime
+    """When it was read, a second ago at most."""
+    orders: tuple[OrderCount, ...]
+    """The orders that are not final. Kinds and statuses that no order has are left out."""
+    stopped_jobs: tuple[StoppedJobs, ...]
+    """The jobs that have stopped."""
+    open_findings: int
+    """The findings that are open, and those of them that keep top-ups from being sold."""
+    blocking_findings: int
+    open_transfers: int
+    """The transfers that belong to no order and are not resolved."""
+    reconciled_at: datetime | None = None
+    """When the books were compared last; absent before the first time."""
+    order_version: int | None = None
+    """The version of the order that was asked for. It rises with every change of the order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EsimCancellationJob(Model):
+    """The cancellation of one eSIM, as operators see it."""
+    id: str
+    """A uuid."""
+    order_id: str
+    status: str
+    """queued, processing, succeeded or operator_review."""
+    stage: str
+    """cancelling, refunding, refunded or kept."""
+    credit_amount: str | None = None
+    """What the supplier has credited, and what of it goes back to who paid, in USDC's atomic units. Absent until the
+    supplier has granted it.
+    """
+    refund_amount: str | None = None
+    reason: str | None = None
+    """Why it waits for an operator."""
+    since: datetime
+    """When its stage began."""
+    created_at: datetime
+    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
