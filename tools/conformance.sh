@@ -49,6 +49,22 @@ tests() {
   echo "--- $name: ${p:-0} passed, ${f:-0} failed"
 }
 
+# operators runs the tests of the console against a server of their own, whose supplier can lose an order for good.
+operators() {
+  local ready=$work/operators.json log=$work/operators.log own
+  "$work/roamcard" dev --addr 127.0.0.1:0 --supplier esim-access --supplier-visibility-delay 2s --data "$work/operators" \
+    --ready-file "$ready" >"$log" 2>&1 &
+  own=$!
+  for _ in $(seq 600); do
+    [[ -s $ready ]] && break
+    kill -0 "$own" 2>/dev/null || break
+    sleep 0.2
+  done
+  ROAMCARD_READY=$ready ROAMCARD_LOG=$log tests "browser, the operators' console" console.test.mjs
+  kill "$own" 2>/dev/null
+  wait "$own" 2>/dev/null
+}
+
 # start brings a development server up: with the two tools that the conformance suite calls by name.
 start() {
   go build -tags conformance -o "$work/roamcard" ./cmd/roamcard || return 1
@@ -178,6 +194,7 @@ if [[ $(uname -sm) == "Linux x86_64" ]]; then
   tests "browser, paying a link" pay.test.mjs
   tests "browser, the shop" shop.test.mjs
   tests "browser, the shop when things go wrong" shop-faults.test.mjs
+  operators
 else
   echo "--- browser: left out, its npm package is for Linux on x86_64"
 fi

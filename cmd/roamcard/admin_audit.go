@@ -174,6 +174,31 @@ func (b *buyer) gauges() *cobra.Command {
 	}
 }
 
+func (b *buyer) summary() *cobra.Command {
+	return &cobra.Command{
+		Use: "summary", Args: noArgs, Short: "Count what waits for operators: orders, jobs, findings and transfers",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			res, err := client.Admin().GetSummary(cmd.Context(), &roamcardv1.GetSummaryRequest{})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res, func(w io.Writer) { summaryText(w, res) })
+		}),
+	}
+}
+
+func summaryText(w io.Writer, s *roamcardv1.GetSummaryResponse) {
+	for _, o := range s.GetOrders() {
+		fmt.Fprintf(w, "orders\t%d %s %s since %s\n", o.GetCount(), o.GetKind(), o.GetStatus(),
+			o.GetSince().AsTime().Format("2006-01-02 15:04"))
+	}
+	for _, j := range s.GetStoppedJobs() {
+		fmt.Fprintf(w, "jobs\t%d %s %s\n", j.GetCount(), j.GetKind(), j.GetStatus())
+	}
+	fmt.Fprintf(w, "findings\t%d open, %d blocking\n", s.GetOpenFindings(), s.GetBlockingFindings())
+	fmt.Fprintf(w, "transfers\t%d open\n", s.GetOpenTransfers())
+}
+
 func gaugesText(w io.Writer, g *roamcardv1.GetGaugesResponse) {
 	fmt.Fprintf(w, "as of\t%s\n", g.GetAsOf().AsTime().Format("2006-01-02 15:04:05 MST"))
 	for _, f := range g.GetFloats() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 
 func (b *buyer) cancellations() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "esims", Args: noArgs, Short: "Let the cancellation of an eSIM go on", RunE: help,
+		Use: "esims", Args: noArgs, Short: "Let the cancellation of an eSIM go on, and see how far they are", RunE: help,
 	}
 	var reason, key string
 	retry := &cobra.Command{
@@ -29,6 +30,29 @@ func (b *buyer) cancellations() *cobra.Command {
 		}),
 	}
 	actionFlags(retry, &reason, &key)
-	cmd.AddCommand(retry)
+	cmd.AddCommand(retry, b.cancellationsList())
+	return cmd
+}
+
+func (b *buyer) cancellationsList() *cobra.Command {
+	var status string
+	cmd := &cobra.Command{
+		Use: "cancellations", Args: noArgs, Short: "List the cancellations of eSIMs, newest first",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			all, err := roamcard.Collect(client.Admin().EsimCancellations(cmd.Context(), status))
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, &roamcardv1.ListEsimCancellationsResponse{Cancellations: all}, func(w io.Writer) {
+				fmt.Fprintln(w, "ORDER\tSTATUS\tSTAGE\tREFUND\tREASON")
+				for _, c := range all {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.GetOrderId(), c.GetStatus(), c.GetStage(), c.GetRefundAmount(),
+						c.GetReason())
+				}
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&status, "status", "", "only queued, processing, succeeded or operator_review")
+	complete(cmd, "status", fixed("queued", "processing", "succeeded", "operator_review"))
 	return cmd
 }

@@ -58,6 +58,8 @@ func devServer() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Addr, "addr", "127.0.0.1:8402", "loopback host and port to listen on; port 0 picks one")
+	f.StringVar(&c.ConsoleAddr, "console-addr", "",
+		"loopback host and port of the operators' console (default: a free port)")
 	f.StringVar(&c.Dir, "data", "", "folder to keep database, chain and books in (default: a new one, removed at the end)")
 	f.StringVar(&c.ReadyFile, "ready-file", "", "JSON file to write once everything answers")
 	f.StringVar(&c.DatabaseURL, "database-url", "", "use this PostgreSQL instead of a child")

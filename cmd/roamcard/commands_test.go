@@ -343,6 +343,8 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 		{"admin audit export --action switch.set --format csv", exitOK, "id,at,actor,action,subject", ""},
 		{"admin audit export --format xml", exitUsage, "", "ndjson or csv"},
 		{"admin gauges", exitOK, "USDC units", ""},
+		{"admin summary", exitOK, "open, 0 blocking", ""},
+		{"admin esims cancellations --status succeeded", exitOK, "STAGE", ""},
 		{"admin jobs list", exitOK, "ATTEMPTS", ""},
 		{"admin jobs list --status succeeded --kind order_fulfill", exitOK, "order_fulfill", ""},
 		{"admin jobs show 00000000-0000-4000-8000-000000000000", exitFailure, "", "job_not_found"},

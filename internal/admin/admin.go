@@ -62,6 +62,9 @@ type Records interface {
 	// Counts counts the orders that are not final by kind and status. It leaves no audit record: it shows sums only, and
 	// is polled.
 	Counts(ctx context.Context) ([]OrderCount, error)
+	// Version is the version of an order. It leaves no audit record: it tells nothing of the order, and is polled.
+	// order.ErrNotFound when there is none.
+	Version(ctx context.Context, id order.ID) (int, error)
 	// Audit lists the records that a query selects, newest first.
 	Audit(ctx context.Context, q AuditQuery, act order.Act) ([]AuditRecord, error)
 	// Presented records nothing but that an operator was there.
@@ -116,8 +119,8 @@ type OrderCount struct {
 	Kind   order.Kind
 	Status order.Status
 	Count  int
-	// Since is when the one came to the status that has been in it for longest.
-	Since time.Time
+	// Since is when the one came to the status that has been in it for longest, and Latest when the last one came.
+	Since, Latest time.Time
 }
 
 // ReviewItem is an order in an operator's queue.

@@ -88,8 +88,11 @@ type App struct {
 	board   *availability.Board
 	metrics *telemetry.Metrics
 	// page is nil when metrics are not served.
-	page  *metricsPage
-	close closers
+	page *metricsPage
+	// console serves operators at consoleAt; both are nil without a console.
+	console   *edge.Server
+	consoleAt net.Listener
+	close     closers
 }
 
 // New connects to all dependencies and wires the program. It does not serve yet.
@@ -131,6 +134,9 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	}
 	if a.page != nil {
 		a.close.add(a.page.close)
+	}
+	if err := a.listenForConsole(); err != nil {
+		return nil, err
 	}
 	if err := a.wire(o.Listener); err != nil {
 		return nil, err
@@ -195,6 +201,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.page != nil {
 		group.Go(func() error { return a.page.serve(ctx) })
+	}
+	if a.console != nil {
+		group.Go(func() error { return a.console.Serve(ctx) })
 	}
 	if a.server != nil {
 		group.Go(func() error { a.payments.Watch(ctx); return nil })

@@ -55,6 +55,7 @@ func (c Config) unusable() (wrong []error) {
 	wrong = append(wrong, c.databaseMistakes()...)
 	for _, of := range []struct{ key, addr string }{
 		{"addr", c.Addr}, {"metrics.addr", c.MetricsAddr}, {"admin.addr", c.AdminAddr},
+		{"console.addr", c.ConsoleAddr},
 	} {
 		if _, _, err := net.SplitHostPort(of.addr); of.addr != "" && err != nil {
 			wrong = append(wrong, fmt.Errorf("%s: %q is not host:port", of.key, of.addr))

@@ -129,6 +129,8 @@ type Config struct {
 	MetricsAddr string
 	// Preconfirmed shows owners that a payment is in a block that is being built.
 	Preconfirmed bool
+	// ConsoleAddr is the address of the operators' console; empty disables it.
+	ConsoleAddr string
 	// Explorer is where people look transactions up, and PublicNode a node for wallets of payers; both may be empty.
 	Explorer, PublicNode string
 	// Contact is the e-mail address of whoever runs the service.
@@ -310,7 +312,7 @@ func (m Modules) settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, operatorSettings(), fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(),
+	}, operatorSettings(), consoleSettings(), fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(),
 		routingSettings(), m.providerSettings(), m.reachSettings())
 }
 

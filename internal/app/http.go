@@ -105,7 +105,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	if err != nil {
 		return fmt.Errorf("make the edge: %w", err)
 	}
-	return nil
+	return a.serveConsole(handlers, p.limits)
 }
 
 // tools serves the calls of MCP tools, which bypass the edge. A call that asks for terms is counted as an unpaid

@@ -49,7 +49,7 @@ const (
 	// Events are product events, and MCP calls of tools, by address.
 	Events Class = "events"
 	MCP    Class = "mcp"
-	// Operator is everything of operators, by address.
+	// Operator is everything of an operator but what is polled, by name, and wrong tokens, by address.
 	Operator Class = "operator"
 	// Poll is everything else, by address and by wallet.
 	Poll Class = "poll"

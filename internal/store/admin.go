@@ -114,7 +114,7 @@ func movedBy(ctx context.Context, tx *ent.Tx, transaction x402.Hash) ([]string, 
 
 // Statuses are literals, so that the index of open orders is used.
 const countOrdersSQL = `
-	SELECT kind, status, count(*), min(updated_at) FROM orders
+	SELECT kind, status, count(*), min(updated_at), max(updated_at) FROM orders
 	WHERE status IN ('payment_required', 'settling', 'settled', 'provisioning', 'refund_pending', 'operator_review')
 	GROUP BY kind, status ORDER BY kind, status`
 
@@ -125,11 +125,20 @@ func (d Admin) Counts(ctx context.Context) ([]admin.OrderCount, error) {
 		return nil, mapError(err)
 	}
 	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (c admin.OrderCount, err error) {
-		err = r.Scan(&c.Kind, &c.Status, &c.Count, &c.Since)
-		c.Since = c.Since.UTC()
+		err = r.Scan(&c.Kind, &c.Status, &c.Count, &c.Since, &c.Latest)
+		c.Since, c.Latest = c.Since.UTC(), c.Latest.UTC()
 		return c, err
 	})
 	return all, mapError(err)
+}
+
+// Version implements admin.Records.
+func (d Admin) Version(ctx context.Context, id order.ID) (version int, err error) {
+	err = d.s.pool.QueryRow(ctx, "SELECT version FROM orders WHERE id = $1", string(id)).Scan(&version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, order.ErrNotFound
+	}
+	return version, mapError(err)
 }
 
 // ReviewItem implements admin.Records.

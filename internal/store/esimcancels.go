@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -114,7 +115,15 @@ func (e Esims) Cancellation(ctx context.Context, id order.ID) (esim.Cancellation
 	return found, err
 }
 
-const actRetryCancel = "esim_cancellation.retry"
+const (
+	actListCancels = "esim_cancellations.list"
+	actRetryCancel = "esim_cancellation.retry"
+)
+
+// Cancellations implements esim.CancelStore.
+func (e Esims) Cancellations(ctx context.Context, q esim.CancelQuery, act order.Act) ([]job.Row, error) {
+	return e.s.listJobs(ctx, esim.CancelJob, card.JobQuery(q), act, actListCancels)
+}
 
 // RetryCancel implements esim.CancelStore.
 func (e Esims) RetryCancel(

@@ -56,6 +56,28 @@ func (a Admin) CardClosingsPage(ctx context.Context, status, token string) (*Pag
 	return page(res.GetClosings(), res.NextPageToken), nil
 }
 
+// EsimCancellations lists the cancellations of eSIMs, newest first, those in a status unless it is empty.
+func (a Admin) EsimCancellations(
+	ctx context.Context, status string,
+) iter.Seq2[*roamcardv1.EsimCancellationJob, error] {
+	return pages(func(token string) (*Page[*roamcardv1.EsimCancellationJob], error) {
+		return a.EsimCancellationsPage(ctx, status, token)
+	})
+}
+
+// EsimCancellationsPage reads one page of what EsimCancellations lists: the first one, or the one that token names.
+func (a Admin) EsimCancellationsPage(
+	ctx context.Context, status, token string,
+) (*Page[*roamcardv1.EsimCancellationJob], error) {
+	res, err := a.ListEsimCancellations(ctx, &roamcardv1.ListEsimCancellationsRequest{
+		Status: given(status), PageToken: given(token),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetCancellations(), res.NextPageToken), nil
+}
+
 // OrderQueue lists orders in a status, those that wait for an operator when it is empty.
 func (a Admin) OrderQueue(ctx context.Context, status string) iter.Seq2[*roamcardv1.QueuedOrder, error] {
 	return pages(func(token string) (*Page[*roamcardv1.QueuedOrder], error) {

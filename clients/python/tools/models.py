@@ -29,7 +29,7 @@ RESULTS = (
     operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
     operator_pb.OrderCount, operator_pb.AuditRecord, operator_pb.ReviewOrderResponse, operator_pb.OperatorJob,
     operator_pb.GetGaugesResponse, operator_pb.Approval, operator_pb.OperatorToken, operator_pb.MintTokenResponse,
-    operator_pb.WhoAmIResponse,
+    operator_pb.WhoAmIResponse, operator_pb.GetSummaryResponse, operator_pb.EsimCancellationJob,
     operator_pb.GetChallengeRetentionResponse, operator_pb.PruneChallengesResponse, activity_pb.GetActivityResponse,
     activity_pb.PruneActivityResponse,
 )  # fmt: skip
@@ -84,6 +84,7 @@ ALWAYS = {
     "GetSessionResponse": ("expires_at",), "GetStatusResponse": ("as_of",), "ProductStatus": ("since",),
     "OrderCount": ("since",), "AuditRecord": ("at",), "GetGaugesResponse": ("as_of",), "MintTokenResponse": ("token",),
     "OperatorToken": ("minted_at", "expires_at"), "Approval": ("requested_at", "expires_at"), "LedgerPosting": ("at",),
+    "GetSummaryResponse": ("as_of",), "EsimCancellationJob": ("since", "created_at"),
     "ReviewOrderResponse": ("order",),
 }  # fmt: skip
 """Members that every answer has, although a message could be without: all of a result, or some."""

@@ -8,11 +8,11 @@ import {
 } from "./gen/roamcard/v1/operator_pb.js";
 import {
   type Activity, type Approval, type ApprovalStatus, type AuditRecord, type CardClosing, type ClosingStatus,
-  type EsimCancellation, type FeeJob,
+  type EsimCancellation, type EsimCancellationJob, type FeeJob,
   type Finding, type Gauges, type Job, type JobStatus, type OrderCount, type OrderInspection, type OrderKind,
   type OperatorIdentity, type OperatorRole, type OperatorToken, type OrderReview, type OrderStatus, type Plain, plain,
   type QueuedOrder, type TokenStatus,
-  type Reconciliation, type StrayTransfer, type Switch, type SwitchName, type TransferResolution,
+  type Reconciliation, type StrayTransfer, type Summary, type Switch, type SwitchName, type TransferResolution,
 } from "./results.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
@@ -149,6 +149,18 @@ export class Admin {
         plain(present((await this.#operator.retryEsimCancellation({ orderId, reason }, wire)).cancellation)),
       { [keyHeader]: idempotencyKey },
     );
+  }
+
+  /** Reads the cancellations of eSIMs: one by one, or by page(). */
+  esimCancellations(
+    { status, pageSize, pageToken, ...options }: ListOptions & { status?: ClosingStatus } = {},
+  ): Listing<EsimCancellationJob> {
+    const selected = given({ status });
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
+      const request = { ...page, ...selected };
+      const { cancellations, nextPageToken } = await this.#operator.listEsimCancellations(request, wire);
+      return { items: plain(cancellations), nextPageToken };
+    }));
   }
 
   /** Reads how many sign-in challenges are kept, and how many of them too long. */
@@ -332,6 +344,11 @@ export class Admin {
   /** Reads the present values of what sales depend on: floats, accounts, jobs and nodes. */
   gauges(options: CallOptions = {}): Call<Gauges> {
     return this.#connection.call(options, (wire) => this.#operator.getGauges({}, wire));
+  }
+
+  /** Reads how much waits for operators, for who watches; with an order, its version too. It leaves no audit record. */
+  summary({ orderId, ...options }: CallOptions & { orderId?: string } = {}): Call<Summary> {
+    return this.#connection.call(options, (wire) => this.#operator.getSummary(given({ orderId }), wire));
   }
 
   /** Reads all there is about an order. */

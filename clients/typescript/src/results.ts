@@ -61,6 +61,7 @@ export type OperatorRole = "viewer" | "support" | "treasurer" | "admin";
 export type ApprovalStatus = "pending" | "approved" | "rejected" | "expired";
 export type TokenStatus = "active" | "expired" | "revoked";
 export type ClosingStage = "locking" | "withdrawing" | "refunding" | "ending" | "closed";
+export type CancellationStage = "cancelling" | "refunding" | "refunded" | "kept";
 export type JobStatus = UnfinishedJobStatus | "succeeded";
 export type UnfinishedJobStatus = "queued" | "processing" | "failed" | "operator_review";
 export type TransferResolution = "refunded_by_hand" | "donation" | "known";
@@ -88,6 +89,9 @@ interface Literals {
   "roamcard.v1.FeeJob.status": JobStatus;
   "roamcard.v1.CardClosing.status": ClosingStatus;
   "roamcard.v1.CardClosing.stage": ClosingStage;
+  "roamcard.v1.EsimCancellationJob.status": ClosingStatus;
+  "roamcard.v1.EsimCancellationJob.stage": CancellationStage;
+  "roamcard.v1.StoppedJobs.status": "failed" | "operator_review";
   "roamcard.v1.JobRecord.status": JobStatus;
   "roamcard.v1.OperatorJob.status": JobStatus;
   "roamcard.v1.PaymentRecord.status": "claimed" | "paid" | "dead";
@@ -217,5 +221,9 @@ export interface OperatorToken extends Plain<operator.OperatorToken> {}
 export interface AuditRecord extends Plain<operator.AuditRecord> {}
 /** The present values of what sales depend on. */
 export interface Gauges extends Plain<operator.GetGaugesResponse> {}
+/** How much waits for operators. */
+export interface Summary extends Plain<operator.GetSummaryResponse> {}
+/** The cancellation of one eSIM, as operators see it. */
+export interface EsimCancellationJob extends Plain<operator.EsimCancellationJob> {}
 /** The kill switch of one product. */
 export interface Switch extends Plain<operator.Switch> {}

@@ -55,6 +55,7 @@ test("no word is missing of those that can be asked for", () => {
     ["ListOrderQueueRequest", "status", "OrderStatus"],
     ["ListFeeJobsRequest", "status", "JobStatus"],
     ["ListCardClosingsRequest", "status", "ClosingStatus"],
+    ["ListEsimCancellationsRequest", "status", "ClosingStatus"],
     ["SetSwitchRequest", "product", "SwitchName"],
     ["ResolveTransferRequest", "resolution", "TransferResolution"],
     ["ListFindingsRequest", "status", '"open" | "resolved"'],

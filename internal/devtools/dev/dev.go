@@ -24,6 +24,8 @@ import (
 type Config struct {
 	// Addr is where the API listens; port 0 picks a free one.
 	Addr string
+	// ConsoleAddr is where the operators' console listens; empty is a free port of the host of Addr.
+	ConsoleAddr string
 	// Dir keeps the database, the chain and the sandbox's books; empty is a new folder that is removed.
 	Dir string
 	// ReadyFile is written once everything answers; empty is ready.json in Dir.
@@ -69,8 +71,10 @@ const DefaultLimits = "x20"
 
 // Run runs the development server until ctx ends.
 func Run(ctx context.Context, c Config) (err error) {
-	if err := loopback(c.Addr); err != nil {
-		return err
+	for _, addr := range []string{c.Addr, cmp.Or(c.ConsoleAddr, c.Addr)} {
+		if err := loopback(addr); err != nil {
+			return err
+		}
 	}
 	if c.AdminAddr != "" {
 		if err := loopback(c.AdminAddr); err != nil {
@@ -108,13 +112,14 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	cfg.Addr = listener.Addr().String()
 	cfg.BaseURL = "http://" + cfg.Addr
+	cfg.ConsoleAddr = cmp.Or(c.ConsoleAddr, freeNextTo(cfg.Addr))
 	ready.BaseURL = cfg.BaseURL
 	a, err := app.New(ctx, cfg, app.Options{Log: out.Logger(c.Log), Listener: listener, Telemetry: out, Migrate: true})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	close.add(a.Close)
-	ready.MetricsURL, ready.AdminURL = a.MetricsURL(), a.AdminURL()
+	ready.MetricsURL, ready.AdminURL, ready.ConsoleURL = a.MetricsURL(), a.AdminURL(), a.ConsoleURL()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.Run(ctx) })
 	group.Go(func() error {
@@ -172,6 +177,12 @@ func loopback(addr string) error {
 		return nil
 	}
 	return fmt.Errorf("%s is not a loopback address: development keys are public", addr)
+}
+
+// freeNextTo is a free port of an address's host.
+func freeNextTo(addr string) string {
+	host, _, _ := net.SplitHostPort(addr) // it listens there
+	return net.JoinHostPort(host, "0")
 }
 
 // closers close in the reverse of the order in which things were opened.

@@ -16,6 +16,7 @@ import (
 // Ready is what the ready file tells: where everything is, and who has money.
 type Ready struct {
 	BaseURL        string   `json:"baseUrl"`
+	ConsoleURL     string   `json:"consoleUrl"`
 	RPCURL         string   `json:"rpcUrl"`
 	ChainID        int64    `json:"chainId"`
 	USDC           string   `json:"usdc"`
@@ -101,6 +102,7 @@ func banner(w io.Writer, readyFile string, r Ready) {
   roamcard development server — loopback only, no real money, every key is public
 
   API             %s
+  Console         %s
   OpenAPI         %s/api/openapi.json
   Chain (8453)    %s
   Sandbox issuer  %s/control/books
@@ -112,6 +114,6 @@ func banner(w io.Writer, readyFile string, r Ready) {
   Try:  roamcard demo   or
         curl -i -X POST %s/api/card/purchase -H 'content-type: application/json' -d '{"idempotencyKey":"first"}'
 
-`, r.BaseURL, r.BaseURL, r.RPCURL, r.SandboxURL, r.MetricsURL, r.OperatorToken, r.Wallets[0].Address, r.Wallets[0].USDC,
-		readyFile, r.BaseURL)
+`, r.BaseURL, r.ConsoleURL, r.BaseURL, r.RPCURL, r.SandboxURL, r.MetricsURL, r.OperatorToken, r.Wallets[0].Address,
+		r.Wallets[0].USDC, readyFile, r.BaseURL)
 }

@@ -98,6 +98,17 @@ type CancelStore interface {
 	// RetryCancel queues the cancellation of an order that waits for an operator again, in its stage, which begins at
 	// since. One in another status stays as it is. ErrNotFound when there is none.
 	RetryCancel(ctx context.Context, id order.ID, since time.Time, act order.Act) (Cancellation, error)
+	// Cancellations lists the jobs of cancellations for an operator, newest first, audited.
+	Cancellations(ctx context.Context, q CancelQuery, act order.Act) ([]job.Row, error)
+}
+
+// CancelQuery selects a page of cancellations.
+type CancelQuery struct {
+	// Status is one of the job statuses, or empty for all.
+	Status job.Status
+	// Before is the last job of the previous page.
+	Before uuid.UUID
+	Limit  int
 }
 
 // Refunds pay what the supplier has credited back to the owner.
@@ -186,6 +197,15 @@ func (c *Cancellations) Retry(ctx context.Context, id order.ID, act order.Act) (
 		return Cancellation{}, fmt.Errorf("retry the cancellation: %w", err)
 	}
 	return found, nil
+}
+
+// List lists cancellations for an operator, newest first.
+func (c *Cancellations) List(ctx context.Context, q CancelQuery, act order.Act) ([]job.Row, error) {
+	rows, err := c.Store.Cancellations(ctx, q, act)
+	if err != nil {
+		return nil, fmt.Errorf("list the cancellations: %w", err)
+	}
+	return rows, nil
 }
 
 // Jobs are the cancellations.

@@ -132,6 +132,15 @@ func TestCancelledEsimWaitsForAnOperatorAndGoesOn(t *testing.T) {
 		!strings.Contains(text, "no treasury key") {
 		t.Errorf("what the operator sees says not why it waits: %s", text)
 	}
+	var listed struct {
+		Cancellations []struct{ OrderID, Status, Stage, RefundAmount, Reason string }
+	}
+	w.operatorCall("GET", "/api/admin/esim-cancellations?status=operator_review", "", "").into(t, 200, &listed)
+	if len(listed.Cancellations) != 1 || listed.Cancellations[0].OrderID != o.OrderID ||
+		listed.Cancellations[0].Stage != "refunding" || listed.Cancellations[0].RefundAmount != c.RefundAmount ||
+		!strings.Contains(listed.Cancellations[0].Reason, "no treasury key") {
+		t.Errorf("listed %+v", listed)
+	}
 	retry := "/api/admin/esim/orders/" + o.OrderID + "/retry-cancel"
 	wantProblem(t, "a retry without a key", w.operatorCall("POST", retry, `{"reason":"r"}`, ""), 400,
 		fault.IdempotencyKeyMissing)

@@ -84,6 +84,7 @@ func TestOperatorFindsReviewsAndDecidesAnOrder(t *testing.T) {
 	if len(counts.Counts) != 1 || counts.Counts[0].Status != "operator_review" || counts.Counts[0].Count != 2 {
 		t.Errorf("%+v", counts)
 	}
+	w.checkSummary(one)
 
 	r := w.review(one)
 	allowed := ""
@@ -266,5 +267,31 @@ func TestOperatorPutsBackAndDropsStoppedJobs(t *testing.T) {
 		http.StatusNotFound, fault.JobNotFound)
 	if n := w.count("SELECT count(*) FROM audit WHERE action IN ('job.retry', 'job.drop')"); n != 2 {
 		t.Errorf("%d actions are recorded", n)
+	}
+}
+
+// checkSummary checks that a summary tells of two orders in review and the version of one, and leaves no record.
+func (w *world) checkSummary(id string) {
+	w.t.Helper()
+	recorded := func() int { return queryOne[int](w, "SELECT count(*) FROM audit") }
+	version, before := w.review(id).Order.Version, recorded()
+	var sum struct {
+		Orders []struct {
+			Status, Since, Latest string
+			Count                 int
+		}
+		StoppedJobs  []struct{ Kind string }
+		OrderVersion int
+	}
+	w.operatorCall("GET", "/api/admin/summary?orderId="+id, "", "").into(w.t, http.StatusOK, &sum)
+	if len(sum.Orders) != 1 || sum.Orders[0].Status != "operator_review" || sum.Orders[0].Count != 2 ||
+		sum.Orders[0].Latest <= sum.Orders[0].Since || sum.OrderVersion != version {
+		w.t.Errorf("summary %+v of version %d", sum, version)
+	}
+	if none := w.operatorCall("GET", "/api/admin/summary?orderId=ord_none", "", ""); !none.is(fault.OrderNotFound) {
+		w.t.Errorf("of no order: %d", none.status)
+	}
+	if after := recorded(); after != before {
+		w.t.Errorf("a summary left %d records", after-before)
 	}
 }

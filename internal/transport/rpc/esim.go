@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -350,6 +351,43 @@ func esimCancellation(c esim.Cancellation) *roamcardv1.EsimCancellation {
 type Cancellations interface {
 	// Retry lets a cancellation that waits for an operator go on with its stage.
 	Retry(ctx context.Context, id order.ID, act order.Act) (esim.Cancellation, error)
+	List(ctx context.Context, q esim.CancelQuery, act order.Act) ([]job.Row, error)
+}
+
+// ListEsimCancellations implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ListEsimCancellations(
+	ctx context.Context, req *roamcardv1.ListEsimCancellationsRequest,
+) (*roamcardv1.ListEsimCancellationsResponse, error) {
+	list := func(ctx context.Context, q card.JobQuery, act order.Act) ([]job.Row, error) {
+		return s.Cancellations.List(ctx, esim.CancelQuery(q), act)
+	}
+	asked := pageAsked{req.GetStatus(), req.PageSize, req.PageToken}
+	cancellations, next, err := jobPage(ctx, asked, list, cancellationJob)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.ListEsimCancellationsResponse{Cancellations: cancellations, NextPageToken: next}, nil
+}
+
+func cancellationJob(row job.Row) (*roamcardv1.EsimCancellationJob, error) {
+	a, err := job.Decode[esim.CancelArgs](row)
+	if err != nil {
+		return nil, err
+	}
+	m := &roamcardv1.EsimCancellationJob{
+		Id: row.ID.String(), OrderId: string(a.Order), Status: string(row.Status), Stage: string(a.Stage),
+		Since: timestamp(a.Since), CreatedAt: timestamp(row.CreatedAt), FinishedAt: optionalTimestamp(row.FinishedAt),
+	}
+	if a.Credit > 0 {
+		m.CreditAmount, m.RefundAmount = proto.String(a.Credit.String()), proto.String(a.Refund.String())
+	}
+	if row.Status == job.Queued && row.Step != "" {
+		m.Status = string(job.Processing)
+	}
+	if row.Status == job.OperatorReview && row.LastError != "" {
+		m.Reason = proto.String(row.LastError)
+	}
+	return m, nil
 }
 
 // RetryEsimCancellation implements roamcardv1connect.OperatorServiceHandler.

@@ -26,7 +26,9 @@ type OperatorService struct {
 	Approvals Approvals
 	Tokens    OperatorTokens
 	// Gauges are the present values of what sales depend on.
-	Gauges         func(ctx context.Context) (admin.Gauges, error)
+	Gauges func(ctx context.Context) (admin.Gauges, error)
+	// Summary is how much waits for operators.
+	Summary        func(ctx context.Context) (admin.Summary, error)
 	Switches       Switches
 	FeeJobs        FeeJobs
 	Cancellations  Cancellations

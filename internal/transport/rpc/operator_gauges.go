@@ -18,13 +18,7 @@ func (s OperatorService) CountOrders(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.CountOrdersResponse{}
-	for _, c := range counts {
-		res.Counts = append(res.Counts, &roamcardv1.OrderCount{
-			Kind: string(c.Kind), Status: string(c.Status), Count: uint32(c.Count), Since: timestamp(c.Since),
-		})
-	}
-	return res, nil
+	return &roamcardv1.CountOrdersResponse{Counts: orderCounts(counts)}, nil
 }
 
 // GetGauges implements roamcardv1connect.OperatorServiceHandler.

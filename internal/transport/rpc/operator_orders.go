@@ -29,6 +29,8 @@ type OrderQueue interface {
 		err error)
 	// Counts counts those that are not final.
 	Counts(ctx context.Context) ([]admin.OrderCount, error)
+	// Version is the version of one, which rises with every change.
+	Version(ctx context.Context, id order.ID) (int, error)
 	Inspect(ctx context.Context, id order.ID, act order.Act) (admin.History, error)
 	// Review is what an operator needs to decide about one.
 	Review(ctx context.Context, id order.ID, act order.Act) (admin.Review, error)

@@ -73,15 +73,32 @@ func RateOf(p *roamcardv1.Policy) limit.Class {
 		return limit.Class(p.GetRate())
 	case p.GetPaid():
 		return limit.Unpaid
-	case p.GetAccess() == roamcardv1.Access_ACCESS_OPERATOR:
-		return limit.Operator
 	}
-	return limit.Poll
+	return limit.Poll // operators are counted by name, see throttle
 }
 
-// throttle counts a wallet's requests from all addresses.
+// operatorsName tells an operator from an address in the class of operators.
+const operatorsName = "operator "
+
+// guessed counts a token that is no operator's by address, so that nobody tries many. It returns err, or the refusal.
+func guessed(ctx context.Context, l *limit.Limiter, err error) error {
+	if fault.Of(err) != fault.OperatorTokenInvalid {
+		return err
+	}
+	if _, _, refused := l.Take(limit.Operator, limit.Address(ctx)); refused != nil {
+		return refused
+	}
+	return err
+}
+
+// throttle counts a wallet's and an operator's requests from all addresses. Those of operators who watch are cheap, and
+// counted by address only.
 func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
-	if who.Kind != auth.KindWallet {
+	switch {
+	case who.Kind == auth.KindOperator && p.GetRate() == "":
+		_, _, err := l.Take(limit.Operator, operatorsName+who.Name)
+		return err
+	case who.Kind != auth.KindWallet:
 		return nil
 	}
 	class := limit.Poll
@@ -114,7 +131,7 @@ func Policies(c Config) connect.UnaryInterceptorFunc {
 				err = checkRole(ctx, c, method, p, req.Any())
 			}
 			if err != nil {
-				return nil, err
+				return nil, guessed(ctx, c.Limits, err)
 			}
 			if err := throttle(c.Limits, p, Caller(ctx)); err != nil {
 				return nil, err

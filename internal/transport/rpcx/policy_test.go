@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -81,6 +82,40 @@ func TestPolicyRefusesCallersOfOtherAccess(t *testing.T) {
 	}
 	if _, err := checkAccess(t.Context(), callers, &policy{Access: 99}, http.Header{}); err == nil {
 		t.Error("an unknown access is served")
+	}
+}
+
+func TestOperatorsAreCountedByNameAndWrongTokensByAddress(t *testing.T) {
+	type policy = roamcardv1.Policy
+	limits := limit.New(limit.Rates{limit.Operator: {Count: 2, Per: time.Hour}}, time.Now)
+	reads, polls := &policy{Access: roamcardv1.Access_ACCESS_OPERATOR},
+		&policy{Access: roamcardv1.Access_ACCESS_OPERATOR, Rate: "poll"}
+	ada, bob := auth.Caller{Kind: auth.KindOperator, Name: "ada"}, auth.Caller{Kind: auth.KindOperator, Name: "bob"}
+	for _, tt := range []struct {
+		policy *policy
+		who    auth.Caller
+		want   fault.Code
+	}{
+		{reads, ada, ""}, {reads, ada, ""}, {reads, ada, fault.RateLimited},
+		{polls, ada, ""}, {polls, ada, ""}, {polls, ada, ""},
+		{reads, bob, ""},
+	} {
+		if got := fault.Of(throttle(limits, tt.policy, tt.who)); got != tt.want {
+			t.Errorf("%s, %q: %q, want %q", tt.who.Name, tt.policy.GetRate(), got, tt.want)
+		}
+	}
+	wrong := fault.New(fault.OperatorTokenInvalid, "")
+	one, other := limit.WithAddress(t.Context(), "192.0.2.1"), limit.WithAddress(t.Context(), "192.0.2.2")
+	for i, want := range []fault.Code{fault.OperatorTokenInvalid, fault.OperatorTokenInvalid, fault.RateLimited} {
+		if got := fault.Of(guessed(one, limits, wrong)); got != want {
+			t.Errorf("wrong token %d: %q, want %q", i, got, want)
+		}
+	}
+	if got := fault.Of(guessed(other, limits, wrong)); got != fault.OperatorTokenInvalid {
+		t.Errorf("a wrong token of another address: %q", got)
+	}
+	if got := fault.Of(guessed(one, limits, fault.New(fault.SessionInvalid, ""))); got != fault.SessionInvalid {
+		t.Errorf("a wrong session is counted: %q", got)
 	}
 }
 

@@ -135,14 +135,17 @@ func Assets() (map[string]http.Handler, error) {
 }
 
 // assets are made once for all servers of a process, because they take long to compress.
-var assets = sync.OnceValues(func() (map[string]http.Handler, error) {
+var assets = sync.OnceValues(func() (map[string]http.Handler, error) { return assetsIn("dist/assets") })
+
+// assetsIn are the handlers of what pages load from one folder.
+func assetsIn(folder string) (map[string]http.Handler, error) {
 	routes := map[string]http.Handler{}
-	files, err := fs.ReadDir(dist, "dist/assets")
+	files, err := fs.ReadDir(dist, folder)
 	if err != nil {
 		return nil, fmt.Errorf("list what pages load: %w", err)
 	}
 	for _, f := range files {
-		content, err := dist.ReadFile("dist/assets/" + f.Name())
+		content, err := dist.ReadFile(folder + "/" + f.Name())
 		if err != nil {
 			return nil, fmt.Errorf("read what pages load: %w", err)
 		}
@@ -153,7 +156,7 @@ var assets = sync.OnceValues(func() (map[string]http.Handler, error) {
 		routes["GET "+AssetsPath+f.Name()] = a
 	}
 	return routes, nil
-})
+}
 
 // asset is a file that never changes, also compressed.
 type asset struct {

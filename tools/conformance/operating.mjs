@@ -1,0 +1,180 @@
+// What the tests of the console share: what operators find, and a browser that is at the console.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dev, ownerAt, rpc, shot, tabWith } from "./paying.mjs";
+
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const still = { name: "prefers-reduced-motion", value: "reduce" };
+
+/** Asks an operators' route, by the buyers' origin. */
+export async function admin(path, body) {
+  const answer = await fetch(`${dev.baseUrl}/api/admin/${path}`, {
+    method: body === undefined ? "GET" : "POST",
+    headers: {
+      authorization: `Bearer ${dev.operatorToken}`,
+      ...(body !== undefined && { "content-type": "application/json", "idempotency-key": crypto.randomUUID() }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const value = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(`${path}: ${answer.status} ${JSON.stringify(value)}`), value);
+  return value;
+}
+
+/** Waits until a read gives what is wanted. */
+export async function until(what, read, holds, ms = 120_000) {
+  for (const end = Date.now() + ms; ; ) {
+    const value = await read();
+    if (holds(value)) return value;
+    if (Date.now() > end) throw new Error(`${what}: still ${JSON.stringify(value).slice(0, 500)}`);
+    await new Promise((done) => setTimeout(done, 250));
+  }
+}
+
+/** Makes the supplier refuse the next order without a trace. */
+async function spoil() {
+  const body = JSON.stringify({ op: "order", mode: "rate_limited" });
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(`${dev.sandboxUrl}/esim-access/control/faults`, { method: "POST", headers, body });
+  assert.ok(answer.ok, `${answer.status} ${await answer.text()}`);
+}
+
+const types = {
+  TransferWithAuthorization: [
+    { name: "from", type: "address" }, { name: "to", type: "address" }, { name: "value", type: "uint256" },
+    { name: "validAfter", type: "uint256" }, { name: "validBefore", type: "uint256" }, { name: "nonce", type: "bytes32" },
+  ],
+};
+
+/** An eSIM that a development wallet has bought and paid, whatever becomes of its delivery. */
+export async function bought(index, key) {
+  const owner = await ownerAt(index);
+  const url = `${dev.baseUrl}/api/esim/purchase`;
+  const body = JSON.stringify({ idempotencyKey: key });
+  const headers = { "content-type": "application/json" };
+  const asked = await fetch(url, { method: "POST", headers, body });
+  assert.equal(asked.status, 402, await asked.text());
+  const terms = JSON.parse(Buffer.from(asked.headers.get("payment-required"), "base64"));
+  const [accepted] = terms.accepts;
+  const now = Math.floor(Date.now() / 1000);
+  const authorization = {
+    from: owner.account.address, to: accepted.payTo, value: accepted.amount, validAfter: "0",
+    validBefore: String(now + accepted.maxTimeoutSeconds),
+    nonce: `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex")}`,
+  };
+  const signature = await owner.account.signTypedData({
+    domain: {
+      name: accepted.extra.name, version: accepted.extra.version, chainId: dev.chainId, verifyingContract: accepted.asset,
+    },
+    types, primaryType: "TransferWithAuthorization", message: authorization,
+  });
+  const payment = { x402Version: 2, resource: terms.resource, accepted, payload: { signature, authorization } };
+  const paid = await fetch(url, {
+    method: "POST", body,
+    headers: { ...headers, "payment-signature": Buffer.from(JSON.stringify(payment)).toString("base64") },
+  });
+  const order = await paid.json();
+  assert.equal(paid.status, 200, JSON.stringify(order));
+  return { owner, order, price: BigInt(accepted.amount) };
+}
+
+/** Orders that wait for an operator, oldest first: the supplier was asked, and has no trace of them. */
+export async function inReview(indexes, key) {
+  for (const _ of indexes) await spoil();
+  const orders = await Promise.all(indexes.map((index) => bought(index, `${key}-${process.pid}-${index}`)));
+  for (const { order } of orders) await reviewed(order.orderId);
+  return orders.sort((a, b) => (a.order.orderId < b.order.orderId ? -1 : 1));
+}
+
+/** Waits until an order is in review. */
+export function reviewed(orderId) {
+  return until("in review", () => admin(`orders/${orderId}/review`), ({ order }) => order.status === "operator_review");
+}
+
+const word = (value) => value.toString(16).replace(/^0x/, "").padStart(64, "0");
+
+/** Sends USDC of a development wallet to the service, for no order. */
+export async function sent(address, units) {
+  await rpc("anvil_setBalance", [address, "0xde0b6b3a7640000"]);
+  await rpc("anvil_impersonateAccount", [address]);
+  const data = `0xa9059cbb${word(BigInt(dev.payTo))}${word(units)}`;
+  const transaction = await rpc("eth_sendTransaction", [{ from: address, to: dev.usdc, data }]);
+  await rpc("anvil_stopImpersonatingAccount", [address]);
+  return { transaction };
+}
+
+/** What an account holds of USDC. */
+export async function held(address) {
+  return BigInt(await rpc("eth_call", [{ to: dev.usdc, data: `0x70a08231${word(BigInt(address))}` }, "latest"]));
+}
+
+/** A tab at the console's sign-in. */
+export async function atConsole(browser, { language, before } = {}) {
+  const { tab, notes } = await tabWith(browser, [], { language });
+  await tab.setViewport({ width: 1280, height: 900 });
+  if (before) await tab.evaluateOnNewDocument(before);
+  const answer = await tab.goto(dev.consoleUrl);
+  assert.equal(answer.status(), 200);
+  return { tab, notes, answer };
+}
+
+/** Types the token, and waits for the menu. */
+export async function signIn(tab, token = dev.operatorToken) {
+  await tab.waitForSelector("input.secret");
+  await tab.type("input.secret", token);
+  await tab.keyboard.press("Enter");
+}
+
+/** A tab of a signed-in operator. */
+export async function operating(browser, options) {
+  const at = await atConsole(browser, options);
+  await signIn(at.tab);
+  await at.tab.waitForSelector("#menu nav");
+  return at;
+}
+
+/** Goes to a place of the console, and waits until it is there. */
+export async function goTo(tab, fragment) {
+  const [place] = fragment.slice(2).split(/[/?]/);
+  await tab.evaluate((to) => (location.hash = to), fragment);
+  const there = (wanted) => document.querySelector("[aria-current=page]")?.hash === `#/${wanted}`;
+  await tab.waitForFunction(there, { timeout: 60_000 }, place);
+  await tab.waitForSelector("main h1");
+  await settledPage(tab);
+}
+
+/** Waits until a list or an order is there and nothing is read any more. */
+export async function settledPage(tab) {
+  await tab.waitForFunction(() => !document.querySelector('[aria-busy="true"]'), { timeout: 60_000 });
+}
+
+/** Checks a state: nothing that keeps people out, nothing from elsewhere, no complaint; and keeps pictures. */
+export async function looked(tab, notes, name) {
+  await settledPage(tab);
+  assert.deepEqual(notes.complaints, [], name);
+  const elsewhere = notes.asked.filter((url) => !/^(data|blob):/.test(url) && new URL(url).origin !== dev.consoleUrl);
+  assert.deepEqual(elsewhere, [], name);
+  for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 360]]) {
+    await tab.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }, still]);
+    await tab.setViewport({ width, height: 900 });
+    await settledPage(tab);
+    const found = await tab.evaluate(`${axe}; axe.run(document, { resultTypes: ["violations"] })`);
+    const violations = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.target).join(" ")}`);
+    assert.deepEqual(violations, [], `axe, ${name}, ${scheme}, ${width} px`);
+    assert.ok(
+      await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+      `${name} is wider than ${width} px`,
+    );
+    await shot(tab, `console-${name}-${scheme}-${width}`);
+  }
+  await tab.setViewport({ width: 1280, height: 900 });
+  await tab.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }, still]);
+}
+
+/** Fills in a dialog's reason and confirms it. */
+export async function confirm(tab, reason) {
+  await tab.waitForSelector("dialog[open] textarea");
+  await tab.type("dialog[open] textarea", reason);
+  await tab.click("dialog[open] button[type=submit]");
+}
