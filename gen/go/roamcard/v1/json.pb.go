@@ -196,6 +196,24 @@ func (x *WatchOrderResponse) MarshalJSON() ([]byte, error) { return marshalJSON(
 func (x *WatchOrderResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *WatchOrdersRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *WatchOrdersRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *WatchedOrder) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *WatchedOrder) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *WatchOrdersResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *WatchOrdersResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *GetOrderResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -1534,6 +1552,46 @@ func (x *OperatorToken) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (x *OperatorToken) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *GetSummaryRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *GetSummaryRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *GetSummaryResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *GetSummaryResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *StoppedJobs) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *StoppedJobs) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ListEsimCancellationsRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ListEsimCancellationsRequest) UnmarshalJSON(data []byte) error {
+	return unmarshalJSON(data, x)
+}
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ListEsimCancellationsResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ListEsimCancellationsResponse) UnmarshalJSON(data []byte) error {
+	return unmarshalJSON(data, x)
+}
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *EsimCancellationJob) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *EsimCancellationJob) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *Problem) MarshalJSON() ([]byte, error) { return marshalJSON(x) }

@@ -4784,7 +4784,9 @@ type OrderCount struct {
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	Count  uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	// When the one came to it that has been in it for longest.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// When the one came to it that came last.
+	Latest        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=latest,proto3" json:"latest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4843,6 +4845,13 @@ func (x *OrderCount) GetCount() uint32 {
 func (x *OrderCount) GetSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Since
+	}
+	return nil
+}
+
+func (x *OrderCount) GetLatest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Latest
 	}
 	return nil
 }
@@ -7086,6 +7095,460 @@ func (x *OperatorToken) GetRevokedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type GetSummaryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An order whose version is told, too.
+	OrderId       *string `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3,oneof" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSummaryRequest) Reset() {
+	*x = GetSummaryRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSummaryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSummaryRequest) ProtoMessage() {}
+
+func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
+func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *GetSummaryRequest) GetOrderId() string {
+	if x != nil && x.OrderId != nil {
+		return *x.OrderId
+	}
+	return ""
+}
+
+type GetSummaryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was read, a second ago at most.
+	AsOf *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	// The orders that are not final. Kinds and statuses that no order has are left out.
+	Orders []*OrderCount `protobuf:"bytes,2,rep,name=orders,proto3" json:"orders,omitempty"`
+	// The jobs that have stopped.
+	StoppedJobs []*StoppedJobs `protobuf:"bytes,3,rep,name=stopped_jobs,json=stoppedJobs,proto3" json:"stopped_jobs,omitempty"`
+	// The findings that are open, and those of them that keep top-ups from being sold.
+	OpenFindings     uint32 `protobuf:"varint,4,opt,name=open_findings,json=openFindings,proto3" json:"open_findings,omitempty"`
+	BlockingFindings uint32 `protobuf:"varint,5,opt,name=blocking_findings,json=blockingFindings,proto3" json:"blocking_findings,omitempty"`
+	// The transfers that belong to no order and are not resolved.
+	OpenTransfers uint32 `protobuf:"varint,6,opt,name=open_transfers,json=openTransfers,proto3" json:"open_transfers,omitempty"`
+	// When the books were compared last; absent before the first time.
+	ReconciledAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=reconciled_at,json=reconciledAt,proto3" json:"reconciled_at,omitempty"`
+	// The version of the order that was asked for. It rises with every change of the order.
+	OrderVersion  *uint32 `protobuf:"varint,8,opt,name=order_version,json=orderVersion,proto3,oneof" json:"order_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSummaryResponse) Reset() {
+	*x = GetSummaryResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSummaryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSummaryResponse) ProtoMessage() {}
+
+func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
+func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *GetSummaryResponse) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetOrders() []*OrderCount {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetStoppedJobs() []*StoppedJobs {
+	if x != nil {
+		return x.StoppedJobs
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetOpenFindings() uint32 {
+	if x != nil {
+		return x.OpenFindings
+	}
+	return 0
+}
+
+func (x *GetSummaryResponse) GetBlockingFindings() uint32 {
+	if x != nil {
+		return x.BlockingFindings
+	}
+	return 0
+}
+
+func (x *GetSummaryResponse) GetOpenTransfers() uint32 {
+	if x != nil {
+		return x.OpenTransfers
+	}
+	return 0
+}
+
+func (x *GetSummaryResponse) GetReconciledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReconciledAt
+	}
+	return nil
+}
+
+func (x *GetSummaryResponse) GetOrderVersion() uint32 {
+	if x != nil && x.OrderVersion != nil {
+		return *x.OrderVersion
+	}
+	return 0
+}
+
+// How many jobs of a kind have stopped.
+type StoppedJobs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// failed or operator_review.
+	Status        string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoppedJobs) Reset() {
+	*x = StoppedJobs{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoppedJobs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoppedJobs) ProtoMessage() {}
+
+func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoppedJobs.ProtoReflect.Descriptor instead.
+func (*StoppedJobs) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *StoppedJobs) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *StoppedJobs) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *StoppedJobs) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+type ListEsimCancellationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only cancellations in this status.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// How many cancellations a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEsimCancellationsRequest) Reset() {
+	*x = ListEsimCancellationsRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEsimCancellationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEsimCancellationsRequest) ProtoMessage() {}
+
+func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEsimCancellationsRequest.ProtoReflect.Descriptor instead.
+func (*ListEsimCancellationsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
+}
+
+func (x *ListEsimCancellationsRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListEsimCancellationsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListEsimCancellationsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListEsimCancellationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cancellations []*EsimCancellationJob `protobuf:"bytes,1,rep,name=cancellations,proto3" json:"cancellations,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEsimCancellationsResponse) Reset() {
+	*x = ListEsimCancellationsResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEsimCancellationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEsimCancellationsResponse) ProtoMessage() {}
+
+func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEsimCancellationsResponse.ProtoReflect.Descriptor instead.
+func (*ListEsimCancellationsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *ListEsimCancellationsResponse) GetCancellations() []*EsimCancellationJob {
+	if x != nil {
+		return x.Cancellations
+	}
+	return nil
+}
+
+func (x *ListEsimCancellationsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+// The cancellation of one eSIM, as operators see it.
+type EsimCancellationJob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id      string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	OrderId string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// queued, processing, succeeded or operator_review.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// cancelling, refunding, refunded or kept.
+	Stage string `protobuf:"bytes,4,opt,name=stage,proto3" json:"stage,omitempty"`
+	// What the supplier has credited, and what of it goes back to who paid, in USDC's atomic units. Absent until the
+	// supplier has granted it.
+	CreditAmount *string `protobuf:"bytes,5,opt,name=credit_amount,json=creditAmount,proto3,oneof" json:"credit_amount,omitempty"`
+	RefundAmount *string `protobuf:"bytes,6,opt,name=refund_amount,json=refundAmount,proto3,oneof" json:"refund_amount,omitempty"`
+	// Why it waits for an operator.
+	Reason *string `protobuf:"bytes,7,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// When its stage began.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimCancellationJob) Reset() {
+	*x = EsimCancellationJob{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimCancellationJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimCancellationJob) ProtoMessage() {}
+
+func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimCancellationJob.ProtoReflect.Descriptor instead.
+func (*EsimCancellationJob) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
+}
+
+func (x *EsimCancellationJob) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetCreditAmount() string {
+	if x != nil && x.CreditAmount != nil {
+		return *x.CreditAmount
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetRefundAmount() string {
+	if x != nil && x.RefundAmount != nil {
+		return *x.RefundAmount
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *EsimCancellationJob) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *EsimCancellationJob) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *EsimCancellationJob) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
 var File_roamcard_v1_operator_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_operator_proto_rawDesc = "" +
@@ -7537,13 +8000,14 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06source\x18\x04 \x01(\tR\x06source\"\x14\n" +
 	"\x12CountOrdersRequest\"F\n" +
 	"\x13CountOrdersResponse\x12/\n" +
-	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\x80\x01\n" +
+	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\xb4\x01\n" +
 	"\n" +
 	"OrderCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\rR\x05count\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x90\x03\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x122\n" +
+	"\x06latest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06latest\"\x90\x03\n" +
 	"\x10ListAuditRequest\x12$\n" +
 	"\x05actor\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18dH\x00R\x05actor\x88\x01\x01\x123\n" +
 	"\x06action\x18\x02 \x01(\tB\x16\xbaH\x13r\x112\x0f^[a-z_.]{1,64}$H\x01R\x06action\x88\x01\x01\x12(\n" +
@@ -7766,7 +8230,55 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"revoked_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAtB\r\n" +
-	"\v_revoked_by2\xfe>\n" +
+	"\v_revoked_by\"K\n" +
+	"\x11GetSummaryRequest\x12)\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\aorderId\x88\x01\x01B\v\n" +
+	"\t_order_id\"\xa9\x03\n" +
+	"\x12GetSummaryResponse\x12/\n" +
+	"\x05as_of\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n" +
+	"\x06orders\x18\x02 \x03(\v2\x17.roamcard.v1.OrderCountR\x06orders\x12;\n" +
+	"\fstopped_jobs\x18\x03 \x03(\v2\x18.roamcard.v1.StoppedJobsR\vstoppedJobs\x12#\n" +
+	"\ropen_findings\x18\x04 \x01(\rR\fopenFindings\x12+\n" +
+	"\x11blocking_findings\x18\x05 \x01(\rR\x10blockingFindings\x12%\n" +
+	"\x0eopen_transfers\x18\x06 \x01(\rR\ropenTransfers\x12?\n" +
+	"\rreconciled_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\freconciledAt\x12(\n" +
+	"\rorder_version\x18\b \x01(\rH\x00R\forderVersion\x88\x01\x01B\x10\n" +
+	"\x0e_order_version\"O\n" +
+	"\vStoppedJobs\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"\xf5\x01\n" +
+	"\x1cListEsimCancellationsRequest\x12R\n" +
+	"\x06status\x18\x01 \x01(\tB5\xbaH2r0R\x06queuedR\n" +
+	"processingR\tsucceededR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12,\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\xa8\x01\n" +
+	"\x1dListEsimCancellationsResponse\x12F\n" +
+	"\rcancellations\x18\x01 \x03(\v2 .roamcard.v1.EsimCancellationJobR\rcancellations\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\xb8\x03\n" +
+	"\x13EsimCancellationJob\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
+	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n" +
+	"\x05stage\x18\x04 \x01(\tR\x05stage\x12(\n" +
+	"\rcredit_amount\x18\x05 \x01(\tH\x00R\fcreditAmount\x88\x01\x01\x12(\n" +
+	"\rrefund_amount\x18\x06 \x01(\tH\x01R\frefundAmount\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\a \x01(\tH\x02R\x06reason\x88\x01\x01\x120\n" +
+	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x129\n" +
+	"\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
+	"\vfinished_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAtB\x10\n" +
+	"\x0e_credit_amountB\x10\n" +
+	"\x0e_refund_amountB\t\n" +
+	"\a_reason2\xefA\n" +
 	"\x0fOperatorService\x12\x9d\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"K\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xda\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"|\x8a\xb5\x18>\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\x86\x02\n" +
@@ -7793,10 +8305,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"9\x8a\xb5\x18\x06\b\x04(\x01X\x01\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\x90\x01\n" +
 	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"2\x8a\xb5\x18\x06\b\x04(\x01X\x02\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/prune\x12\x81\x01\n" +
 	"\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/whoami\x90\x02\x01\x12\xb3\x01\n" +
-	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"a\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\x96\x01\n" +
-	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"D\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\x89\x01\n" +
-	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\"=\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\x8a\x01\n" +
-	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\x85\x01\n" +
+	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"a\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\x9c\x01\n" +
+	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"J\x8a\xb5\x18$\b\x04(\x01:\x16operator_token_invalidR\x04pollX\x01\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\x89\x01\n" +
+	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\"=\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\x90\x01\n" +
+	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\"D\x8a\xb5\x18$\b\x04(\x01:\x16operator_token_invalidR\x04pollX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\x85\x01\n" +
 	"\bListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse\"<\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/admin/jobs\x90\x02\x01\x12\x98\x01\n" +
 	"\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\rjob_not_foundX\x01\x82\xd3\xe4\x93\x02\x1bb\x03job\x12\x14/api/admin/jobs/{id}\x90\x02\x01\x12\xe1\x01\n" +
 	"\bRetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\"\x97\x01\x8a\xb5\x18i\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reusedX\x02\x82\xd3\xe4\x93\x02$:\x01*b\x03job\"\x1a/api/admin/jobs/{id}/retry\x12\xd8\x01\n" +
@@ -7808,7 +8320,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\tMintToken\x12\x1d.roamcard.v1.MintTokenRequest\x1a\x1e.roamcard.v1.MintTokenResponse\"X\x8a\xb5\x188\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x04\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/api/admin/tokens\x12\x8d\x01\n" +
 	"\n" +
 	"ListTokens\x12\x1e.roamcard.v1.ListTokensRequest\x1a\x1f.roamcard.v1.ListTokensResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x04\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/tokens\x90\x02\x01\x12\xce\x01\n" +
-	"\vRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponse\"|\x8a\xb5\x18I\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ftoken_not_found:\x16idempotency_key_reusedX\x04\x82\xd3\xe4\x93\x02):\x01*b\x05token\"\x1d/api/admin/tokens/{id}/revokeB\xa9\x01\n" +
+	"\vRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponse\"|\x8a\xb5\x18I\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ftoken_not_found:\x16idempotency_key_reusedX\x04\x82\xd3\xe4\x93\x02):\x01*b\x05token\"\x1d/api/admin/tokens/{id}/revoke\x12\xa5\x01\n" +
+	"\n" +
+	"GetSummary\x12\x1e.roamcard.v1.GetSummaryRequest\x1a\x1f.roamcard.v1.GetSummaryResponse\"V\x8a\xb5\x185\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundR\x04pollX\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/api/admin/summary\x90\x02\x01\x12\xba\x01\n" +
+	"\x15ListEsimCancellations\x12).roamcard.v1.ListEsimCancellationsRequest\x1a*.roamcard.v1.ListEsimCancellationsResponse\"J\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/admin/esim-cancellations\x90\x02\x01B\xa9\x01\n" +
 	"\x0fcom.roamcard.v1B\rOperatorProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -7823,7 +8338,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -7931,49 +8446,55 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*RevokeTokenRequest)(nil),            // 103: roamcard.v1.RevokeTokenRequest
 	(*RevokeTokenResponse)(nil),           // 104: roamcard.v1.RevokeTokenResponse
 	(*OperatorToken)(nil),                 // 105: roamcard.v1.OperatorToken
-	(*timestamppb.Timestamp)(nil),         // 106: google.protobuf.Timestamp
-	(*EsimCancellation)(nil),              // 107: roamcard.v1.EsimCancellation
-	(*Order)(nil),                         // 108: roamcard.v1.Order
+	(*GetSummaryRequest)(nil),             // 106: roamcard.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),            // 107: roamcard.v1.GetSummaryResponse
+	(*StoppedJobs)(nil),                   // 108: roamcard.v1.StoppedJobs
+	(*ListEsimCancellationsRequest)(nil),  // 109: roamcard.v1.ListEsimCancellationsRequest
+	(*ListEsimCancellationsResponse)(nil), // 110: roamcard.v1.ListEsimCancellationsResponse
+	(*EsimCancellationJob)(nil),           // 111: roamcard.v1.EsimCancellationJob
+	(*timestamppb.Timestamp)(nil),         // 112: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),              // 113: roamcard.v1.EsimCancellation
+	(*Order)(nil),                         // 114: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	106, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	106, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	112, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	112, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	23,  // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
 	23,  // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
 	23,  // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
 	23,  // 9: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	107, // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	106, // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	106, // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	113, // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	112, // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	112, // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
 	98,  // 13: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
 	28,  // 14: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	28,  // 15: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	106, // 16: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	112, // 16: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
 	30,  // 17: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
 	31,  // 18: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
 	32,  // 19: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
 	33,  // 20: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
 	29,  // 21: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	106, // 22: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	106, // 23: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	106, // 24: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	106, // 25: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	112, // 22: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	112, // 23: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	112, // 24: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	112, // 25: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
 	32,  // 26: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
 	32,  // 27: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
 	42,  // 28: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
 	42,  // 29: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	106, // 30: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	106, // 31: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	112, // 30: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	112, // 31: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
 	98,  // 32: roamcard.v1.StrayTransfer.pending_approval:type_name -> roamcard.v1.Approval
 	45,  // 33: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	106, // 34: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	106, // 35: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	112, // 34: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	112, // 35: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
 	98,  // 36: roamcard.v1.QueuedOrder.pending_approval:type_name -> roamcard.v1.Approval
-	108, // 37: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	114, // 37: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
 	52,  // 38: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
 	53,  // 39: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
 	54,  // 40: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
@@ -7983,139 +8504,152 @@ var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	50,  // 44: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
 	51,  // 45: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
 	74,  // 46: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
-	106, // 47: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
+	112, // 47: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
 	31,  // 48: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
-	106, // 49: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	106, // 50: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	106, // 51: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	106, // 52: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	106, // 53: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	106, // 54: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	106, // 55: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	106, // 56: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	106, // 57: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	106, // 58: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	112, // 49: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	112, // 50: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	112, // 51: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	112, // 52: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	112, // 53: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	112, // 54: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	112, // 55: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	112, // 56: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	112, // 57: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	112, // 58: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
 	57,  // 59: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
 	45,  // 60: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
 	45,  // 61: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
 	66,  // 62: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
 	66,  // 63: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	106, // 64: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	106, // 65: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	112, // 64: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	112, // 65: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
 	71,  // 66: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
-	106, // 67: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
-	74,  // 68: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
-	106, // 69: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	106, // 70: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
-	77,  // 71: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
-	78,  // 72: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
-	79,  // 73: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
-	80,  // 74: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
-	106, // 75: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
-	89,  // 76: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
-	89,  // 77: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	89,  // 78: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	106, // 79: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
-	106, // 80: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
-	106, // 81: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
-	50,  // 82: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	98,  // 83: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
-	98,  // 84: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
-	98,  // 85: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	98,  // 86: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	106, // 87: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
-	106, // 88: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
-	106, // 89: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
-	105, // 90: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	105, // 91: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
-	105, // 92: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	106, // 93: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
-	106, // 94: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
-	106, // 95: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
-	106, // 96: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
-	4,   // 97: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,   // 98: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,   // 99: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10,  // 100: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13,  // 101: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	15,  // 102: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	17,  // 103: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	19,  // 104: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
-	21,  // 105: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
-	24,  // 106: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	26,  // 107: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	34,  // 108: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	36,  // 109: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	38,  // 110: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	40,  // 111: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	43,  // 112: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	46,  // 113: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	58,  // 114: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	60,  // 115: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	62,  // 116: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	64,  // 117: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,   // 118: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,   // 119: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	67,  // 120: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
-	48,  // 121: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
-	69,  // 122: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
-	72,  // 123: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
-	75,  // 124: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
-	81,  // 125: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
-	83,  // 126: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
-	85,  // 127: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
-	87,  // 128: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
-	90,  // 129: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
-	92,  // 130: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
-	94,  // 131: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
-	96,  // 132: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
-	99,  // 133: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
-	101, // 134: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
-	103, // 135: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
-	5,   // 136: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,   // 137: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,   // 138: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11,  // 139: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14,  // 140: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	16,  // 141: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	18,  // 142: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	20,  // 143: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
-	22,  // 144: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
-	25,  // 145: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	27,  // 146: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	35,  // 147: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	37,  // 148: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	39,  // 149: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	41,  // 150: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	44,  // 151: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	47,  // 152: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	59,  // 153: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	61,  // 154: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	63,  // 155: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	65,  // 156: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,   // 157: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,   // 158: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	68,  // 159: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
-	49,  // 160: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
-	70,  // 161: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
-	73,  // 162: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
-	76,  // 163: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
-	82,  // 164: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
-	84,  // 165: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
-	86,  // 166: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
-	88,  // 167: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
-	91,  // 168: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
-	93,  // 169: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
-	95,  // 170: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
-	97,  // 171: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
-	100, // 172: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
-	102, // 173: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
-	104, // 174: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
-	136, // [136:175] is the sub-list for method output_type
-	97,  // [97:136] is the sub-list for method input_type
-	97,  // [97:97] is the sub-list for extension type_name
-	97,  // [97:97] is the sub-list for extension extendee
-	0,   // [0:97] is the sub-list for field type_name
+	112, // 67: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
+	112, // 68: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
+	74,  // 69: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
+	112, // 70: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	112, // 71: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
+	77,  // 72: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
+	78,  // 73: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
+	79,  // 74: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
+	80,  // 75: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
+	112, // 76: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
+	89,  // 77: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
+	89,  // 78: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	89,  // 79: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	112, // 80: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
+	112, // 81: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
+	112, // 82: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
+	50,  // 83: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	98,  // 84: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
+	98,  // 85: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
+	98,  // 86: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	98,  // 87: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	112, // 88: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
+	112, // 89: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
+	112, // 90: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
+	105, // 91: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	105, // 92: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
+	105, // 93: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	112, // 94: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
+	112, // 95: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
+	112, // 96: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
+	112, // 97: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
+	112, // 98: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
+	71,  // 99: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
+	108, // 100: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
+	112, // 101: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
+	111, // 102: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
+	112, // 103: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
+	112, // 104: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
+	112, // 105: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
+	4,   // 106: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,   // 107: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,   // 108: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10,  // 109: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13,  // 110: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	15,  // 111: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	17,  // 112: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	19,  // 113: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
+	21,  // 114: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	24,  // 115: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	26,  // 116: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	34,  // 117: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	36,  // 118: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	38,  // 119: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	40,  // 120: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	43,  // 121: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	46,  // 122: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	58,  // 123: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	60,  // 124: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	62,  // 125: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	64,  // 126: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,   // 127: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,   // 128: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	67,  // 129: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
+	48,  // 130: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
+	69,  // 131: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
+	72,  // 132: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
+	75,  // 133: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
+	81,  // 134: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
+	83,  // 135: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
+	85,  // 136: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
+	87,  // 137: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
+	90,  // 138: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
+	92,  // 139: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
+	94,  // 140: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
+	96,  // 141: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
+	99,  // 142: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
+	101, // 143: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
+	103, // 144: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
+	106, // 145: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
+	109, // 146: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
+	5,   // 147: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,   // 148: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,   // 149: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11,  // 150: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14,  // 151: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	16,  // 152: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	18,  // 153: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	20,  // 154: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
+	22,  // 155: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	25,  // 156: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	27,  // 157: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	35,  // 158: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	37,  // 159: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	39,  // 160: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	41,  // 161: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	44,  // 162: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	47,  // 163: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	59,  // 164: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	61,  // 165: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	63,  // 166: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	65,  // 167: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,   // 168: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,   // 169: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	68,  // 170: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
+	49,  // 171: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
+	70,  // 172: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
+	73,  // 173: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
+	76,  // 174: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
+	82,  // 175: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
+	84,  // 176: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
+	86,  // 177: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
+	88,  // 178: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
+	91,  // 179: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
+	93,  // 180: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
+	95,  // 181: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
+	97,  // 182: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
+	100, // 183: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
+	102, // 184: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
+	104, // 185: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
+	107, // 186: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
+	110, // 187: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
+	147, // [147:188] is the sub-list for method output_type
+	106, // [106:147] is the sub-list for method input_type
+	106, // [106:106] is the sub-list for extension type_name
+	106, // [106:106] is the sub-list for extension extendee
+	0,   // [0:106] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -8170,13 +8704,18 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[101].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[102].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[105].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[106].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[107].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[109].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[110].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[111].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   106,
+			NumMessages:   112,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

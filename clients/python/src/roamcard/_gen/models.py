@@ -755,6 +755,38 @@ class FeeJob(Model):
     """
     written_off: bool
     """An operator gave it up."""
+    revision: int
+    """Rises with every change of the job. An action that names it is refused once the job has changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval(Model):
+    """A decision that takes effect once a second operator approves it."""
+    id: str
+    """A uuid."""
+    action: str
+    """order.refund, transfer.resolve or card.close."""
+    subject: str
+    """The order, the transfer's transaction and log index with a slash between them, or the card."""
+    amount_usd_cents: int
+    """What the decision is about, in cents; for a card, the most that can be on it."""
+    reason: str
+    """Why it was asked for."""
+    status: str
+    """pending, approved, rejected or expired."""
+    requested_by: str
+    """The operator who asked for it."""
+    requested_at: datetime
+    expires_at: datetime
+    """When it can no longer be approved."""
+    resolution: str | None = None
+    """What a transfer is resolved as."""
+    version: int | None = None
+    """The version of the order that it was asked for at. At another one, it is not approved."""
+    decided_by: str | None = None
+    """Who approved or rejected it, why and when; absent while nobody has."""
+    decision_reason: str | None = None
+    decided_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -765,7 +797,7 @@ class CardClosing(Model):
     order_id: str
     card_id: str
     status: str
-    """queued, processing, succeeded or operator_review."""
+    """queued, processing, succeeded or operator_review; approval_pending while the closing waits for a second operator."""
     stage: str
     """locking, withdrawing, refunding, ending or closed."""
     remainder_usd_cents: int | None = None
@@ -780,6 +812,10 @@ class CardClosing(Model):
     finished_at: datetime | None = None
     refunded_by: str | None = None
     """The transaction that refunded the remainder by hand, where an operator did."""
+    revision: int
+    """Rises with every change of the closing. An action that names it is refused once the closing has changed."""
+    pending_approval: Approval | None = None
+    """The decision that waits for a second operator, whose id the closing then has; absent when none does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -810,6 +846,10 @@ class Finding(Model):
     reason: str | None = None
     operator: str | None = None
     resolved_at: datetime | None = None
+    version: int
+    """Another number whenever the books show something new about it, or it is resolved. An action that names another one
+    is refused.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -899,6 +939,8 @@ class QueuedOrder(Model):
     created_at: datetime | None = None
     version: int
     """Rises with every change of the order. A decision that names it is refused once the order has changed."""
+    pending_approval: Approval | None = None
+    """The decision about it that waits for a second operator; absent when none does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1000,9 +1042,9 @@ class InspectOrderResponse(Model):
     owner: str
     """The wallet that pays, in EIP-55 form."""
     payments: tuple[PaymentRecord, ...]
-    """Every authorization claimed for the order, oldest first."""
+    """Its authorizations, oldest first."""
     refund: RefundRecord | None = None
-    """The authorization that brings the money back, if one was ever signed."""
+    """The refund's authorization, if one was signed."""
     jobs: tuple[JobRecord, ...]
     """The jobs that stand behind the order."""
     references: tuple[ProviderReference, ...]
@@ -1046,6 +1088,10 @@ class StrayTransfer(Model):
     reason: str | None = None
     operator: str | None = None
     resolved_at: datetime | None = None
+    version: int
+    """1 while it is open, 2 once it is resolved. An action that names another one is refused."""
+    pending_approval: Approval | None = None
+    """The resolution that waits for a second operator; absent when none does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1058,6 +1104,8 @@ class OrderCount(Model):
     count: int
     since: datetime
     """When the one came to it that has been in it for longest."""
+    latest: datetime | None = None
+    """When the one came to it that came last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1194,6 +1242,101 @@ class GetGaugesResponse(Model):
     """The jobs that have not succeeded."""
     nodes: tuple[NodeGauge, ...]
     """The nodes of the chain that answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorToken(Model):
+    """A token of an operator that was minted, without the token."""
+    id: str
+    """A uuid."""
+    name: str
+    """The operator's name."""
+    role: str
+    """viewer, support, treasurer or admin."""
+    status: str
+    """active, expired or revoked."""
+    minted_by: str
+    """The operator who minted it."""
+    minted_at: datetime
+    expires_at: datetime
+    last_used_at: datetime | None = None
+    """When it was last used, to the minute; absent when it never was."""
+    revoked_by: str | None = None
+    """Who revoked it and when; absent while nobody has."""
+    revoked_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MintTokenResponse(Model):
+    """Part of an answer."""
+    token: OperatorToken
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhoAmIResponse(Model):
+    """Part of an answer."""
+    operator: str
+    """The operator's name, as the audit trail has it."""
+    role: str
+    """viewer, support, treasurer or admin."""
+    expires_at: datetime | None = None
+    """When the token expires; absent for those of the configuration, which do not."""
+    source: str
+    """Where the operator is known from: configuration, token for one that was minted, or issuer for one that signed in
+    with the issuer of the configuration.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppedJobs(Model):
+    """How many jobs of a kind have stopped."""
+    kind: str
+    status: str
+    """failed or operator_review."""
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GetSummaryResponse(Model):
+    """Part of an answer."""
+    as_of: datetime
+    """When it was read, a second ago at most."""
+    orders: tuple[OrderCount, ...]
+    """The orders that are not final. Kinds and statuses that no order has are left out."""
+    stopped_jobs: tuple[StoppedJobs, ...]
+    """The jobs that have stopped."""
+    open_findings: int
+    """The findings that are open, and those of them that keep top-ups from being sold."""
+    blocking_findings: int
+    open_transfers: int
+    """The transfers that belong to no order and are not resolved."""
+    reconciled_at: datetime | None = None
+    """When the books were compared last; absent before the first time."""
+    order_version: int | None = None
+    """The version of the order that was asked for. It rises with every change of the order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EsimCancellationJob(Model):
+    """The cancellation of one eSIM, as operators see it."""
+    id: str
+    """A uuid."""
+    order_id: str
+    status: str
+    """queued, processing, succeeded or operator_review."""
+    stage: str
+    """cancelling, refunding, refunded or kept."""
+    credit_amount: str | None = None
+    """What the supplier has credited, and what of it goes back to who paid, in USDC's atomic units. Absent until the
+    supplier has granted it.
+    """
+    refund_amount: str | None = None
+    reason: str | None = None
+    """Why it waits for an operator."""
+    since: datetime
+    """When its stage began."""
+    created_at: datetime
+    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,13 @@ from .._gen.models import (
     AuditRecord,
     CardClosing,
     EsimCancellation,
+    EsimCancellationJob,
     FeeJob,
     Finding,
     GetActivityResponse,
     GetChallengeRetentionResponse,
     GetGaugesResponse,
+    GetSummaryResponse,
     InspectOrderResponse,
     MintTokenResponse,
     OperatorJob,
@@ -47,10 +49,12 @@ from .._gen.roamcard.v1.operator_pb import (
     GetGaugesRequest,
     GetJobRequest,
     GetReconciliationRequest,
+    GetSummaryRequest,
     InspectOrderRequest,
     ListApprovalsRequest,
     ListAuditRequest,
     ListCardClosingsRequest,
+    ListEsimCancellationsRequest,
     ListFeeJobsRequest,
     ListFindingsRequest,
     ListJobsRequest,
@@ -142,6 +146,13 @@ class Admin(Group):
         request = ConcludeCardClosingRequest(id=id, transaction=transaction, reason=reason, revision=revision)
         answer = self._call("conclude_card_closing", request, idempotency_key or new_key())
         return read(CardClosing, answer.closing)
+
+    def esim_cancellations(
+        self, *, status: Literal["queued", "processing", "succeeded", "operator_review"] | None = None
+    ) -> Listing[EsimCancellationJob]:
+        """Lists the cancellations of eSIMs, newest first, page by page as they are taken."""
+        request = ListEsimCancellationsRequest(status=status)
+        return self._list(EsimCancellationJob, "list_esim_cancellations", "cancellations", request)
 
     def retry_esim_cancellation(
         self, order_id: str, reason: str, *, idempotency_key: str | None = None
@@ -291,6 +302,13 @@ class Admin(Group):
     def gauges(self) -> GetGaugesResponse:
         """Reads the present values of what sales depend on: floats, accounts, jobs and nodes."""
         return read(GetGaugesResponse, self._call("get_gauges", GetGaugesRequest()))
+
+    def summary(self, order_id: str | None = None) -> GetSummaryResponse:
+        """Reads how much waits for operators, for who watches; with an order, its version too.
+
+        It leaves no audit record.
+        """
+        return read(GetSummaryResponse, self._call("get_summary", GetSummaryRequest(order_id=order_id)))
 
     def inspect_order(self, order_id: str) -> InspectOrderResponse:
         """Reads the whole life of one order."""

@@ -147,6 +147,12 @@ const (
 	// OperatorServiceRevokeTokenProcedure is the fully-qualified name of the OperatorService's
 	// RevokeToken RPC.
 	OperatorServiceRevokeTokenProcedure = "/roamcard.v1.OperatorService/RevokeToken"
+	// OperatorServiceGetSummaryProcedure is the fully-qualified name of the OperatorService's
+	// GetSummary RPC.
+	OperatorServiceGetSummaryProcedure = "/roamcard.v1.OperatorService/GetSummary"
+	// OperatorServiceListEsimCancellationsProcedure is the fully-qualified name of the
+	// OperatorService's ListEsimCancellations RPC.
+	OperatorServiceListEsimCancellationsProcedure = "/roamcard.v1.OperatorService/ListEsimCancellations"
 )
 
 // OperatorServiceClient is a client for the roamcard.v1.OperatorService service.
@@ -266,6 +272,11 @@ type OperatorServiceClient interface {
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
 	// Ends a token at once, in all processes. A repeat changes nothing.
 	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
+	// Counts what waits for operators, for who watches: it is cheap, and read again and again. What it is about is read
+	// when a number changes.
+	GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error)
+	// Lists the cancellations of eSIMs, newest first.
+	ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service. By
@@ -532,6 +543,20 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("RevokeToken")),
 			connect.WithClientOptions(opts...),
 		),
+		getSummary: connect.NewClient[v1.GetSummaryRequest, v1.GetSummaryResponse](
+			httpClient,
+			baseURL+OperatorServiceGetSummaryProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("GetSummary")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listEsimCancellations: connect.NewClient[v1.ListEsimCancellationsRequest, v1.ListEsimCancellationsResponse](
+			httpClient,
+			baseURL+OperatorServiceListEsimCancellationsProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListEsimCancellations")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -576,6 +601,8 @@ type operatorServiceClient struct {
 	mintToken             *connect.Client[v1.MintTokenRequest, v1.MintTokenResponse]
 	listTokens            *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
 	revokeToken           *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
+	getSummary            *connect.Client[v1.GetSummaryRequest, v1.GetSummaryResponse]
+	listEsimCancellations *connect.Client[v1.ListEsimCancellationsRequest, v1.ListEsimCancellationsResponse]
 }
 
 // ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
@@ -929,6 +956,24 @@ func (c *operatorServiceClient) RevokeToken(ctx context.Context, req *v1.RevokeT
 	return nil, err
 }
 
+// GetSummary calls roamcard.v1.OperatorService.GetSummary.
+func (c *operatorServiceClient) GetSummary(ctx context.Context, req *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error) {
+	response, err := c.getSummary.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListEsimCancellations calls roamcard.v1.OperatorService.ListEsimCancellations.
+func (c *operatorServiceClient) ListEsimCancellations(ctx context.Context, req *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error) {
+	response, err := c.listEsimCancellations.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the roamcard.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	// Lists the jobs that withdraw the platform fee from issued cards, newest first.
@@ -1046,6 +1091,11 @@ type OperatorServiceHandler interface {
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
 	// Ends a token at once, in all processes. A repeat changes nothing.
 	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
+	// Counts what waits for operators, for who watches: it is cheap, and read again and again. What it is about is read
+	// when a number changes.
+	GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error)
+	// Lists the cancellations of eSIMs, newest first.
+	ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1308,6 +1358,20 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("RevokeToken")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceGetSummaryHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceGetSummaryProcedure,
+		svc.GetSummary,
+		connect.WithSchema(operatorServiceMethods.ByName("GetSummary")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListEsimCancellationsHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListEsimCancellationsProcedure,
+		svc.ListEsimCancellations,
+		connect.WithSchema(operatorServiceMethods.ByName("ListEsimCancellations")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceListFeeJobsProcedure:
@@ -1388,6 +1452,10 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceListTokensHandler.ServeHTTP(w, r)
 		case OperatorServiceRevokeTokenProcedure:
 			operatorServiceRevokeTokenHandler.ServeHTTP(w, r)
+		case OperatorServiceGetSummaryProcedure:
+			operatorServiceGetSummaryHandler.ServeHTTP(w, r)
+		case OperatorServiceListEsimCancellationsProcedure:
+			operatorServiceListEsimCancellationsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1551,4 +1619,12 @@ func (UnimplementedOperatorServiceHandler) ListTokens(context.Context, *v1.ListT
 
 func (UnimplementedOperatorServiceHandler) RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RevokeToken is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetSummary is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListEsimCancellations is not implemented"))
 }

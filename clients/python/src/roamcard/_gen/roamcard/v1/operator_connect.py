@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, GetSummaryRequest, GetSummaryResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListEsimCancellationsRequest, ListEsimCancellationsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -141,6 +141,12 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def revoke_token(self, request: RevokeTokenRequest, ctx: RequestContext[RevokeTokenRequest, RevokeTokenResponse]) -> RevokeTokenResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_summary(self, request: GetSummaryRequest, ctx: RequestContext[GetSummaryRequest, GetSummaryResponse]) -> GetSummaryResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_esim_cancellations(self, request: ListEsimCancellationsRequest, ctx: RequestContext[ListEsimCancellationsRequest, ListEsimCancellationsResponse]) -> ListEsimCancellationsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -546,6 +552,26 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.revoke_token,
+                ),
+                "/roamcard.v1.OperatorService/GetSummary": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetSummary",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetSummaryRequest,
+                        output=GetSummaryResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_summary,
+                ),
+                "/roamcard.v1.OperatorService/ListEsimCancellations": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListEsimCancellations",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListEsimCancellationsRequest,
+                        output=ListEsimCancellationsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_esim_cancellations,
                 ),
             },
             interceptors=interceptors,
@@ -1379,6 +1405,50 @@ class OperatorServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def get_summary(
+        self,
+        request: GetSummaryRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetSummaryResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetSummary",
+                service_name="roamcard.v1.OperatorService",
+                input=GetSummaryRequest,
+                output=GetSummaryResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def list_esim_cancellations(
+        self,
+        request: ListEsimCancellationsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListEsimCancellationsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListEsimCancellations",
+                service_name="roamcard.v1.OperatorService",
+                input=ListEsimCancellationsRequest,
+                output=ListEsimCancellationsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
 class OperatorServiceSync(Protocol):
     def list_fee_jobs(self, request: ListFeeJobsRequest, ctx: RequestContext[ListFeeJobsRequest, ListFeeJobsResponse]) -> ListFeeJobsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -1495,6 +1565,12 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def revoke_token(self, request: RevokeTokenRequest, ctx: RequestContext[RevokeTokenRequest, RevokeTokenResponse]) -> RevokeTokenResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_summary(self, request: GetSummaryRequest, ctx: RequestContext[GetSummaryRequest, GetSummaryResponse]) -> GetSummaryResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_esim_cancellations(self, request: ListEsimCancellationsRequest, ctx: RequestContext[ListEsimCancellationsRequest, ListEsimCancellationsResponse]) -> ListEsimCancellationsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -1898,6 +1974,26 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.revoke_token,
+                ),
+                "/roamcard.v1.OperatorService/GetSummary": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetSummary",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetSummaryRequest,
+                        output=GetSummaryResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_summary,
+                ),
+                "/roamcard.v1.OperatorService/ListEsimCancellations": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListEsimCancellations",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListEsimCancellationsRequest,
+                        output=ListEsimCancellationsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_esim_cancellations,
                 ),
             },
             interceptors=interceptors,
@@ -2691,4 +2787,46 @@ class OperatorServiceClientSync(ConnectClientSync):
             ),
             headers=headers,
             timeout_ms=timeout_ms,
+        )
+    def get_summary(
+        self,
+        request: GetSummaryRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetSummaryResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetSummary",
+                service_name="roamcard.v1.OperatorService",
+                input=GetSummaryRequest,
+                output=GetSummaryResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def list_esim_cancellations(
+        self,
+        request: ListEsimCancellationsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListEsimCancellationsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListEsimCancellations",
+                service_name="roamcard.v1.OperatorService",
+                input=ListEsimCancellationsRequest,
+                output=ListEsimCancellationsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
         )

@@ -3429,7 +3429,7 @@ class CountOrdersResponse(Message[_CountOrdersResponseFields]):
 
         counts: list[OrderCount]
 
-_OrderCountFields: TypeAlias = Literal["kind", "status", "count", "since"]
+_OrderCountFields: TypeAlias = Literal["kind", "status", "count", "since", "latest"]
 
 class OrderCount(Message[_OrderCountFields]):
     """
@@ -3462,9 +3462,15 @@ class OrderCount(Message[_OrderCountFields]):
             ```proto
             optional google.protobuf.Timestamp since = 4;
             ```
+        latest:
+            When the one came to it that came last.
+
+            ```proto
+            optional google.protobuf.Timestamp latest = 5;
+            ```
     """
 
-    __slots__ = ("kind", "status", "count", "since")
+    __slots__ = ("kind", "status", "count", "since", "latest")
 
     if TYPE_CHECKING:
 
@@ -3475,6 +3481,7 @@ class OrderCount(Message[_OrderCountFields]):
             status: str = "",
             count: int = 0,
             since: Timestamp | None = None,
+            latest: Timestamp | None = None,
         ) -> None:
             pass
 
@@ -3482,6 +3489,7 @@ class OrderCount(Message[_OrderCountFields]):
         status: str
         count: int
         since: Timestamp | None
+        latest: Timestamp | None
 
 _ListAuditRequestFields: TypeAlias = Literal["actor", "action", "subject", "since", "until", "page_size", "page_token"]
 
@@ -5096,9 +5104,346 @@ class OperatorToken(Message[_OperatorTokenFields]):
         revoked_by: str
         revoked_at: Timestamp | None
 
+_GetSummaryRequestFields: TypeAlias = Literal["order_id"]
+
+class GetSummaryRequest(Message[_GetSummaryRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetSummaryRequest
+    ```
+
+    Attributes:
+        order_id:
+            An order whose version is told, too.
+
+            ```proto
+            optional string order_id = 1;
+            ```
+    """
+
+    __slots__ = ("order_id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str | None = None,
+        ) -> None:
+            pass
+
+        order_id: str
+
+_GetSummaryResponseFields: TypeAlias = Literal["as_of", "orders", "stopped_jobs", "open_findings", "blocking_findings", "open_transfers", "reconciled_at", "order_version"]
+
+class GetSummaryResponse(Message[_GetSummaryResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetSummaryResponse
+    ```
+
+    Attributes:
+        as_of:
+            When it was read, a second ago at most.
+
+            ```proto
+            optional google.protobuf.Timestamp as_of = 1;
+            ```
+        orders:
+            The orders that are not final. Kinds and statuses that no order has are left out.
+
+            ```proto
+            repeated roamcard.v1.OrderCount orders = 2;
+            ```
+        stopped_jobs:
+            The jobs that have stopped.
+
+            ```proto
+            repeated roamcard.v1.StoppedJobs stopped_jobs = 3;
+            ```
+        open_findings:
+            The findings that are open, and those of them that keep top-ups from being sold.
+
+            ```proto
+            uint32 open_findings = 4;
+            ```
+        blocking_findings:
+            ```proto
+            uint32 blocking_findings = 5;
+            ```
+        open_transfers:
+            The transfers that belong to no order and are not resolved.
+
+            ```proto
+            uint32 open_transfers = 6;
+            ```
+        reconciled_at:
+            When the books were compared last; absent before the first time.
+
+            ```proto
+            optional google.protobuf.Timestamp reconciled_at = 7;
+            ```
+        order_version:
+            The version of the order that was asked for. It rises with every change of the order.
+
+            ```proto
+            optional uint32 order_version = 8;
+            ```
+    """
+
+    __slots__ = ("as_of", "orders", "stopped_jobs", "open_findings", "blocking_findings", "open_transfers", "reconciled_at", "order_version")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            as_of: Timestamp | None = None,
+            orders: list[OrderCount] | None = None,
+            stopped_jobs: list[StoppedJobs] | None = None,
+            open_findings: int = 0,
+            blocking_findings: int = 0,
+            open_transfers: int = 0,
+            reconciled_at: Timestamp | None = None,
+            order_version: int | None = None,
+        ) -> None:
+            pass
+
+        as_of: Timestamp | None
+        orders: list[OrderCount]
+        stopped_jobs: list[StoppedJobs]
+        open_findings: int
+        blocking_findings: int
+        open_transfers: int
+        reconciled_at: Timestamp | None
+        order_version: int
+
+_StoppedJobsFields: TypeAlias = Literal["kind", "status", "count"]
+
+class StoppedJobs(Message[_StoppedJobsFields]):
+    """
+    How many jobs of a kind have stopped.
+
+    ```proto
+    message roamcard.v1.StoppedJobs
+    ```
+
+    Attributes:
+        kind:
+            ```proto
+            string kind = 1;
+            ```
+        status:
+            failed or operator_review.
+
+            ```proto
+            string status = 2;
+            ```
+        count:
+            ```proto
+            uint32 count = 3;
+            ```
+    """
+
+    __slots__ = ("kind", "status", "count")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            kind: str = "",
+            status: str = "",
+            count: int = 0,
+        ) -> None:
+            pass
+
+        kind: str
+        status: str
+        count: int
+
+_ListEsimCancellationsRequestFields: TypeAlias = Literal["status", "page_size", "page_token"]
+
+class ListEsimCancellationsRequest(Message[_ListEsimCancellationsRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListEsimCancellationsRequest
+    ```
+
+    Attributes:
+        status:
+            Only cancellations in this status.
+
+            ```proto
+            optional string status = 1;
+            ```
+        page_size:
+            How many cancellations a page holds, 1 to 100; 50 when absent.
+
+            ```proto
+            optional uint32 page_size = 2;
+            ```
+        page_token:
+            The `nextPageToken` of the page before.
+
+            ```proto
+            optional string page_token = 3;
+            ```
+    """
+
+    __slots__ = ("status", "page_size", "page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str | None = None,
+            page_size: int | None = None,
+            page_token: str | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        page_size: int
+        page_token: str
+
+_ListEsimCancellationsResponseFields: TypeAlias = Literal["cancellations", "next_page_token"]
+
+class ListEsimCancellationsResponse(Message[_ListEsimCancellationsResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListEsimCancellationsResponse
+    ```
+
+    Attributes:
+        cancellations:
+            ```proto
+            repeated roamcard.v1.EsimCancellationJob cancellations = 1;
+            ```
+        next_page_token:
+            Present when there are more.
+
+            ```proto
+            optional string next_page_token = 2;
+            ```
+    """
+
+    __slots__ = ("cancellations", "next_page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            cancellations: list[EsimCancellationJob] | None = None,
+            next_page_token: str | None = None,
+        ) -> None:
+            pass
+
+        cancellations: list[EsimCancellationJob]
+        next_page_token: str
+
+_EsimCancellationJobFields: TypeAlias = Literal["id", "order_id", "status", "stage", "credit_amount", "refund_amount", "reason", "since", "created_at", "finished_at"]
+
+class EsimCancellationJob(Message[_EsimCancellationJobFields]):
+    """
+    The cancellation of one eSIM, as operators see it.
+
+    ```proto
+    message roamcard.v1.EsimCancellationJob
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        order_id:
+            ```proto
+            string order_id = 2;
+            ```
+        status:
+            queued, processing, succeeded or operator_review.
+
+            ```proto
+            string status = 3;
+            ```
+        stage:
+            cancelling, refunding, refunded or kept.
+
+            ```proto
+            string stage = 4;
+            ```
+        credit_amount:
+            What the supplier has credited, and what of it goes back to who paid, in USDC's atomic units. Absent until the
+            supplier has granted it.
+
+            ```proto
+            optional string credit_amount = 5;
+            ```
+        refund_amount:
+            ```proto
+            optional string refund_amount = 6;
+            ```
+        reason:
+            Why it waits for an operator.
+
+            ```proto
+            optional string reason = 7;
+            ```
+        since:
+            When its stage began.
+
+            ```proto
+            optional google.protobuf.Timestamp since = 8;
+            ```
+        created_at:
+            ```proto
+            optional google.protobuf.Timestamp created_at = 9;
+            ```
+        finished_at:
+            ```proto
+            optional google.protobuf.Timestamp finished_at = 10;
+            ```
+    """
+
+    __slots__ = ("id", "order_id", "status", "stage", "credit_amount", "refund_amount", "reason", "since", "created_at", "finished_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            order_id: str = "",
+            status: str = "",
+            stage: str = "",
+            credit_amount: str | None = None,
+            refund_amount: str | None = None,
+            reason: str | None = None,
+            since: Timestamp | None = None,
+            created_at: Timestamp | None = None,
+            finished_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        order_id: str
+        status: str
+        stage: str
+        credit_amount: str
+        refund_amount: str
+        reason: str
+        since: Timestamp | None
+        created_at: Timestamp | None
+        finished_at: Timestamp | None
+
 
 _DESC = file_desc(
-    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16roamcard/v1/esim.proto\x1a\x17roamcard/v1/order.proto"\x1e\n\x1cGetChallengeRetentionRequest"\x97\x01\n\x1dGetChallengeRetentionResponse\x12+\n\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n\nbatch_size\x18\x04 \x01(\rR\tbatchSize"\x18\n\x16PruneChallengesRequest"Q\n\x17PruneChallengesResponse\x12\x18\n\x07deleted\x18\x01 \x01(\rR\x07deleted\x12\x1c\n\tremaining\x18\x02 \x01(\rR\tremaining"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"j\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"m\n\x15WriteOffFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"?\n\x16WriteOffFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xc5\x03\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12 \n\x0boutstanding\x18\x0b \x01(\x08R\x0boutstanding\x12\x1f\n\x0bwritten_off\x18\x0c \x01(\x08R\nwrittenOff\x12\x1a\n\x08revision\x18\r \x01(\rR\x08revisionB\t\n\x07_reason":\n\x10CloseCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x11CloseCardResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\xa4\x01\n\x17ListCardClosingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x91\x01\n\x18ListCardClosingsResponse\x124\n\x08closings\x18\x01 \x03(\x0b2\x18.roamcard.v1.CardClosingR\x08closings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"o\n\x17RetryCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"N\n\x18RetryCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\x94\x01\n\x1aConcludeCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x04 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"Q\n\x1bConcludeCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"Q\n\x1cRetryEsimCancellationRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"b\n\x1dRetryEsimCancellationResponse\x12A\n\x0ccancellation\x18\x01 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"\xb8\x04\n\x0bCardClosing\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x14\n\x05stage\x18\x05 \x01(\tR\x05stage\x123\n\x13remainder_usd_cents\x18\x06 \x01(\rH\x00R\x11remainderUsdCents\x88\x01\x01\x12\x18\n\x07version\x18\x07 \x01(\rR\x07version\x12\x1c\n\treference\x18\x08 \x01(\tR\treference\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12$\n\x0brefunded_by\x18\x0c \x01(\tH\x02R\nrefundedBy\x88\x01\x01\x12\x1a\n\x08revision\x18\r \x01(\rR\x08revision\x12@\n\x10pending_approval\x18\x0e \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\x16\n\x14_remainder_usd_centsB\t\n\x07_reasonB\x0e\n\x0c_refunded_by"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xed\x03\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12;\n\x08resolved\x18\x08 \x03(\x0b2\x1f.roamcard.v1.ResolvedDifferenceR\x08resolved\x12+\n\x04sums\x18\t \x03(\x0b2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n\x0bcomplete_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\ncompleteAt"P\n\nFindingSum\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n\x08blocking\x18\x03 \x01(\rR\x08blocking"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\xeb\x04\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocks\x12\x0e\n\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n\x05owner\x18\x07 \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n\x07product\x18\x08 \x01(\tH\x02R\x07product\x88\x01\x01\x12>\n\rfirst_seen_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bfirstSeenAt\x12<\n\x0clast_seen_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastSeenAt\x12\x16\n\x06status\x18\x0b \x01(\tR\x06status\x12#\n\nresolution\x18\x0c \x01(\tH\x03R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x0e \x01(\tH\x05R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0f \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAt\x12\x18\n\x07version\x18\x10 \x01(\rR\x07versionB\x0b\n\t_order_idB\x08\n\x06_ownerB\n\n\x08_productB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"z\n\x12ResolvedDifference\x12\x18\n\x07subject\x18\x01 \x01(\tR\x07subject\x12\x1e\n\nresolution\x18\x02 \x01(\tR\nresolution\x12\x16\n\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n\x04code\x18\x04 \x01(\tR\x04code"\xc2\x01\n\x13ListFindingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04code\x18\x02 \x01(\tH\x01R\x04code\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_codeB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x14ListFindingsResponse\x120\n\x08findings\x18\x01 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"j\n\x15ResolveFindingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"H\n\x16ResolveFindingResponse\x12.\n\x07finding\x18\x01 \x01(\x0b2\x14.roamcard.v1.FindingR\x07finding"\xa1\x01\n\x14ListTransfersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x92\x01\n\x15ListTransfersResponse\x128\n\ttransfers\x18\x01 \x03(\x0b2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xba\x01\n\x16ResolveTransferRequest\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x1e\n\nresolution\x18\x03 \x01(\tR\nresolution\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x05 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"Q\n\x17ResolveTransferResponse\x126\n\x08transfer\x18\x01 \x01(\x0b2\x1a.roamcard.v1.StrayTransferR\x08transfer"\x80\x04\n\rStrayTransfer\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x14\n\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x123\n\x07seen_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n\x06status\x18\x07 \x01(\tR\x06status\x12#\n\nresolution\x18\x08 \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\n \x01(\tH\x02R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAt\x12\x18\n\x07version\x18\x0c \x01(\rR\x07version\x12@\n\x10pending_approval\x18\r \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"\xc2\x02\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x12\x17\n\x04sort\x18\x04 \x01(\tH\x03R\x04sort\x88\x01\x01\x12\x17\n\x04kind\x18\x05 \x01(\tH\x04R\x04kind\x88\x01\x01\x12\x19\n\x05owner\x18\x06 \x01(\tH\x05R\x05owner\x88\x01\x01\x12%\n\x0btransaction\x18\x07 \x01(\tH\x06R\x0btransaction\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_tokenB\x07\n\x05_sortB\x07\n\x05_kindB\x08\n\x06_ownerB\x0e\n\x0c_transaction"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xf5\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x18\n\x07version\x18\t \x01(\rR\x07version\x12@\n\x10pending_approval\x18\n \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApproval"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"/\n\x12ReviewOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xf2\x01\n\x13ReviewOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order\x12C\n\x0fallowed_actions\x18\x02 \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions\x126\n\x08postings\x18\x03 \x03(\x0b2\x1a.roamcard.v1.LedgerPostingR\x08postings\x12.\n\x05audit\x18\x04 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x05audit"i\n\rAllowedAction\x12\x16\n\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n\x07allowed\x18\x02 \x01(\x08R\x07allowed\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n\x07_reason"\x95\x01\n\rLedgerPosting\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12*\n\x02at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x124\n\x07entries\x18\x04 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x07entries"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"\x8a\x01\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x95\x01\n\x13ProvePaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"F\n\x14ProvePaymentResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xf5\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAt\x12(\n\x10paused_by_config\x18\x06 \x01(\x08R\x0epausedByConfigB\t\n\x07_reasonB\x0b\n\t_operator"\x0f\n\rWhoAmIRequest"\x93\x01\n\x0eWhoAmIResponse\x12\x1a\n\x08operator\x18\x01 \x01(\tR\x08operator\x12\x12\n\x04role\x18\x02 \x01(\tR\x04role\x129\n\nexpires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n\x06source\x18\x04 \x01(\tR\x06source"\x14\n\x12CountOrdersRequest"F\n\x13CountOrdersResponse\x12/\n\x06counts\x18\x01 \x03(\x0b2\x17.roamcard.v1.OrderCountR\x06counts"\x80\x01\n\nOrderCount\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x120\n\x05since\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since"\xb7\x02\n\x10ListAuditRequest\x12\x19\n\x05actor\x18\x01 \x01(\tH\x00R\x05actor\x88\x01\x01\x12\x1b\n\x06action\x18\x02 \x01(\tH\x01R\x06action\x88\x01\x01\x12\x1d\n\x07subject\x18\x03 \x01(\tH\x02R\x07subject\x88\x01\x01\x12\x19\n\x05since\x18\x04 \x01(\tH\x03R\x05since\x88\x01\x01\x12\x19\n\x05until\x18\x05 \x01(\tH\x04R\x05until\x88\x01\x01\x12 \n\tpage_size\x18\x06 \x01(\rH\x05R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x07 \x01(\tH\x06R\tpageToken\x88\x01\x01B\x08\n\x06_actorB\t\n\x07_actionB\n\n\x08_subjectB\x08\n\x06_sinceB\x08\n\x06_untilB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x88\x01\n\x11ListAuditResponse\x122\n\x07records\x18\x01 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x07records\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x86\x02\n\x0bAuditRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n\x06action\x18\x04 \x01(\tR\x06action\x12\x18\n\x07subject\x18\x05 \x01(\tR\x07subject\x12\x1b\n\x06reason\x18\x06 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1b\n\x06before\x18\x07 \x01(\tH\x01R\x06before\x88\x01\x01\x12\x19\n\x05after\x18\x08 \x01(\tH\x02R\x05after\x88\x01\x01B\t\n\x07_reasonB\t\n\x07_beforeB\x08\n\x06_after"\x12\n\x10GetGaugesRequest"\x85\x02\n\x11GetGaugesResponse\x12/\n\x05as_of\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n\x06floats\x18\x02 \x03(\x0b2\x17.roamcard.v1.FloatGaugeR\x06floats\x125\n\x08accounts\x18\x03 \x03(\x0b2\x19.roamcard.v1.AccountGaugeR\x08accounts\x12)\n\x04jobs\x18\x04 \x03(\x0b2\x15.roamcard.v1.JobGaugeR\x04jobs\x12,\n\x05nodes\x18\x05 \x03(\x0b2\x16.roamcard.v1.NodeGaugeR\x05nodes">\n\nFloatGauge\x12\x1a\n\x08provider\x18\x01 \x01(\tR\x08provider\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\x80\x01\n\x0cAccountGauge\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07address\x18\x02 \x01(\tR\x07address\x12\x19\n\x05units\x18\x03 \x01(\tH\x00R\x05units\x88\x01\x01\x12\x15\n\x03wei\x18\x04 \x01(\tH\x01R\x03wei\x88\x01\x01B\x08\n\x06_unitsB\x06\n\x04_wei"\x80\x01\n\x08JobGauge\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x122\n\x06oldest\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06oldest"V\n\tNodeGauge\x12\x12\n\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n\x05block\x18\x02 \x01(\rR\x05block\x12\x1f\n\x0bage_seconds\x18\x03 \x01(\rR\nageSeconds"\xbe\x01\n\x0fListJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04kind\x18\x02 \x01(\tH\x01R\x04kind\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_kindB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x10ListJobsResponse\x12,\n\x04jobs\x18\x01 \x03(\x0b2\x18.roamcard.v1.OperatorJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x1f\n\rGetJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"<\n\x0eGetJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"d\n\x0fRetryJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version">\n\x10RetryJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"c\n\x0eDropJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"!\n\x0fDropJobResponse\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"\xa9\x04\n\x0bOperatorJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12\x1d\n\nunique_key\x18\n \x01(\tR\tuniqueKey\x12\x18\n\x07version\x18\x0b \x01(\rR\x07version\x12#\n\rattempts_used\x18\x0c \x01(\rR\x0cattemptsUsed\x12!\n\x0cmax_attempts\x18\r \x01(\rR\x0bmaxAttempts\x12C\n\x0fallowed_actions\x18\x0e \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\x07\n\x05_stepB\r\n\x0b_last_error"\xa1\x01\n\x14ListApprovalsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x8d\x01\n\x15ListApprovalsResponse\x123\n\tapprovals\x18\x01 \x03(\x0b2\x15.roamcard.v1.ApprovalR\tapprovals\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"$\n\x12GetApprovalRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"H\n\x13GetApprovalResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"@\n\x16ApproveDecisionRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"L\n\x17ApproveDecisionResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"?\n\x15RejectDecisionRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"K\n\x16RejectDecisionResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"\xd2\x04\n\x08Approval\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12(\n\x10amount_usd_cents\x18\x04 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n\x06status\x18\x06 \x01(\tR\x06status\x12!\n\x0crequested_by\x18\x07 \x01(\tR\x0brequestedBy\x12=\n\x0crequested_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0brequestedAt\x129\n\nexpires_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n\nresolution\x18\n \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1d\n\x07version\x18\x0b \x01(\rH\x01R\x07version\x88\x01\x01\x12"\n\ndecided_by\x18\x0c \x01(\tH\x02R\tdecidedBy\x88\x01\x01\x12,\n\x0fdecision_reason\x18\r \x01(\tH\x03R\x0edecisionReason\x88\x01\x01\x129\n\ndecided_at\x18\x0e \x01(\x0b2\x1a.google.protobuf.TimestampR\tdecidedAtB\r\n\x0b_resolutionB\n\n\x08_versionB\r\n\x0b_decided_byB\x12\n\x10_decision_reason"\x80\x01\n\x10MintTokenRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n\x04role\x18\x02 \x01(\tR\x04role\x12,\n\x12expires_in_seconds\x18\x03 \x01(\rR\x10expiresInSeconds\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"r\n\x11MintTokenResponse\x120\n\x05token\x18\x01 \x01(\x0b2\x1a.roamcard.v1.OperatorTokenR\x05token\x12 \n\x06secret\x18\x02 \x01(\tH\x00R\x06secretB\x03\x80\x01\x01\x88\x01\x01B\t\n\x07_secret"\x9e\x01\n\x11ListTokensRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x12ListTokensResponse\x122\n\x06tokens\x18\x01 \x03(\x0b2\x1a.roamcard.v1.OperatorTokenR\x06tokens\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"<\n\x12RevokeTokenRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x13RevokeTokenResponse\x120\n\x05token\x18\x01 \x01(\x0b2\x1a.roamcard.v1.OperatorTokenR\x05token"\x9c\x03\n\rOperatorToken\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04role\x18\x03 \x01(\tR\x04role\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x1b\n\tminted_by\x18\x05 \x01(\tR\x08mintedBy\x127\n\tminted_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x08mintedAt\x129\n\nexpires_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12<\n\x0clast_used_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastUsedAt\x12"\n\nrevoked_by\x18\t \x01(\tH\x00R\trevokedBy\x88\x01\x01\x129\n\nrevoked_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\trevokedAtB\r\n\x0b_revoked_by2\xfb\x1a\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12Y\n\x0eWriteOffFeeJob\x12".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\x12J\n\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\x12d\n\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse"\x03\x90\x02\x01\x12_\n\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\x12h\n\x13ConcludeCardClosing\x12\'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\x12n\n\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12X\n\x0cListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse"\x03\x90\x02\x01\x12Y\n\x0eResolveFinding\x12".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\x12[\n\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a".roamcard.v1.ListTransfersResponse"\x03\x90\x02\x01\x12\\\n\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12S\n\x0cProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\x12s\n\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse"\x03\x90\x02\x01\x12\\\n\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\x12F\n\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse"\x03\x90\x02\x01\x12U\n\x0bReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse"\x03\x90\x02\x01\x12U\n\x0bCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse"\x03\x90\x02\x01\x12O\n\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse"\x03\x90\x02\x01\x12O\n\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse"\x03\x90\x02\x01\x12L\n\x08ListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse"\x03\x90\x02\x01\x12F\n\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse"\x03\x90\x02\x01\x12G\n\x08RetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\x12D\n\x07DropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\x12[\n\rListApprovals\x12!.roamcard.v1.ListApprovalsRequest\x1a".roamcard.v1.ListApprovalsResponse"\x03\x90\x02\x01\x12U\n\x0bGetApproval\x12\x1f.roamcard.v1.GetApprovalRequest\x1a .roamcard.v1.GetApprovalResponse"\x03\x90\x02\x01\x12\\\n\x0fApproveDecision\x12#.roamcard.v1.ApproveDecisionRequest\x1a$.roamcard.v1.ApproveDecisionResponse\x12Y\n\x0eRejectDecision\x12".roamcard.v1.RejectDecisionRequest\x1a#.roamcard.v1.RejectDecisionResponse\x12J\n\tMintToken\x12\x1d.roamcard.v1.MintTokenRequest\x1a\x1e.roamcard.v1.MintTokenResponse\x12R\n\nListTokens\x12\x1e.roamcard.v1.ListTokensRequest\x1a\x1f.roamcard.v1.ListTokensResponse"\x03\x90\x02\x01\x12P\n\x0bRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16roamcard/v1/esim.proto\x1a\x17roamcard/v1/order.proto"\x1e\n\x1cGetChallengeRetentionRequest"\x97\x01\n\x1dGetChallengeRetentionResponse\x12+\n\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n\nbatch_size\x18\x04 \x01(\rR\tbatchSize"\x18\n\x16PruneChallengesRequest"Q\n\x17PruneChallengesResponse\x12\x18\n\x07deleted\x18\x01 \x01(\rR\x07deleted\x12\x1c\n\tremaining\x18\x02 \x01(\rR\tremaining"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"j\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"m\n\x15WriteOffFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"?\n\x16WriteOffFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xc5\x03\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12 \n\x0boutstanding\x18\x0b \x01(\x08R\x0boutstanding\x12\x1f\n\x0bwritten_off\x18\x0c \x01(\x08R\nwrittenOff\x12\x1a\n\x08revision\x18\r \x01(\rR\x08revisionB\t\n\x07_reason":\n\x10CloseCardRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x11CloseCardResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\xa4\x01\n\x17ListCardClosingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x91\x01\n\x18ListCardClosingsResponse\x124\n\x08closings\x18\x01 \x03(\x0b2\x18.roamcard.v1.CardClosingR\x08closings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"o\n\x17RetryCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x03 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"N\n\x18RetryCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"\x94\x01\n\x1aConcludeCardClosingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1f\n\x08revision\x18\x04 \x01(\rH\x00R\x08revision\x88\x01\x01B\x0b\n\t_revision"Q\n\x1bConcludeCardClosingResponse\x122\n\x07closing\x18\x01 \x01(\x0b2\x18.roamcard.v1.CardClosingR\x07closing"Q\n\x1cRetryEsimCancellationRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"b\n\x1dRetryEsimCancellationResponse\x12A\n\x0ccancellation\x18\x01 \x01(\x0b2\x1d.roamcard.v1.EsimCancellationR\x0ccancellation"\xb8\x04\n\x0bCardClosing\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x14\n\x05stage\x18\x05 \x01(\tR\x05stage\x123\n\x13remainder_usd_cents\x18\x06 \x01(\rH\x00R\x11remainderUsdCents\x88\x01\x01\x12\x18\n\x07version\x18\x07 \x01(\rR\x07version\x12\x1c\n\treference\x18\x08 \x01(\tR\treference\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12$\n\x0brefunded_by\x18\x0c \x01(\tH\x02R\nrefundedBy\x88\x01\x01\x12\x1a\n\x08revision\x18\r \x01(\rR\x08revision\x12@\n\x10pending_approval\x18\x0e \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\x16\n\x14_remainder_usd_centsB\t\n\x07_reasonB\x0e\n\x0c_refunded_by"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xed\x03\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12;\n\x08resolved\x18\x08 \x03(\x0b2\x1f.roamcard.v1.ResolvedDifferenceR\x08resolved\x12+\n\x04sums\x18\t \x03(\x0b2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n\x0bcomplete_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\ncompleteAt"P\n\nFindingSum\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n\x08blocking\x18\x03 \x01(\rR\x08blocking"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\xeb\x04\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocks\x12\x0e\n\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n\x05owner\x18\x07 \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n\x07product\x18\x08 \x01(\tH\x02R\x07product\x88\x01\x01\x12>\n\rfirst_seen_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bfirstSeenAt\x12<\n\x0clast_seen_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastSeenAt\x12\x16\n\x06status\x18\x0b \x01(\tR\x06status\x12#\n\nresolution\x18\x0c \x01(\tH\x03R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x0e \x01(\tH\x05R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0f \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAt\x12\x18\n\x07version\x18\x10 \x01(\rR\x07versionB\x0b\n\t_order_idB\x08\n\x06_ownerB\n\n\x08_productB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"z\n\x12ResolvedDifference\x12\x18\n\x07subject\x18\x01 \x01(\tR\x07subject\x12\x1e\n\nresolution\x18\x02 \x01(\tR\nresolution\x12\x16\n\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n\x04code\x18\x04 \x01(\tR\x04code"\xc2\x01\n\x13ListFindingsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04code\x18\x02 \x01(\tH\x01R\x04code\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_codeB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x14ListFindingsResponse\x120\n\x08findings\x18\x01 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"j\n\x15ResolveFindingRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"H\n\x16ResolveFindingResponse\x12.\n\x07finding\x18\x01 \x01(\x0b2\x14.roamcard.v1.FindingR\x07finding"\xa1\x01\n\x14ListTransfersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x92\x01\n\x15ListTransfersResponse\x128\n\ttransfers\x18\x01 \x03(\x0b2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xba\x01\n\x16ResolveTransferRequest\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x1e\n\nresolution\x18\x03 \x01(\tR\nresolution\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x05 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"Q\n\x17ResolveTransferResponse\x126\n\x08transfer\x18\x01 \x01(\x0b2\x1a.roamcard.v1.StrayTransferR\x08transfer"\x80\x04\n\rStrayTransfer\x12 \n\x0btransaction\x18\x01 \x01(\tR\x0btransaction\x12\x1b\n\tlog_index\x18\x02 \x01(\rR\x08logIndex\x12\x14\n\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x123\n\x07seen_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n\x06status\x18\x07 \x01(\tR\x06status\x12#\n\nresolution\x18\x08 \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1b\n\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\n \x01(\tH\x02R\x08operator\x88\x01\x01\x12;\n\x0bresolved_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\nresolvedAt\x12\x18\n\x07version\x18\x0c \x01(\rR\x07version\x12@\n\x10pending_approval\x18\r \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\r\n\x0b_resolutionB\t\n\x07_reasonB\x0b\n\t_operator"\xc2\x02\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x12\x17\n\x04sort\x18\x04 \x01(\tH\x03R\x04sort\x88\x01\x01\x12\x17\n\x04kind\x18\x05 \x01(\tH\x04R\x04kind\x88\x01\x01\x12\x19\n\x05owner\x18\x06 \x01(\tH\x05R\x05owner\x88\x01\x01\x12%\n\x0btransaction\x18\x07 \x01(\tH\x06R\x0btransaction\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_tokenB\x07\n\x05_sortB\x07\n\x05_kindB\x08\n\x06_ownerB\x0e\n\x0c_transaction"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xf5\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x18\n\x07version\x18\t \x01(\rR\x07version\x12@\n\x10pending_approval\x18\n \x01(\x0b2\x15.roamcard.v1.ApprovalR\x0fpendingApproval"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"/\n\x12ReviewOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xf2\x01\n\x13ReviewOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order\x12C\n\x0fallowed_actions\x18\x02 \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions\x126\n\x08postings\x18\x03 \x03(\x0b2\x1a.roamcard.v1.LedgerPostingR\x08postings\x12.\n\x05audit\x18\x04 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x05audit"i\n\rAllowedAction\x12\x16\n\x06action\x18\x01 \x01(\tR\x06action\x12\x18\n\x07allowed\x18\x02 \x01(\x08R\x07allowed\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n\x07_reason"\x95\x01\n\rLedgerPosting\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12*\n\x02at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x124\n\x07entries\x18\x04 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x07entries"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"\x8a\x01\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x95\x01\n\x13ProvePaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12 \n\x0btransaction\x18\x02 \x01(\tR\x0btransaction\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x04 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"F\n\x14ProvePaymentResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xf5\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAt\x12(\n\x10paused_by_config\x18\x06 \x01(\x08R\x0epausedByConfigB\t\n\x07_reasonB\x0b\n\t_operator"\x0f\n\rWhoAmIRequest"\x93\x01\n\x0eWhoAmIResponse\x12\x1a\n\x08operator\x18\x01 \x01(\tR\x08operator\x12\x12\n\x04role\x18\x02 \x01(\tR\x04role\x129\n\nexpires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n\x06source\x18\x04 \x01(\tR\x06source"\x14\n\x12CountOrdersRequest"F\n\x13CountOrdersResponse\x12/\n\x06counts\x18\x01 \x03(\x0b2\x17.roamcard.v1.OrderCountR\x06counts"\xb4\x01\n\nOrderCount\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x120\n\x05since\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x122\n\x06latest\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06latest"\xb7\x02\n\x10ListAuditRequest\x12\x19\n\x05actor\x18\x01 \x01(\tH\x00R\x05actor\x88\x01\x01\x12\x1b\n\x06action\x18\x02 \x01(\tH\x01R\x06action\x88\x01\x01\x12\x1d\n\x07subject\x18\x03 \x01(\tH\x02R\x07subject\x88\x01\x01\x12\x19\n\x05since\x18\x04 \x01(\tH\x03R\x05since\x88\x01\x01\x12\x19\n\x05until\x18\x05 \x01(\tH\x04R\x05until\x88\x01\x01\x12 \n\tpage_size\x18\x06 \x01(\rH\x05R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x07 \x01(\tH\x06R\tpageToken\x88\x01\x01B\x08\n\x06_actorB\t\n\x07_actionB\n\n\x08_subjectB\x08\n\x06_sinceB\x08\n\x06_untilB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x88\x01\n\x11ListAuditResponse\x122\n\x07records\x18\x01 \x03(\x0b2\x18.roamcard.v1.AuditRecordR\x07records\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x86\x02\n\x0bAuditRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n\x05actor\x18\x03 \x01(\tR\x05actor\x12\x16\n\x06action\x18\x04 \x01(\tR\x06action\x12\x18\n\x07subject\x18\x05 \x01(\tR\x07subject\x12\x1b\n\x06reason\x18\x06 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1b\n\x06before\x18\x07 \x01(\tH\x01R\x06before\x88\x01\x01\x12\x19\n\x05after\x18\x08 \x01(\tH\x02R\x05after\x88\x01\x01B\t\n\x07_reasonB\t\n\x07_beforeB\x08\n\x06_after"\x12\n\x10GetGaugesRequest"\x85\x02\n\x11GetGaugesResponse\x12/\n\x05as_of\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n\x06floats\x18\x02 \x03(\x0b2\x17.roamcard.v1.FloatGaugeR\x06floats\x125\n\x08accounts\x18\x03 \x03(\x0b2\x19.roamcard.v1.AccountGaugeR\x08accounts\x12)\n\x04jobs\x18\x04 \x03(\x0b2\x15.roamcard.v1.JobGaugeR\x04jobs\x12,\n\x05nodes\x18\x05 \x03(\x0b2\x16.roamcard.v1.NodeGaugeR\x05nodes">\n\nFloatGauge\x12\x1a\n\x08provider\x18\x01 \x01(\tR\x08provider\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\x80\x01\n\x0cAccountGauge\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n\x07address\x18\x02 \x01(\tR\x07address\x12\x19\n\x05units\x18\x03 \x01(\tH\x00R\x05units\x88\x01\x01\x12\x15\n\x03wei\x18\x04 \x01(\tH\x01R\x03wei\x88\x01\x01B\x08\n\x06_unitsB\x06\n\x04_wei"\x80\x01\n\x08JobGauge\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count\x122\n\x06oldest\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x06oldest"V\n\tNodeGauge\x12\x12\n\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n\x05block\x18\x02 \x01(\rR\x05block\x12\x1f\n\x0bage_seconds\x18\x03 \x01(\rR\nageSeconds"\xbe\x01\n\x0fListJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x17\n\x04kind\x18\x02 \x01(\tH\x01R\x04kind\x88\x01\x01\x12 \n\tpage_size\x18\x03 \x01(\rH\x02R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x04 \x01(\tH\x03R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x07\n\x05_kindB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x10ListJobsResponse\x12,\n\x04jobs\x18\x01 \x03(\x0b2\x18.roamcard.v1.OperatorJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x1f\n\rGetJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"<\n\x0eGetJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"d\n\x0fRetryJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version">\n\x10RetryJobResponse\x12*\n\x03job\x18\x01 \x01(\x0b2\x18.roamcard.v1.OperatorJobR\x03job"c\n\x0eDropJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n\x07version\x18\x03 \x01(\rH\x00R\x07version\x88\x01\x01B\n\n\x08_version"!\n\x0fDropJobResponse\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"\xa9\x04\n\x0bOperatorJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAt\x12\x1d\n\nunique_key\x18\n \x01(\tR\tuniqueKey\x12\x18\n\x07version\x18\x0b \x01(\rR\x07version\x12#\n\rattempts_used\x18\x0c \x01(\rR\x0cattemptsUsed\x12!\n\x0cmax_attempts\x18\r \x01(\rR\x0bmaxAttempts\x12C\n\x0fallowed_actions\x18\x0e \x03(\x0b2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\x07\n\x05_stepB\r\n\x0b_last_error"\xa1\x01\n\x14ListApprovalsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x8d\x01\n\x15ListApprovalsResponse\x123\n\tapprovals\x18\x01 \x03(\x0b2\x15.roamcard.v1.ApprovalR\tapprovals\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"$\n\x12GetApprovalRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"H\n\x13GetApprovalResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"@\n\x16ApproveDecisionRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"L\n\x17ApproveDecisionResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"?\n\x15RejectDecisionRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"K\n\x16RejectDecisionResponse\x121\n\x08approval\x18\x01 \x01(\x0b2\x15.roamcard.v1.ApprovalR\x08approval"\xd2\x04\n\x08Approval\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12(\n\x10amount_usd_cents\x18\x04 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n\x06status\x18\x06 \x01(\tR\x06status\x12!\n\x0crequested_by\x18\x07 \x01(\tR\x0brequestedBy\x12=\n\x0crequested_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0brequestedAt\x129\n\nexpires_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n\nresolution\x18\n \x01(\tH\x00R\nresolution\x88\x01\x01\x12\x1d\n\x07version\x18\x0b \x01(\rH\x01R\x07version\x88\x01\x01\x12"\n\ndecided_by\x18\x0c \x01(\tH\x02R\tdecidedBy\x88\x01\x01\x12,\n\x0fdecision_reason\x18\r \x01(\tH\x03R\x0edecisionReason\x88\x01\x01\x129\n\ndecided_at\x18\x0e \x01(\x0b2\x1a.google.protobuf.TimestampR\tdecidedAtB\r\n\x0b_resolutionB\n\n\x08_versionB\r\n\x0b_decided_byB\x12\n\x10_decision_reason"\x80\x01\n\x10MintTokenRequest\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n\x04role\x18\x02 \x01(\tR\x04role\x12,\n\x12expires_in_seconds\x18\x03 \x01(\rR\x10expiresInSeconds\x12\x16\n\x06reason\x18\x04 \x01(\tR\x06reason"r\n\x11MintTokenResponse\x120\n\x05token\x18\x01 \x01(\x0b2\x1a.roamcard.v1.OperatorTokenR\x05token\x12 \n\x06secret\x18\x02 \x01(\tH\x00R\x06secretB\x03\x80\x01\x01\x88\x01\x01B\t\n\x07_secret"\x9e\x01\n\x11ListTokensRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x89\x01\n\x12ListTokensResponse\x122\n\x06tokens\x18\x01 \x03(\x0b2\x1a.roamcard.v1.OperatorTokenR\x06tokens\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"<\n\x12RevokeTokenRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"G\n\x13RevokeTokenResponse\x120\n\x05token\x18\x01 \x01(\x0b2\x1a.roamcard.v1.OperatorTokenR\x05token"\x9c\x03\n\rOperatorToken\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n\x04role\x18\x03 \x01(\tR\x04role\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12\x1b\n\tminted_by\x18\x05 \x01(\tR\x08mintedBy\x127\n\tminted_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\x08mintedAt\x129\n\nexpires_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12<\n\x0clast_used_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\nlastUsedAt\x12"\n\nrevoked_by\x18\t \x01(\tH\x00R\trevokedBy\x88\x01\x01\x129\n\nrevoked_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\trevokedAtB\r\n\x0b_revoked_by"@\n\x11GetSummaryRequest\x12\x1e\n\x08order_id\x18\x01 \x01(\tH\x00R\x07orderId\x88\x01\x01B\x0b\n\t_order_id"\xa9\x03\n\x12GetSummaryResponse\x12/\n\x05as_of\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n\x06orders\x18\x02 \x03(\x0b2\x17.roamcard.v1.OrderCountR\x06orders\x12;\n\x0cstopped_jobs\x18\x03 \x03(\x0b2\x18.roamcard.v1.StoppedJobsR\x0bstoppedJobs\x12#\n\ropen_findings\x18\x04 \x01(\rR\x0copenFindings\x12+\n\x11blocking_findings\x18\x05 \x01(\rR\x10blockingFindings\x12%\n\x0eopen_transfers\x18\x06 \x01(\rR\ropenTransfers\x12?\n\rreconciled_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0creconciledAt\x12(\n\rorder_version\x18\x08 \x01(\rH\x00R\x0corderVersion\x88\x01\x01B\x10\n\x0e_order_version"O\n\x0bStoppedJobs\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05count\x18\x03 \x01(\rR\x05count"\xa9\x01\n\x1cListEsimCancellationsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\xa8\x01\n\x1dListEsimCancellationsResponse\x12F\n\rcancellations\x18\x01 \x03(\x0b2 .roamcard.v1.EsimCancellationJobR\rcancellations\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\xb8\x03\n\x13EsimCancellationJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05stage\x18\x04 \x01(\tR\x05stage\x12(\n\rcredit_amount\x18\x05 \x01(\tH\x00R\x0ccreditAmount\x88\x01\x01\x12(\n\rrefund_amount\x18\x06 \x01(\tH\x01R\x0crefundAmount\x88\x01\x01\x12\x1b\n\x06reason\x18\x07 \x01(\tH\x02R\x06reason\x88\x01\x01\x120\n\x05since\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x10\n\x0e_credit_amountB\x10\n\x0e_refund_amountB\t\n\x07_reason2\xc4\x1c\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12Y\n\x0eWriteOffFeeJob\x12".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\x12J\n\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\x12d\n\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse"\x03\x90\x02\x01\x12_\n\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\x12h\n\x13ConcludeCardClosing\x12\'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\x12n\n\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12X\n\x0cListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse"\x03\x90\x02\x01\x12Y\n\x0eResolveFinding\x12".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\x12[\n\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a".roamcard.v1.ListTransfersResponse"\x03\x90\x02\x01\x12\\\n\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12S\n\x0cProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\x12s\n\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse"\x03\x90\x02\x01\x12\\\n\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\x12F\n\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse"\x03\x90\x02\x01\x12U\n\x0bReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse"\x03\x90\x02\x01\x12U\n\x0bCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse"\x03\x90\x02\x01\x12O\n\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse"\x03\x90\x02\x01\x12O\n\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse"\x03\x90\x02\x01\x12L\n\x08ListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse"\x03\x90\x02\x01\x12F\n\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse"\x03\x90\x02\x01\x12G\n\x08RetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\x12D\n\x07DropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\x12[\n\rListApprovals\x12!.roamcard.v1.ListApprovalsRequest\x1a".roamcard.v1.ListApprovalsResponse"\x03\x90\x02\x01\x12U\n\x0bGetApproval\x12\x1f.roamcard.v1.GetApprovalRequest\x1a .roamcard.v1.GetApprovalResponse"\x03\x90\x02\x01\x12\\\n\x0fApproveDecision\x12#.roamcard.v1.ApproveDecisionRequest\x1a$.roamcard.v1.ApproveDecisionResponse\x12Y\n\x0eRejectDecision\x12".roamcard.v1.RejectDecisionRequest\x1a#.roamcard.v1.RejectDecisionResponse\x12J\n\tMintToken\x12\x1d.roamcard.v1.MintTokenRequest\x1a\x1e.roamcard.v1.MintTokenResponse\x12R\n\nListTokens\x12\x1e.roamcard.v1.ListTokensRequest\x1a\x1f.roamcard.v1.ListTokensResponse"\x03\x90\x02\x01\x12P\n\x0bRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponse\x12R\n\nGetSummary\x12\x1e.roamcard.v1.GetSummaryRequest\x1a\x1f.roamcard.v1.GetSummaryResponse"\x03\x90\x02\x01\x12s\n\x15ListEsimCancellations\x12).roamcard.v1.ListEsimCancellationsRequest\x1a*.roamcard.v1.ListEsimCancellationsResponse"\x03\x90\x02\x01Bm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         timestamp_pb.desc(),
         esim_pb.desc(),
@@ -5211,6 +5556,12 @@ _DESC = file_desc(
         "RevokeTokenRequest": RevokeTokenRequest,
         "RevokeTokenResponse": RevokeTokenResponse,
         "OperatorToken": OperatorToken,
+        "GetSummaryRequest": GetSummaryRequest,
+        "GetSummaryResponse": GetSummaryResponse,
+        "StoppedJobs": StoppedJobs,
+        "ListEsimCancellationsRequest": ListEsimCancellationsRequest,
+        "ListEsimCancellationsResponse": ListEsimCancellationsResponse,
+        "EsimCancellationJob": EsimCancellationJob,
     },
 )
 
