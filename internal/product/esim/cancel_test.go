@@ -56,6 +56,10 @@ func (c *cancelling) RetryCancel(context.Context, order.ID, time.Time, order.Act
 	return esim.Cancellation{}, esim.ErrNotFound
 }
 
+func (c *cancelling) Cancellations(context.Context, esim.CancelQuery, order.Act) ([]job.Row, error) {
+	return nil, nil
+}
+
 func (c *cancelling) SaveCancel(
 	_ context.Context, _ job.Fence, a esim.CancelArgs, postings ...ledger.Posting,
 ) error {
