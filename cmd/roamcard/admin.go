@@ -17,9 +17,9 @@ func admin() *cobra.Command {
 		Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
 	}
 	b.flags(cmd)
-	cmd.AddCommand(b.whoAmI(), b.summary(), b.tokens(), b.approvals(), b.audit(), b.gauges(), b.jobs(), b.feeJobs(), b.closings(),
-		b.cancellations(),
-		b.adminOrders(), b.transfers(), b.findings(), b.switches(), b.challenges(), b.books(), activity())
+	cmd.AddCommand(b.whoAmI(), b.summary(), b.tokens(), b.approvals(), b.audit(), b.gauges(), b.jobs(), b.feeJobs(),
+		b.closings(), b.cancellations(), b.adminOrders(), b.transfers(), b.findings(),
+		b.switches(), b.challenges(), b.books(), activity())
 	return cmd
 }
 

@@ -82,7 +82,8 @@ func devServer() *cobra.Command {
 	f.StringVar(&c.OIDCIssuer, "oidc-issuer", "",
 		"the setting oidc.issuer; its tokens are for the audience roamcard, and its groups are the roles")
 	f.StringVar(&c.AdminAddr, "admin-addr", "", "the setting admin.addr")
-	f.Uint32Var(&c.SecondApproverAbove, "second-approver-above", 0, "the setting operators.second_approver_above, in cents")
+	f.Uint32Var(&c.SecondApproverAbove, "second-approver-above", 0,
+		"the setting operators.second_approver_above, in cents")
 	f.StringVar(&c.Limits, "limits", dev.DefaultLimits,
 		"rates of requests: default, off, or changes to the default (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the "+

@@ -17,8 +17,8 @@ type Approvals struct {
 	Refunds Refunds
 }
 
-// ApprovalRecords reads and ends decisions that wait for a second operator. Each call writes its audit record in the same
-// transaction.
+// ApprovalRecords reads and ends decisions that wait for a second operator. Each call writes its audit record in the
+// same transaction.
 type ApprovalRecords interface {
 	// Approvals lists those that a query selects, newest first.
 	Approvals(ctx context.Context, q ApprovalQuery, act order.Act) ([]approval.Approval, error)

@@ -21,8 +21,8 @@ type operatorListener struct {
 	*edge.Server
 }
 
-// splitOperators takes the operators' service out of those that the public listener serves, where the configuration gives
-// it a listener of its own.
+// splitOperators takes the operators' service out of those that the public listener serves, where the configuration
+// gives it a listener of its own.
 func (a *App) splitOperators(all []rpc.Handler, p *Parts) (public []rpc.Handler, err error) {
 	if a.config.AdminAddr == "" {
 		return all, nil

@@ -277,8 +277,8 @@ func (m Modules) settings() []setting {
 		{key: "quote.key", help: "32 bytes in hex that sign quotes; several separated by commas, of which the first signs " +
 			"and all verify; the same in every process", secret: true,
 			set: hexKeys(func(c *Config) (*secret.Text, *[]secret.Text) { return &c.QuoteKey, &c.FormerQuoteKeys })},
-		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas; a third part is the role: viewer, " +
-			"support, treasurer or admin", secret: true, byDefault: none,
+		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas; a third part is the role: " +
+			"viewer, support, treasurer or admin", secret: true, byDefault: none,
 			set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas",
 			byDefault: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
@@ -312,8 +312,8 @@ func (m Modules) settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", byDefault: "20s",
 			set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, operatorSettings(), consoleSettings(), fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(), m.productSettings(),
-		routingSettings(), m.providerSettings(), m.reachSettings())
+	}, operatorSettings(), consoleSettings(), fairnessSettings(), edgeSettings(), screeningSettings(), webhookSettings(),
+		m.productSettings(), routingSettings(), m.providerSettings(), m.reachSettings())
 }
 
 // The defaults of the issuer's delays, also in development.

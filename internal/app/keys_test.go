@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/crypto"
+
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/keystore"
@@ -32,8 +34,7 @@ func write(t *testing.T, name, text string, mode os.FileMode) string {
 }
 
 func hexOf(key *ecdsa.PrivateKey) string {
-	raw := make([]byte, 32)
-	return hex.EncodeToString(key.D.FillBytes(raw))
+	return hex.EncodeToString(crypto.FromECDSA(key))
 }
 
 // sealed is the keystore of a key, whose passphrase is "correct horse".

@@ -23,8 +23,8 @@ func operatorSettings() []setting {
 		{key: "operators.approve_within", help: "how long such a decision waits, at least 1m",
 			byDefault: approval.DefaultWithin.String(),
 			set:       atLeast(time.Minute, func(c *Config) *time.Duration { return &c.SecondOperator.Within })},
-		{key: "admin.addr", help: "host and port to serve the operators' routes on, and nowhere else; empty serves them with " +
-			"all others", byDefault: none, set: text(func(c *Config) *string { return &c.AdminAddr })},
+		{key: "admin.addr", help: "host and port to serve the operators' routes on, and nowhere else; empty serves them " +
+			"with all others", byDefault: none, set: text(func(c *Config) *string { return &c.AdminAddr })},
 		{key: "oidc.issuer", help: "the issuer of OpenID Connect that operators may sign in with, as its tokens name it",
 			byDefault: none, set: func(c *Config, s string) error {
 				c.Issuer.Issuer = s

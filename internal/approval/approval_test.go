@@ -32,12 +32,18 @@ func TestSecondOperatorIsAnother(t *testing.T) {
 		by   order.Act
 		want fault.Code
 	}{
-		"another":                         {order.Act{Operator: "bob"}, ""},
-		"another of the same minter":      {order.Act{Operator: "bob", Minters: []string{"root"}}, ""},
-		"who asked":                       {order.Act{Operator: "ann"}, fault.SecondOperatorRequired},
-		"who asked, with another token":   {order.Act{Operator: "ann", Minters: []string{"eve"}}, fault.SecondOperatorRequired},
-		"whose token who asked minted":    {order.Act{Operator: "bob", Minters: []string{"ann"}}, fault.SecondOperatorRequired},
-		"two tokens further":              {order.Act{Operator: "bob", Minters: []string{"eve", "ann"}}, fault.SecondOperatorRequired},
+		"another":                    {order.Act{Operator: "bob"}, ""},
+		"another of the same minter": {order.Act{Operator: "bob", Minters: []string{"root"}}, ""},
+		"who asked":                  {order.Act{Operator: "ann"}, fault.SecondOperatorRequired},
+		"who asked, with another token": {
+			order.Act{Operator: "ann", Minters: []string{"eve"}}, fault.SecondOperatorRequired,
+		},
+		"whose token who asked minted": {
+			order.Act{Operator: "bob", Minters: []string{"ann"}}, fault.SecondOperatorRequired,
+		},
+		"two tokens further": {
+			order.Act{Operator: "bob", Minters: []string{"eve", "ann"}}, fault.SecondOperatorRequired,
+		},
 		"who minted the token of the one": {order.Act{Operator: "root"}, fault.SecondOperatorRequired},
 	} {
 		if got := fault.Of(asked(ann).Check(tt.by, noon)); got != tt.want {

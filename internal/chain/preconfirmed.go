@@ -35,7 +35,8 @@ type PreconfirmationsConfig struct {
 	Now          func() time.Time
 }
 
-// pendingReceipt is the receipt of a transaction that is in the next block or in one that is there; nil when in neither.
+// pendingReceipt is the receipt of a transaction that is in the next block or in one that is there; nil when in
+// neither.
 type pendingReceipt struct {
 	*receipt
 	at time.Time
@@ -101,8 +102,8 @@ func (p *Preconfirmations) keep(transaction x402.Hash, read pendingReceipt) {
 	p.asked[transaction] = read
 }
 
-// pendingReceipt is the receipt of a transaction that succeeded in the node's pending block or before, or nil. A pending
-// block that does not follow the latest one is old, and tells nothing.
+// pendingReceipt is the receipt of a transaction that succeeded in the node's pending block or before, or nil. A
+// pending block that does not follow the latest one is old, and tells nothing.
 func (c *Chain) pendingReceipt(ctx context.Context, transaction x402.Hash) *receipt {
 	latest, err := c.head(ctx, "latest")
 	if err != nil {

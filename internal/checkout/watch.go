@@ -15,9 +15,9 @@ const (
 	previewPoll = 250 * time.Millisecond
 )
 
-// Watch calls show with an order of a wallet, now and after each change, while its version is above after, and once when
-// its payment is preconfirmed. It returns when the order is final or the timeout has passed. Changes in quick succession
-// may be shown as one.
+// Watch calls show with an order of a wallet, now and after each change, while its version is above after, and once
+// when its payment is preconfirmed. It returns when the order is final or the timeout has passed. Changes in quick
+// succession may be shown as one.
 func (c *Checkout) Watch(
 	ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration, show func(PaidOrder) error,
 ) error {

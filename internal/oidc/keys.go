@@ -57,7 +57,7 @@ type keysOfCall struct {
 
 // VerifySignature implements oidc.KeySet.
 func (k *keysOfCall) VerifySignature(ctx context.Context, token string) ([]byte, error) {
-	signed, err := jose.ParseSigned(token, allowed())
+	signed, err := jose.ParseSignedCompact(token, allowed())
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}

@@ -17,34 +17,34 @@ import (
 // examineListeners sees whether the service can listen at its addresses, or does so already.
 func examineListeners(ctx context.Context, cfg app.Config) []finding {
 	out := []finding{
-		verdictOf(examineListener(ctx, "listener", cfg.Addr, "addr", func(ctx context.Context, addr string) error {
+		examineListener(ctx, "listener", cfg.Addr, "addr", func(ctx context.Context, addr string) error {
 			return servesAs(ctx, addr, cfg.BaseURL)
-		})),
+		}),
 	}
 	if cfg.MetricsAddr == "" {
 		return append(out, finding{
 			Name: "metrics listener", Status: statusSkip, Detail: "metrics.addr is not set: Prometheus sees nothing",
 		})
 	}
-	return append(out, verdictOf(examineListener(ctx, "metrics listener", cfg.MetricsAddr, "metrics.addr", showsMetrics)))
+	return append(out, examineListener(ctx, "metrics listener", cfg.MetricsAddr, "metrics.addr", showsMetrics))
 }
 
-// examineListener tells of one address. An address that is taken is no fault when ours answers there: doctor is run next
-// to a service that has an incident, too.
+// examineListener tells of one address. An address that is taken is no fault when ours answers there: doctor is run
+// next to a service that has an incident, too.
 func examineListener(
 	ctx context.Context, name, addr, setting string, ours func(context.Context, string) error,
-) (what, detail string, err error, fix string) {
-	fix = "free the address, or set " + setting + " to another"
+) finding {
+	fix := "free the address, or set " + setting + " to another"
 	listener, err := net.Listen("tcp", addr)
 	if err == nil {
-		return name, addr + " is free", listener.Close(), fix
+		return verdictOf(name, addr+" is free", listener.Close(), fix)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if other := ours(ctx, reached(addr)); other != nil {
-		return name, "", fmt.Errorf("%w, and it is not this service that answers there: %w", err, other), fix
+		return verdictOf(name, "", fmt.Errorf("%w, and it is not this service that answers there: %w", err, other), fix)
 	}
-	return name, "this service has it already: " + addr, nil, fix
+	return verdictOf(name, "this service has it already: "+addr, nil, fix)
 }
 
 // reached is where a listener is reached from its own machine.

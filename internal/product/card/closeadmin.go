@@ -34,8 +34,8 @@ type CloseJobs interface {
 	// operator, else the error of decide.
 	OrderClosing(ctx context.Context, id uuid.UUID, decide func(Sold) (CloseArgs, error), act Act) (job.Row, error)
 	// RetryClosing queues a closing that waits for an operator again, with the arguments that next makes of its own. A
-	// closing in another status stays as it is. ErrNotFound when there is no such closing, ErrChanged when it is not at the
-	// act's version.
+	// closing in another status stays as it is. ErrNotFound when there is no such closing, ErrChanged when it is not at
+	// the act's version.
 	RetryClosing(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act Act) (job.Row, error)
 	// Refunding finds a closing, the owner of its card, and whether a refund of its order is signed that may still be
 	// paid. ErrNotFound when there is no such closing.

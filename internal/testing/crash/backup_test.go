@@ -108,7 +108,8 @@ func TestRestoredToAPointInTime(t *testing.T) {
 	})
 }
 
-// survives sells, saves, sells more, restores what was saved, and recovers: in the end each buyer has what was paid for.
+// survives sells, saves, sells more, restores what was saved, and recovers: in the end each buyer has what was paid
+// for.
 func (w *world) survives(t *testing.T, database string, save func(), restore func() (database string)) {
 	t.Helper()
 	w.books.DatabaseURL = database

@@ -46,10 +46,11 @@ export interface PresenterOptions {
 }
 
 /**
- * Shows the card, or the eSIM with its QR code and its links for phones, inside an element of the page, until the person
- * closes it, the page is left or a minute is over; then it is removed. It stands in a closed shadow root: neither the document's text nor a
- * query finds it. That keeps it from scripts that read pages, not from an extension or a screenshot. An element that is
- * not in the document, or in a page that nobody looks at, shows nothing to anybody: `presented` is false.
+ * Shows the card, or the eSIM with its QR code and its links for phones, inside an element of the page, until the
+ * person closes it, the page is left or a minute is over; then it is removed. It stands in a closed shadow root:
+ * neither the document's text nor a query finds it. That keeps it from scripts that read pages, not from an extension
+ * or a screenshot. An element that is not in the document, or in a page that nobody looks at, shows nothing to anybody:
+ * `presented` is false.
  *
  * A card whose issuer shows it on a page of the service's only has a link here instead, which the person follows into a
  * window of its own: browsers open windows for a person's click, and a wallet has asked for a signature since the last.
