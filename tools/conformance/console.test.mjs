@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { dev, launch, ownerAt, press, says } from "./paying.mjs";
 import {
-  admin, atConsole, confirm, goTo, held, inReview, looked, operating, sent, settledPage, signIn, until,
+  admin, atConsole, confirm, goTo, held, inReview, looked, minted, operating, planAbove, sent, settledPage, signIn, until,
 } from "./operating.mjs";
 
 const timeout = 240_000;
@@ -119,6 +119,47 @@ test("an order in review is refunded, on chain and in the books", { timeout }, a
   await press(tab, "Refresh");
   await looked(tab, notes, "order-refunded");
   await tab.close();
+});
+
+test("a refund above the limit goes out when a second operator approves it", { timeout }, async () => {
+  // The server's operators.second_approver_above is 600 cents.
+  const [{ owner, order, price }] = await inReview([14], "second", await planAbove(600));
+  const before = await held(owner.account.address);
+  const [ann, bob, eve] = await Promise.all(
+    [["ann", "treasurer"], ["bob", "treasurer"], ["eve", "viewer"]].map(([name, role]) => minted(name, role)),
+  );
+  const first = await operating(browser, { token: ann });
+  await goTo(first.tab, `#/orders/${order.orderId}`);
+  await press(first.tab, "Refund");
+  await confirm(first.tab, "the supplier knows nothing of it");
+  await says(first.tab, "It waits for a second operator.");
+  await says(first.tab, "ann asked for order.refund");
+  await looked(first.tab, first.notes, "order-waits");
+  await goTo(first.tab, "#/approvals");
+  await says(first.tab, "You asked for it");
+  assert.equal((await admin(`orders/${order.orderId}`)).order.status, "operator_review");
+  await first.tab.close();
+
+  const viewer = await operating(browser, { token: eve });
+  await goTo(viewer.tab, "#/approvals");
+  await press(viewer.tab, "Approve");
+  await confirm(viewer.tab, "I would");
+  await says(viewer.tab, "treasurer");
+  await viewer.tab.close();
+  assert.equal(await held(owner.account.address), before, "nobody with the role has approved");
+
+  const second = await operating(browser, { token: bob });
+  await goTo(second.tab, "#/approvals");
+  await looked(second.tab, second.notes, "approvals");
+  await press(second.tab, "Approve");
+  await says(second.tab, "ann asked for order.refund");
+  await confirm(second.tab, "seen, ticket 18");
+  await says(second.tab, "Approved.");
+  await until("refunded", () => admin(`orders/${order.orderId}`), (life) => life.order.status === "refunded");
+  assert.equal(await held(owner.account.address), before + price);
+  const [decided] = (await admin("approvals?status=approved")).approvals;
+  assert.deepEqual([decided.requestedBy, decided.decidedBy, decided.subject], ["ann", "bob", order.orderId]);
+  await second.tab.close();
 });
 
 test("a decision about what has changed meanwhile is refused", { timeout }, async () => {

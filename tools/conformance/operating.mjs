@@ -32,6 +32,20 @@ export async function until(what, read, holds, ms = 120_000) {
   }
 }
 
+/** The token of a new operator. */
+export async function minted(name, role) {
+  const { secret } = await admin("tokens", { name, role, expiresInSeconds: 3600, reason: "for a story" });
+  return secret;
+}
+
+/** A plan that costs more than an amount, in cents. */
+export async function planAbove(cents) {
+  const { plans } = await (await fetch(`${dev.baseUrl}/api/esim/plans`)).json();
+  const plan = plans.find(({ priceUsdCents }) => priceUsdCents > cents);
+  assert.ok(plan, `no plan costs more than ${cents}`);
+  return plan.planId;
+}
+
 /** Makes the supplier refuse the next order without a trace. */
 async function spoil() {
   const body = JSON.stringify({ op: "order", mode: "rate_limited" });
@@ -48,10 +62,10 @@ const types = {
 };
 
 /** An eSIM that a development wallet has bought and paid, whatever becomes of its delivery. */
-export async function bought(index, key) {
+export async function bought(index, key, planId) {
   const owner = await ownerAt(index);
   const url = `${dev.baseUrl}/api/esim/purchase`;
-  const body = JSON.stringify({ idempotencyKey: key });
+  const body = JSON.stringify({ idempotencyKey: key, planId });
   const headers = { "content-type": "application/json" };
   const asked = await fetch(url, { method: "POST", headers, body });
   assert.equal(asked.status, 402, await asked.text());
@@ -80,9 +94,9 @@ export async function bought(index, key) {
 }
 
 /** Orders that wait for an operator, oldest first: the supplier was asked, and has no trace of them. */
-export async function inReview(indexes, key) {
+export async function inReview(indexes, key, planId) {
   for (const _ of indexes) await spoil();
-  const orders = await Promise.all(indexes.map((index) => bought(index, `${key}-${process.pid}-${index}`)));
+  const orders = await Promise.all(indexes.map((index) => bought(index, `${key}-${process.pid}-${index}`, planId)));
   for (const { order } of orders) await reviewed(order.orderId);
   return orders.sort((a, b) => (a.order.orderId < b.order.orderId ? -1 : 1));
 }
@@ -127,9 +141,9 @@ export async function signIn(tab, token = dev.operatorToken) {
 }
 
 /** A tab of a signed-in operator. */
-export async function operating(browser, options) {
+export async function operating(browser, { token, ...options } = {}) {
   const at = await atConsole(browser, options);
-  await signIn(at.tab);
+  await signIn(at.tab, token);
   await at.tab.waitForSelector("#menu nav");
   return at;
 }

@@ -1,39 +1,14 @@
 // The operators' routes, by REST: the console loads no descriptor of a message, and shows what the service answers.
 import {
-  ApiError, apiError, type AuditRecord, type CardClosing, type EsimCancellationJob, type FeeJob, type Finding,
-  type Gauges, type Job, type OrderInspection, type OrderReview, type ProblemFields, type QueuedOrder,
-  type Reconciliation, type StrayTransfer, type Summary, type Switch,
+  ApiError, apiError, type Approval, type AuditRecord, type CardClosing, type EsimCancellationJob, type FeeJob,
+  type Finding, type Gauges, type Job, type OperatorIdentity, type OrderInspection, type OrderReview,
+  type ProblemFields, type QueuedOrder, type Reconciliation, type StrayTransfer, type Summary, type Switch,
 } from "roamcard";
 
 /** A page of a list. */
 export interface Slice<T> {
   items: T[];
   next: string | undefined;
-}
-
-/** A decision that waits for a second operator, where the service has such. */
-export interface Approval {
-  id: string;
-  action: string;
-  subject: string;
-  amountUsdCents: number;
-  reason: string;
-  status: string;
-  requestedBy: string;
-  requestedAt: string;
-  expiresAt?: string;
-  resolution?: string;
-  version?: number;
-  decidedBy?: string;
-  decisionReason?: string;
-  decidedAt?: string;
-}
-
-/** Who the token belongs to. */
-export interface Me {
-  operator: string;
-  role?: string;
-  expiresAt?: string;
 }
 
 /** What may be asked of a list; members that are undefined or empty are left out. */
@@ -108,7 +83,7 @@ export class OperatorApi {
     return this.#send<T>("POST", path, body, key);
   }
 
-  whoami(): Promise<Me> {
+  whoami(): Promise<OperatorIdentity> {
     return this.#get("whoami");
   }
 

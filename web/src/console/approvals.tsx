@@ -1,7 +1,6 @@
 // The decisions that wait for a second operator.
-import { ApiError } from "roamcard";
+import { ApiError, type Approval } from "roamcard";
 import { dollars } from "../lib/text.js";
-import type { Approval } from "./api.js";
 import { OrderLink } from "./orders.js";
 import { type Act, Ago, Code, List, Pick, Status, When } from "./parts.js";
 import { hrefOf } from "./route.js";
@@ -43,10 +42,17 @@ export function ApprovalsPlace({ here }: { here: Here }) {
         empty={status === "pending" ? t.nothingWaits : t.nothing}
         columns={[
           { name: t.columns.waits, cell: ({ requestedAt }) => <Ago at={requestedAt} /> },
-          { name: t.columns.action, cell: ({ action }) => <span class="mono strange">{action}</span> },
+          {
+            name: t.columns.action,
+            cell: ({ action, amountUsdCents, requestedBy }) => (
+              <>
+                <span class="mono strange">{action}</span>
+                <br />
+                <span class="strange">{`${dollars(amountUsdCents)} · ${requestedBy}`}</span>
+              </>
+            ),
+          },
           { name: t.columns.subject, cell: (row) => <Subject row={row} /> },
-          { name: t.columns.amount, number: true, cell: ({ amountUsdCents }) => dollars(amountUsdCents) },
-          { name: t.columns.operator, cell: ({ requestedBy }) => <span class="strange">{requestedBy}</span> },
           { name: t.reason, cell: ({ reason }) => <span class="strange">{reason}</span> },
           {
             name: t.columns.status,

@@ -75,6 +75,16 @@ function Life({ here, whole, busy }: { here: Here; whole: Whole; busy: boolean }
           <When at={queued.createdAt} />
         </Fact>
         <Fact name={t.version}>{queued.version}</Fact>
+        {queued.pendingApproval && (
+          <Fact name={t.places.approvals}>
+            <a href={hrefOf("approvals")}>
+              {t.approval.about(
+                queued.pendingApproval.action, dollars(queued.pendingApproval.amountUsdCents),
+                queued.pendingApproval.requestedBy,
+              )}
+            </a>
+          </Fact>
+        )}
         {life.order?.issuance?.cardId && (
           <Fact name={t.card}>
             <Code value={life.order.issuance.cardId} />

@@ -1,7 +1,7 @@
 // What the places of the console are made of.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { ApiError } from "roamcard";
+import { ApiError, type Approval } from "roamcard";
 import { short } from "../lib/text.js";
 import { type Slice, wordsOf } from "./api.js";
 import { t } from "./text.js";
@@ -232,6 +232,12 @@ interface DialogProps {
   reread: () => void;
 }
 
+/** What an act answers when it waits for a second operator. */
+function waitsForApproval(answer: unknown): boolean {
+  const { pendingApproval, status } = (answer ?? {}) as { pendingApproval?: Approval; status?: string };
+  return pendingApproval?.status === "pending" || status === "approval_pending";
+}
+
 /** Asks for a reason, shows what will happen, and does it. */
 export function Dialog({ act, close, reread }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -251,8 +257,8 @@ export function Dialog({ act, close, reread }: DialogProps) {
     setBusy(true);
     setError(undefined);
     try {
-      await act.run(reason.trim(), key, values);
-      close(act.done);
+      const answer = await act.run(reason.trim(), key, values);
+      close(waitsForApproval(answer) ? t.done.waits : act.done);
     } catch (problem) {
       setError(problem);
       setBusy(false);

@@ -1,5 +1,6 @@
 // Who is signed in. The token is in the memory of one page, and only as long as somebody is there.
-import { type Me, OperatorApi } from "./api.js";
+import type { OperatorIdentity } from "roamcard";
+import { OperatorApi } from "./api.js";
 
 /** How long nobody has to be there until the token is dropped. */
 const idleMs = 15 * 60_000;
@@ -9,7 +10,7 @@ export type Ended = "idle" | "left" | "refused" | "signed-out";
 
 export interface Signed {
   api: OperatorApi;
-  me: Me;
+  me: OperatorIdentity;
 }
 
 /** The session of one page load. */

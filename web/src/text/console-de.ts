@@ -272,6 +272,7 @@ export const de: ConsoleTexts = {
     drop: "Der Job ist gelöscht.",
     switch: "Der Schalter ist gesetzt.",
     approve: "Freigegeben.",
+    waits: "Es wartet auf die Freigabe eines zweiten Operators.",
     reject: "Abgelehnt.",
   },
 

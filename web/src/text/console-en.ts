@@ -283,6 +283,7 @@ export const en = {
     drop: "The job is dropped.",
     switch: "The switch is set.",
     approve: "Approved.",
+    waits: "It waits for a second operator.",
     reject: "Rejected.",
   },
 
