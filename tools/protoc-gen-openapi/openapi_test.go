@@ -145,7 +145,7 @@ func TestAccessBecomesSecurity(t *testing.T) {
 		"/shelves/{shelfId}/get":  {},
 		"/shelves/{shelfId}/post": {object{"walletSession": []any{}}},
 		"/pay/{orderId}/get":      {object{"deliveryToken": []any{}}, object{"walletSession": []any{}}},
-		"/sweep/post":             {object{"operatorToken": []any{}}},
+		"/sweep/post":             {object{"operatorToken": []any{"admin"}}},
 	} {
 		t.Run(path, func(t *testing.T) { equal(t, at(t, paths, path+"/security"), want) })
 	}
@@ -255,7 +255,8 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 		"64-bit integer":          {"optional bool hard = 1;", "int64 hard = 1;", "int64 has no translation"},
 		"unknown rule":            {"string.max_len = 9", "string.max_bytes = 9", "maxBytes"},
 		"unknown problem":         {`"issue_paused"`, `"issue_palsied"`, "issue_palsied"},
-		"paid without price":      {"{access: ACCESS_OPERATOR}", "{access: ACCESS_PAYER, paid: true}", "no price"},
+		"paid without price":      {"{access: ACCESS_OPERATOR, role: ROLE_ADMIN}", "{access: ACCESS_PAYER, paid: true}", "no price"},
+		"operator without a role": {", role: ROLE_ADMIN}", "}", "names no role"},
 		"body of one field":       {"post: \"/sweep\"\n      body: \"*\"", "post: \"/sweep\"\n      body: \"hard\"", "body"},
 		"unknown path variable":   {"post: \"/sweep\"", "post: \"/sweep/{it}\"", "{it}"},
 		"path taken":              {"{post: \"/pay/{order_id}\"}", "{get: \"/pay/{order_id}\"}", "is taken"},
