@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Internals of the store that only the tests of this package use.
@@ -31,6 +32,12 @@ func InsertJob(ctx context.Context, tx *ent.Tx, n job.New) (job.Row, bool, error
 		wakeOnCommit(tx, topicJobs, string(row.Class))
 	}
 	return row, added, err
+}
+
+// EnqueueOf queues a job of an owner.
+func EnqueueOf(ctx context.Context, s *Store, n job.New, owner string) error {
+	_, _, err := insertJobOn(ctx, s.pool, n, owner)
+	return err
 }
 
 func Fence(ctx context.Context, tx *ent.Tx, f job.Fence) error {
@@ -119,6 +126,14 @@ const MoveStatement = moveOrderSQL
 func Post(ctx context.Context, s *Store, p ledger.Posting) error {
 	return s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		post(tx, s.stamp(), p)
+		return nil
+	})
+}
+
+// PostFor is Post of an owner's posting.
+func PostFor(ctx context.Context, s *Store, owner x402.Address, p ledger.Posting) error {
+	return s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
+		postFor(tx, s.stamp(), owner, p)
 		return nil
 	})
 }

@@ -21,7 +21,7 @@ import (
 const topicJobs = "jobs"
 
 // jobColumns is what scanJob reads.
-const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, attempt, uncounted_attempts,
+const jobColumns = `id, kind, class, unique_key, owner, payload, traceparent, status, attempt, uncounted_attempts,
 	max_attempts, version, step, step_at, run_at, created_at, finished_at, last_error,
 	coalesce(lease_owner, ''), lease_until`
 
@@ -44,6 +44,8 @@ const (
 		ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
 
 	findJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND unique_key = $2`
+	// findOwnJobSQL is findJobSQL where the owner is known.
+	findOwnJobSQL = findJobSQL + ` AND owner = $3`
 
 	claimJobsSQL = `
 		WITH due AS (
@@ -55,27 +57,25 @@ const (
 		RETURNING ` + jobColumns
 
 	beatJobSQL = `
-		UPDATE jobs SET lease_until = now() + $4::interval
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`
+		UPDATE jobs SET lease_until = now() + $5::interval WHERE ` + heldSQL + ` AND lease_until > clock_timestamp()`
 
 	// The arguments of a job say how far it is.
-	saveJobSQL = `UPDATE jobs SET payload = $2, version = version + 1 WHERE id = $1`
+	saveJobSQL = `UPDATE jobs SET payload = $3, version = version + 1 WHERE id = $1 AND owner = $2`
 
 	markJobSQL = `
-		UPDATE jobs SET step = $4, step_at = clock_timestamp(), version = version + 1
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`
+		UPDATE jobs SET step = $5, step_at = clock_timestamp(), version = version + 1
+		WHERE ` + heldSQL + ` AND lease_until > clock_timestamp()`
 
-	finishJobSQL = `
-		UPDATE jobs SET status = $4, version = version + 1, uncounted_attempts = uncounted_attempts + $5,
-			last_error = $6, run_at = CASE WHEN $7 THEN now() + $8::interval ELSE run_at END,
-			finished_at = CASE WHEN $7 THEN NULL ELSE now() END,
-			class = coalesce(nullif($9, ''), class), lease_owner = NULL, lease_until = NULL
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3`
+	finishedSQL = `
+		UPDATE jobs SET status = $5, version = version + 1, uncounted_attempts = uncounted_attempts + $6,
+			last_error = $7, class = coalesce(nullif($8, ''), class), lease_owner = NULL, lease_until = NULL, `
+	endJobSQL   = finishedSQL + `finished_at = now() WHERE ` + heldSQL
+	delayJobSQL = finishedSQL + `finished_at = NULL, run_at = now() + $9::interval WHERE ` + heldSQL
 
-	fenceJobSQL = `
-		SELECT 1 FROM jobs
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()
-		FOR UPDATE`
+	fenceJobSQL = `SELECT 1 FROM jobs WHERE ` + heldSQL + ` AND lease_until > clock_timestamp() FOR UPDATE`
+
+	// heldSQL selects the row of a claim by heldBy.
+	heldSQL = `id = $1 AND owner = $2 AND lease_owner = $3 AND attempt = $4`
 
 	// A job that has used up its attempts gets one more claim, in which its runner parks it.
 	reapJobsSQL = `
@@ -200,7 +200,7 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (jo
 		return job.Row{}, false, nil // there is another one of its kind
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		found, err := scanJob(on.QueryRow(ctx, findJobSQL, row.Kind, row.UniqueKey))
+		found, err := scanJob(on.QueryRow(ctx, findOwnJobSQL, row.Kind, row.UniqueKey, owner))
 		if err != nil {
 			return job.Row{}, false, fmt.Errorf("find queued %s job: %w", row.Kind, mapError(err))
 		}
@@ -216,7 +216,12 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (jo
 // fence queues the lock of a claim's row until the transaction ends; once the claim is over, the transaction fails with
 // job.ErrLeaseLost. It is first in every transaction of a job, so that all take their locks in the same order.
 func fence(tx *ent.Tx, f job.Fence) {
-	touchOne(tx, fmt.Errorf("fence job: %w", job.ErrLeaseLost), fenceJobSQL, f.ID, f.Owner, f.Attempt)
+	touchOne(tx, fmt.Errorf("fence job: %w", job.ErrLeaseLost), fenceJobSQL, heldBy(f)...)
+}
+
+// heldBy are the arguments of heldSQL, and then others.
+func heldBy(f job.Fence, more ...any) []any {
+	return append([]any{f.ID, f.Of, f.Owner, f.Attempt}, more...)
 }
 
 // finishJob ends a claim in the transaction of its effect; the handler then returns job.Recorded.
@@ -236,7 +241,8 @@ func finishJobOn(ctx context.Context, on pgxRunner, f job.Fence, o job.Outcome) 
 	if err := checkOutcome(o); err != nil {
 		return err
 	}
-	tag, err := on.Exec(ctx, finishJobSQL, finishValues(f, o)...)
+	sql, args := finishing(f, o)
+	tag, err := on.Exec(ctx, sql, args...)
 	return leaseHeld(finishAct, tag.RowsAffected(), err)
 }
 
@@ -247,15 +253,17 @@ func checkOutcome(o job.Outcome) error {
 	return nil
 }
 
-// finishValues are the arguments of finishJobSQL.
-func finishValues(f job.Fence, o job.Outcome) []any {
+// finishing is the statement that ends a claim with an outcome.
+func finishing(f job.Fence, o job.Outcome) (sql string, args []any) {
 	uncounted := 0
 	if o.Uncounted {
 		uncounted = 1
 	}
-	return []any{
-		f.ID, f.Owner, f.Attempt, o.Status, uncounted, o.Reason, o.Status == job.Queued, o.Delay, o.Class,
+	args = heldBy(f, o.Status, uncounted, o.Reason, o.Class)
+	if o.Status == job.Queued {
+		return delayJobSQL, append(args, o.Delay)
 	}
+	return endJobSQL, args
 }
 
 func leaseHeld(act string, rows int64, err error) error {
@@ -304,7 +312,7 @@ func (j Jobs) Claim(
 func (j Jobs) Beat(ctx context.Context, f job.Fence, ttl time.Duration) (bool, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tag, err := j.s.pool.Exec(ctx, beatJobSQL, f.ID, f.Owner, f.Attempt, ttl)
+	tag, err := j.s.pool.Exec(ctx, beatJobSQL, heldBy(f, ttl)...)
 	if err != nil {
 		return false, fmt.Errorf("beat job: %w", mapError(err))
 	}
@@ -315,13 +323,13 @@ func (j Jobs) Beat(ctx context.Context, f job.Fence, ttl time.Duration) (bool, e
 func (j Jobs) Mark(ctx context.Context, f job.Fence, step string) error {
 	const act = "mark job"
 	together := func(_ context.Context, tx *ent.Tx) error {
-		hold(tx, act, markJobSQL, f.ID, f.Owner, f.Attempt, step)
+		hold(tx, act, markJobSQL, heldBy(f, step)...)
 		return nil
 	}
 	return j.s.change(ctx, change{f, together}, func() error {
 		ctx, cancel := detached(ctx)
 		defer cancel()
-		tag, err := j.s.pool.Exec(ctx, markJobSQL, f.ID, f.Owner, f.Attempt, step)
+		tag, err := j.s.pool.Exec(ctx, markJobSQL, heldBy(f, step)...)
 		return leaseHeld(act, tag.RowsAffected(), err)
 	})
 }
@@ -332,7 +340,8 @@ func (j Jobs) Finish(ctx context.Context, f job.Fence, o job.Outcome) error {
 		return err
 	}
 	together := func(_ context.Context, tx *ent.Tx) error {
-		hold(tx, finishAct, finishJobSQL, finishValues(f, o)...)
+		sql, args := finishing(f, o)
+		hold(tx, finishAct, sql, args...)
 		return nil
 	}
 	err := j.s.change(ctx, change{f, together}, func() error {
@@ -444,7 +453,7 @@ func kindNames(kinds []job.Kind) []string {
 
 func scanJob(row pgx.Row) (job.Row, error) {
 	var r job.Row
-	err := row.Scan(&r.ID, &r.Kind, &r.Class, &r.UniqueKey, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt,
+	err := row.Scan(&r.ID, &r.Kind, &r.Class, &r.UniqueKey, &r.Of, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt,
 		&r.Uncounted, &r.MaxAttempts, &r.Version, &r.Step, &r.StepAt, &r.RunAt, &r.CreatedAt, &r.FinishedAt,
 		&r.LastError, &r.LeaseOwner, &r.LeaseUntil)
 	return r, err

@@ -36,12 +36,16 @@ func post(tx *ent.Tx, now time.Time, all ...ledger.Posting) {
 
 // postFor is post where the owner of the postings' order is known.
 func postFor(tx *ent.Tx, now time.Time, owner x402.Address, all ...ledger.Posting) {
-	name := owner.Lower()
+	postAs(tx, now, owner.Lower(), all...)
+}
+
+// postAs is postFor with the owner as it is stored, such as that of a job.
+func postAs(tx *ent.Tx, now time.Time, owner string, all ...ledger.Posting) {
 	for _, p := range all {
-		if p.Order == "" {
+		if p.Order == "" || owner == "" {
 			post(tx, now, p)
 		} else {
-			postOne(tx, now, &name, p)
+			postOne(tx, now, &owner, p)
 		}
 	}
 }

@@ -338,9 +338,13 @@ func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m 
 
 // Suspend implements settlement.Store.
 func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
-	return o.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
+	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		suspendReservations(tx, id, o.s.stamp())
+		owner, err := ownerBehind(ctx, tx, f, ownerOfOrderSQL, id)
+		if err != nil {
+			return err
+		}
+		suspendReservations(tx, id, owner, o.s.stamp())
 		return nil
 	})
 }
@@ -409,7 +413,7 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 		},
 	})
 	if m.To.Final() || m.To == order.PaymentRequired {
-		releaseReservations(tx, m.Order, now)
+		releaseReservations(tx, m.Order, m.Owner.Lower(), now)
 	}
 	postFor(tx, now, m.Owner, m.Postings...)
 }

@@ -217,7 +217,7 @@ func (r Recovery) payment(t reconcile.Unmatched, of order.ID) (payment.Payment, 
 
 // markRecoveredSQL makes a delivery begin by reading the provider's record: the call that made the goods was long ago.
 const markRecoveredSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day'
-	WHERE kind = $1 AND unique_key = $2`
+	WHERE kind = $1 AND unique_key = $2 AND owner = $4`
 
 const resumeOrderSQL = `
 	UPDATE orders SET status = 'settling', version = version + 1, updated_at = $3, expires_at = NULL
@@ -256,7 +256,7 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay pa
 		return err
 	}
 	if k.step != "" {
-		later(tx, markRecoveredSQL, settlement.Fulfilling, pay.ID.String(), k.step)
+		later(tx, markRecoveredSQL, settlement.Fulfilling, pay.ID.String(), k.step, k.order.Owner.Lower())
 	}
 	k.act.Key = k.transfer.Place().String()
 	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, recoveredAudit{k.act.Key, k.reference})

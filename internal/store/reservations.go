@@ -197,15 +197,25 @@ const mostSuspended = 100
 
 // suspendReservations queues the release of an unpaid order's reservations of floats until it is paid, within
 // mostSuspended.
-func suspendReservations(tx *ent.Tx, id order.ID, now time.Time) {
-	later(tx, `UPDATE reservations SET released_at = $2, suspended_at = $2
-		WHERE order_id = $1 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
-			AND (SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL) < $3`, id, now, mostSuspended)
+func suspendReservations(tx *ent.Tx, id order.ID, owner string, now time.Time) {
+	later(tx, suspendReservationsSQL, id, owner, now, mostSuspended)
 }
 
-func releaseReservations(tx *ent.Tx, id order.ID, now time.Time) {
-	later(tx, "UPDATE reservations SET suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
-	later(tx, "UPDATE reservations SET released_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
+const (
+	suspendReservationsSQL = `UPDATE reservations SET released_at = $3, suspended_at = $3
+		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
+			AND (SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL) < $4`
+
+	forgetSuspensionSQL = `UPDATE reservations SET suspended_at = NULL
+		WHERE order_id = $1 AND owner = $2 AND suspended_at IS NOT NULL`
+
+	releaseReservationsSQL = `UPDATE reservations SET released_at = $3
+		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL`
+)
+
+func releaseReservations(tx *ent.Tx, id order.ID, owner string, now time.Time) {
+	later(tx, forgetSuspensionSQL, id, owner)
+	later(tx, releaseReservationsSQL, id, owner, now)
 }
 
 // lock locks the row of that name until the transaction ends.
