@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"entgo.io/ent/dialect/sql"
@@ -153,12 +154,17 @@ const reserveCardSQL = `
 func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card, error) {
 	var got card.Card
 	err := c.s.fenced(ctx, f, func(_ context.Context, tx *ent.Tx) error {
+		sql, args := reserveCardSQL, []any{
+			n.ID, n.Order, n.Owner.Lower(), n.Status, uuid.UUID(n.Ref), int64(n.Load), n.Provider, n.Programme, n.Holder,
+			n.CreatedAt, n.UpdatedAt,
+		}
+		if spreadOf(tx) != nil {
+			later(tx, insertCardSQL, args...)
+			sql, args = findReservedCardSQL, []any{n.Order, n.Owner.Lower(), uuid.UUID(n.Ref)}
+		}
 		pgxOf(tx).later(statement{
-			sql: reserveCardSQL,
-			args: []any{
-				n.ID, n.Order, n.Owner.Lower(), n.Status, uuid.UUID(n.Ref), int64(n.Load), n.Provider, n.Programme, n.Holder,
-				n.CreatedAt, n.UpdatedAt,
-			},
+			sql:  sql,
+			args: args,
 			read: func(answers pgx.BatchResults) (err error) {
 				got, err = scanCardRow(answers.QueryRow())
 				return err
@@ -201,25 +207,25 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings 
 const takeCardTurnSQL = `
 	UPDATE cards SET moving_order = $2, moving_job = $3, moving_reference = $4, moving_target_usd_cents = CASE
 		WHEN $7 THEN (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries
-			WHERE account = 'card:' || cards.id AND owner = cards.owner)
+			WHERE account = $11 AND owner = cards.owner)
 		WHEN $5 = 0 THEN 0
 		WHEN moving_reference = $4 THEN moving_target_usd_cents
 		ELSE $5 + (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries
-			WHERE account = 'card:' || cards.id AND owner = cards.owner) END
+			WHERE account = $11 AND owner = cards.owner) END
 	WHERE id = $1 AND owner = $10 AND (changing_until IS NULL OR changing_until <= $9)
 		AND (moving_order = $2 AND moving_job IS NOT DISTINCT FROM $3 OR NOT EXISTS (
-			SELECT FROM orders WHERE id = cards.moving_order AND owner = cards.owner
+			SELECT 1 FROM orders WHERE id = cards.moving_order AND owner = cards.owner
 				AND (status = 'provisioning' OR status = 'operator_review' AND $6))
-		AND NOT EXISTS (SELECT FROM jobs
+		AND NOT EXISTS (SELECT 1 FROM jobs
 			WHERE id = cards.moving_job AND owner = cards.owner AND status IN ('queued', 'processing')))
 		AND NOT ($7 AND EXISTS (
-			SELECT FROM orders WHERE owner = cards.owner AND kind = ANY($8)
+			SELECT 1 FROM orders WHERE owner = cards.owner AND kind = ANY($8)
 				AND status IN ('provisioning', 'operator_review') AND item->>'card' = cards.id::text))
 	RETURNING moving_target_usd_cents`
 
-const closingSQL = `SELECT EXISTS (SELECT FROM jobs WHERE kind = $1 AND unique_key = $2)`
+const closingSQL = `SELECT EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND unique_key = $2)`
 
-const ownClosingSQL = `SELECT EXISTS (SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 AND owner = $3)`
+const ownClosingSQL = `SELECT EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND unique_key = $2 AND owner = $3)`
 
 const lockCardSQL = "SELECT FROM cards WHERE id = $1 AND owner = $2 FOR UPDATE"
 
@@ -246,7 +252,7 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target m
 			}
 		}
 		err = raw(tx).QueryRow(ctx, takeCardTurnSQL, t.Card, t.Order, feeJob, uuid.UUID(t.Ref), int64(t.Load), t.Held,
-			t.Closing, c.s.issuerKinds(), c.s.stamp(), owner).Scan((*int64)(&target))
+			t.Closing, c.s.issuerKinds(), c.s.stamp(), owner, ledger.Card(t.Card.String())).Scan((*int64)(&target))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return card.ErrBusy
 		}
@@ -262,9 +268,9 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target m
 const beginChangeSQL = `
 	UPDATE cards SET changing = $2, changing_until = $3
 	WHERE id = $1 AND owner = $5 AND (changing_until IS NULL OR changing_until <= $4)
-		AND NOT EXISTS (SELECT FROM orders WHERE id = cards.moving_order AND owner = cards.owner
+		AND NOT EXISTS (SELECT 1 FROM orders WHERE id = cards.moving_order AND owner = cards.owner
 			AND status IN ('provisioning', 'operator_review'))
-		AND NOT EXISTS (SELECT FROM jobs
+		AND NOT EXISTS (SELECT 1 FROM jobs
 			WHERE id = cards.moving_job AND owner = cards.owner AND status IN ('queued', 'processing'))`
 
 const endChangeSQL = `UPDATE cards SET changing = NULL, changing_until = NULL
@@ -381,8 +387,23 @@ func (c Cards) Observe(ctx context.Context, seen ...card.Seen) (changed []card.C
 	for _, m := range card.Moves() {
 		from, to = append(from, string(m[0])), append(to, string(m[1]))
 	}
+	args := []any{refs, statuses, from, to, c.s.stamp(), providers, asOf}
+	if c.s.spread == nil {
+		return c.observe(ctx, observeSQL, args...)
+	}
+	groups, err := c.s.dueOwners(ctx, seenCardsSQL, refs)
+	for _, owners := range groups {
+		some, err := c.observe(ctx, observeOfSQL, append(slices.Clone(args), owners)...)
+		if changed = append(changed, some...); err != nil {
+			return changed, err
+		}
+	}
+	return changed, err
+}
+
+func (c Cards) observe(ctx context.Context, sql string, args ...any) (changed []card.Card, err error) {
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, observeSQL, refs, statuses, from, to, c.s.stamp(), providers, asOf)
+		rows, err := raw(tx).Query(ctx, sql, args...)
 		if err != nil {
 			return err
 		}
@@ -409,7 +430,7 @@ func (c Cards) FeeOpen(ctx context.Context, id uuid.UUID) (open bool, err error)
 }
 
 const feeOpenSQL = `SELECT EXISTS (
-	SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 AND status IN ('queued', 'processing'))`
+	SELECT 1 FROM jobs WHERE kind = $1 AND unique_key = $2 AND status IN ('queued', 'processing'))`
 
 // aheadOfClocks is ahead of the clock of any process: what an issuer answers to a change is newer than all that is
 // stored.

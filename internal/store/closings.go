@@ -149,7 +149,7 @@ func (c Closings) Refunding(ctx context.Context,
 	return row, owner, signed, err
 }
 
-const refundSignedSQL = "SELECT EXISTS (SELECT FROM refunds WHERE order_id = $1 AND owner = $2 AND status = 'signed')"
+const refundSignedSQL = "SELECT EXISTS (SELECT 1 FROM refunds WHERE order_id = $1 AND owner = $2 AND status = 'signed')"
 
 // ConcludeRefund implements card.CloseJobs, with the posting of the return. The lock of the closing's row lets its job
 // sign no refund meanwhile: a closing that waits for an operator has none.
@@ -179,7 +179,7 @@ func (c Closings) ConcludeRefund(
 	return row, err
 }
 
-const concludedWithSQL = `SELECT EXISTS (SELECT FROM jobs
+const concludedWithSQL = `SELECT EXISTS (SELECT 1 FROM jobs
 	WHERE kind = $1 AND payload->>'byHand' = $2 AND id <> $3)`
 
 // firstWith fails with card.ErrTransferUsed when a transaction has concluded another closing.

@@ -70,10 +70,21 @@ const esimProvidersSQL = `
 		WHERE j.kind = $3 AND j.status IN ('queued', 'processing', 'operator_review') AND e.status <> 'failed'
 	ORDER BY 1`
 
+// spreadEsimProvidersSQL reads the plans, which are on the coordinator, first.
+const spreadEsimProvidersSQL = `
+	WITH plans AS MATERIALIZED (SELECT id, provider, validity_days FROM esim_plans)
+	SELECT p.provider FROM orders o JOIN plans p ON p.id = o.item->>'planId' WHERE ` + paidFor + `
+	UNION SELECT e.provider FROM esim_profiles e LEFT JOIN plans p ON p.id = e.plan_id
+		WHERE e.status = 'ready' AND e.created_at + coalesce(p.validity_days, 0) * interval '1 day' > $2
+	UNION SELECT e.provider FROM jobs j JOIN esim_profiles e ON e.order_id = j.unique_key AND e.owner = j.owner
+		WHERE j.kind = $3 AND j.status IN ('queued', 'processing', 'operator_review') AND e.status <> 'failed'
+	ORDER BY 1`
+
 // Providers are the suppliers of paid orders for eSIMs, of eSIMs whose plan may not be over, and of those that are
 // being given back.
 func (e Esims) Providers(ctx context.Context) ([]string, error) {
-	return e.s.names(ctx, esimProvidersSQL, esim.Kind, e.s.stamp().Add(-installable), esim.CancelJob)
+	sql := e.s.spread.either(esimProvidersSQL, spreadEsimProvidersSQL)
+	return e.s.names(ctx, sql, esim.Kind, e.s.stamp().Add(-installable), esim.CancelJob)
 }
 
 // esimRecords reads the profiles of orders that were made, and the orders' cancellations.
@@ -292,9 +303,8 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 			return err
 		}
 		got = p
-		touchOne(tx, fmt.Errorf("order %s: %w", p.Order, esim.ErrNotFound), reserveProfileSQL,
+		return touchInserted(ctx, tx, fmt.Errorf("order %s: %w", p.Order, esim.ErrNotFound), reserveProfileSQL,
 			p.ID, p.Order, p.Plan, p.Provider, p.Status, uuid.UUID(p.Ref), p.CreatedAt, p.UpdatedAt, owner)
-		return nil
 	})
 	return got, err
 }

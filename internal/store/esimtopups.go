@@ -42,7 +42,7 @@ const (
 
 	ownerOfTopupSQL = `SELECT owner FROM esim_topups WHERE id = $1`
 
-	toppedUpSQL = `SELECT EXISTS (SELECT FROM esim_topups
+	toppedUpSQL = `SELECT EXISTS (SELECT 1 FROM esim_topups
 		WHERE profile_id = $1 AND owner = $2 AND status <> 'failed')`
 
 	findTopupSQL = `SELECT id, order_id, profile_id, plan_id, provider, status, reference, account,
@@ -148,9 +148,8 @@ func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esi
 			return esim.ErrCancelling
 		}
 		got = t
-		touchOne(tx, fmt.Errorf("order %s: %w", t.Order, esim.ErrNotFound), reserveTopupSQL,
+		return touchInserted(ctx, tx, fmt.Errorf("order %s: %w", t.Order, esim.ErrNotFound), reserveTopupSQL,
 			t.ID, t.Order, t.Profile, t.Plan, t.Provider, t.Status, uuid.UUID(t.Ref), t.CreatedAt, t.UpdatedAt, owner)
-		return nil
 	})
 	return got, err
 }

@@ -16,7 +16,7 @@ const postSQL = `
 		INSERT INTO ledger_postings (id, order_id, owner, kind, at)
 		SELECT $1::varchar, $2::varchar, coalesce($8::varchar, (SELECT owner FROM orders WHERE id = $2::varchar), ''),
 			$3::varchar, $4::timestamptz
-		WHERE $5::varchar = '' OR EXISTS (SELECT FROM ledger_postings WHERE id = $5)
+		WHERE $5::varchar = '' OR EXISTS (SELECT 1 FROM ledger_postings WHERE id = $5)
 		ON CONFLICT (id, owner) DO NOTHING RETURNING id, owner)
 	INSERT INTO ledger_entries (posting_id, owner, account, amount)
 	SELECT posted.id, posted.owner, e.account, e.amount
@@ -55,6 +55,12 @@ func postOne(tx *ent.Tx, now time.Time, owner *string, p ledger.Posting) {
 	for i, e := range p.Entries {
 		accounts[i], amounts[i] = string(e.Account), int64(e.Amount)
 	}
+	if spreadOf(tx) != nil {
+		if err := postSpread(tx, now, owner, p, accounts, amounts); err != nil {
+			pgxOf(tx).failed = err
+		}
+		return
+	}
 	later(tx, postSQL, p.ID, p.Order, p.Kind, now, p.Undoes, accounts, amounts, owner)
 }
 
@@ -72,6 +78,10 @@ const postAllSQL = `
 
 // postAll is post for many postings; those that they reverse exist.
 func postAll(tx *ent.Tx, now time.Time, all []ledger.Posting) {
+	if spreadOf(tx) != nil {
+		post(tx, now, all...)
+		return
+	}
 	var ids, orders, kinds, of, accounts []string
 	var amounts []int64
 	for _, p := range all {

@@ -158,9 +158,15 @@ func (o Orders) storeClaim(ctx context.Context, p checkout.ClaimRequest) (checko
 		if errors.Is(err, errCrowded) {
 			result, err = o.insertClaim(ctx, p, true)
 		}
+		if gather, ok := errors.AsType[*stranded](err); ok {
+			if err := o.s.gather(ctx, gather.resource); err != nil {
+				return result, err
+			}
+			result, err = o.insertClaim(ctx, p, true)
+		}
 		return result, err
 	}
-	if p.Payment.ArrivedAt != nil {
+	if p.Payment.ArrivedAt != nil || o.s.spread != nil {
 		return alone()
 	}
 	return o.s.claims.do(ctx, p, alone)
@@ -189,7 +195,9 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		}
 		o.s.caughtUp(tx)
 		takeTurns(tx, p.Turns)
-		takeReservations(tx, p, o.s.stamp(), alone)
+		if err := takeReservations(ctx, tx, p, o.s.stamp(), alone); err != nil {
+			return err
+		}
 		return beforeClaim()
 	})
 	return result, err
@@ -296,7 +304,7 @@ func (o Orders) Settle(
 		return order.Order{}, err
 	}
 	r := settleRequest{f, p, m, watch}
-	if !r.plain() {
+	if !r.plain() || o.s.spread != nil {
 		return alone()
 	}
 	return o.s.settles.do(ctx, r, alone)
@@ -397,6 +405,10 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	if m.Refused {
 		refused = 1
 	}
+	if spreadOf(tx) != nil {
+		moveSpread(tx, m, now, refused, moved)
+		return
+	}
 	pgxOf(tx).later(statement{
 		sql: moveOrderSQL,
 		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence,
@@ -412,6 +424,11 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 			return fmt.Errorf("order %s is no longer %s: %w", m.Order, m.From, err)
 		},
 	})
+	endMove(tx, m, now)
+}
+
+// endMove queues what follows from the move of an order.
+func endMove(tx *ent.Tx, m order.Move, now time.Time) {
 	if m.To.Final() || m.To == order.PaymentRequired {
 		releaseReservations(tx, m.Order, m.Owner.Lower(), now)
 	}
