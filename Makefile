@@ -122,6 +122,10 @@ bench: setup ## Measure against plain yardsticks and write the tables of docs/pe
 growth: setup ## Measure what the store does in an empty database and in one with ORDERS orders, about five minutes
 	ROAMCARD_BENCH_ORDERS=$${ORDERS:-300000} go test ./internal/testing/bench -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime 1x -timeout 60m
 
+.PHONY: citus
+citus: setup ## Build Citus from CITUS=FOLDER, and test and measure the store distributed by owner over two workers
+	tools/citus.sh "$(CITUS)"
+
 .PHONY: teeth
 teeth: setup ## Plant one known bug after the other and show that the tests notice each
 	tools/teeth.sh

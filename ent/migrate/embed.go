@@ -6,3 +6,8 @@ import "embed"
 //
 //go:embed migrations/*.sql
 var Files embed.FS
+
+// Citus distributes a migrated database by owner.
+//
+//go:embed citus.sql
+var Citus string

@@ -68,10 +68,12 @@ type New struct {
 
 // Row is a job as stored. All times are the queue's clock, which every worker shares.
 type Row struct {
-	ID          uuid.UUID
-	Kind        Kind
-	Class       Class
-	UniqueKey   string
+	ID        uuid.UUID
+	Kind      Kind
+	Class     Class
+	UniqueKey string
+	// Of is the owner of the order that it works on, in lower-case hex; empty for maintenance.
+	Of          string
 	Payload     []byte
 	Traceparent string
 	Status      Status
@@ -103,10 +105,12 @@ type Fence struct {
 	ID      uuid.UUID
 	Owner   string
 	Attempt int
+	// Of is the job's, which says where its row and those of its order are.
+	Of string
 }
 
 // Fence is the row's present claim.
-func (r Row) Fence() Fence { return Fence{ID: r.ID, Owner: r.LeaseOwner, Attempt: r.Attempt} }
+func (r Row) Fence() Fence { return Fence{ID: r.ID, Owner: r.LeaseOwner, Attempt: r.Attempt, Of: r.Of} }
 
 // Row checks n and makes the row to insert: a fresh id, the encoded arguments and the limits. Times and
 // the trace are left to the queue.

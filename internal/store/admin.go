@@ -348,9 +348,9 @@ func movesOf(ctx context.Context, tx *ent.Tx, id order.ID) ([]order.Event, error
 const decideJobSQL = `
 	UPDATE jobs SET status = 'queued', last_error = '', run_at = now(), finished_at = NULL,
 		uncounted_attempts = attempt, lease_owner = NULL, lease_until = NULL, version = version + 1
-	WHERE kind = $1 AND unique_key = $2`
+	WHERE kind = $1 AND unique_key = $2 AND owner = $3`
 
-const lockJobSQL = `SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 FOR UPDATE`
+const lockJobSQL = `SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 AND owner = $3 FOR UPDATE`
 
 // decided is the audit record of a decision.
 type decided struct {
@@ -417,7 +417,7 @@ func (d Admin) decide(ctx context.Context, tx *ent.Tx, m order.Move, act order.A
 		}
 	}
 	if !m.To.Final() {
-		later(tx, decideJobSQL, settlement.Fulfilling, key)
+		later(tx, decideJobSQL, settlement.Fulfilling, key, row.Owner)
 		wakeClasses(func(class string) { wakeOnCommit(tx, topicJobs, class) }, "")
 	}
 	moveOrder(tx, m, d.s.stamp(), new(order.Order))
@@ -434,26 +434,28 @@ func at(act order.Act, version int64) error {
 
 // lockJob locks the job that fulfills a paid order, and returns its key.
 func lockJob(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err error) {
-	if _, err := tx.Order.Get(ctx, string(id)); ent.IsNotFound(err) {
-		return "", order.ErrNotFound
-	} else if err != nil {
+	owner, err := ownerOf(ctx, raw(tx), ownerOfOrderSQL, id)
+	if err == nil && owner == "" {
+		err = order.ErrNotFound
+	}
+	if err != nil {
 		return "", err
 	}
 	paid, err := tx.Payment.Query().
-		Where(entpayment.OrderID(string(id)), entpayment.StatusEQ(entpayment.StatusPaid)).OnlyID(ctx)
+		Where(entpayment.OrderID(string(id)), entpayment.Owner(owner), entpayment.StatusEQ(entpayment.StatusPaid)).OnlyID(ctx)
 	if ent.IsNotFound(err) {
 		return "", admin.ErrNotInReview
 	}
 	if err != nil {
 		return "", err
 	}
-	return paid.String(), lockJobOf(ctx, tx, id, paid)
+	return paid.String(), lockJobOf(ctx, tx, id, owner, paid)
 }
 
 // lockJobOf locks the job that fulfills the order of a payment. The job of an order that was final for long is pruned,
 // and nobody else changes the order any more.
-func lockJobOf(ctx context.Context, tx *ent.Tx, id order.ID, paid uuid.UUID) error {
-	err := raw(tx).QueryRow(ctx, lockJobSQL, settlement.Fulfilling, paid.String()).Scan()
+func lockJobOf(ctx context.Context, tx *ent.Tx, id order.ID, owner string, paid uuid.UUID) error {
+	err := raw(tx).QueryRow(ctx, lockJobSQL, settlement.Fulfilling, paid.String(), owner).Scan()
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}

@@ -41,9 +41,9 @@ const (
 			SELECT nonce, 0, 0, transaction, log_index, block, '', NULL FROM transfers
 			WHERE asset = $2 AND pay_to = $3 AND sender = $4 AND value = $5 AND nonce <> ''
 		) t
-		WHERE NOT EXISTS (SELECT FROM payments p
+		WHERE NOT EXISTS (SELECT 1 FROM payments p
 				WHERE p.network = $1 AND p.asset = $2 AND p.owner = $4 AND p.nonce = t.nonce)
-			AND NOT EXISTS (SELECT FROM payments p
+			AND NOT EXISTS (SELECT 1 FROM payments p
 				WHERE p.transaction = t.transaction AND p.log_index = t.log_index AND p.owner = $4)
 			AND NOT EXISTS (` + resolvedAuthorizationSQL + ` AND a.nonce = t.nonce)`
 	unmatchedEnd = ` ORDER BY block, log_index, settled_at NULLS LAST LIMIT 1`
@@ -56,7 +56,7 @@ const (
 		JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
 		WHERE a.asset = $2 AND a.sender = $3 AND a.nonce <> '' AND a.nonce = $4`
 
-	claimedSQL = `SELECT EXISTS (SELECT FROM payments
+	claimedSQL = `SELECT EXISTS (SELECT 1 FROM payments
 		WHERE asset = $1 AND pay_to = $2 AND owner = $3 AND nonce = $4 AND status <> 'dead')`
 )
 
@@ -78,16 +78,20 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 	asset, payTo, payer := q.Asset.Lower(), q.PayTo.Lower(), q.Payer.Lower()
 	var row unmatchedRow
 	var err error
-	if len(q.Except) == 0 {
+	switch {
+	case o.s.spread != nil && len(q.Except) == 0:
+		row, err = scanArrivedRow(o.s.pool.QueryRow(ctx, o.s.spread.read(unmatchedSQL), q.Network, asset, payTo, payer,
+			int64(q.Value)))
+	case len(q.Except) == 0:
 		row, err = lookUp[unmatchedRow](ctx, o.s, unmatched, q.Network, asset, payTo, payer,
 			strconv.FormatInt(int64(q.Value), 10))
-	} else {
+	default:
 		except := make([]string, len(q.Except))
 		for i, n := range q.Except {
 			except[i] = n.String()
 		}
-		row, err = scanArrivedRow(o.s.pool.QueryRow(ctx, unmatchedExceptSQL, q.Network, asset, payTo, payer, int64(q.Value),
-			except))
+		row, err = scanArrivedRow(o.s.pool.QueryRow(ctx, o.s.spread.read(unmatchedExceptSQL), q.Network, asset, payTo, payer,
+			int64(q.Value), except))
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return a, order.ErrNotFound
@@ -134,7 +138,7 @@ func (r unmatchedRow) into(a *payment.Arrived) (err error) {
 
 // Refund reports whether the authorization of an account is that of an order's refund. A plain transfer has none.
 func (o Orders) Refund(ctx context.Context, from x402.Address, nonce x402.Hash) (known bool, err error) {
-	const query = "SELECT EXISTS (SELECT FROM refunds WHERE treasury = $1 AND nonce = $2)"
+	const query = "SELECT EXISTS (SELECT 1 FROM refunds WHERE treasury = $1 AND nonce = $2)"
 	err = o.s.pool.QueryRow(ctx, query, from.Lower(), nonce.String()).Scan(&known)
 	return known, mapError(err)
 }

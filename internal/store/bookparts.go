@@ -94,7 +94,7 @@ func (t Treasury) snapshot(ctx context.Context, do func(booksReader) error) erro
 	if _, err := tx.Exec(ctx, customPlansSQL); err != nil {
 		return mapError(fmt.Errorf("disable cached plans: %w", err))
 	}
-	return do(booksReader{ctx, tx})
+	return do(booksReader{ctx, tx, t.s.spread})
 }
 
 // OfOrders implements reconcile.Books.
@@ -174,8 +174,9 @@ func (t Treasury) OfTransfers(ctx context.Context, subjects, postings []string) 
 
 // booksReader reads tables in one snapshot.
 type booksReader struct {
-	ctx context.Context
-	tx  pgx.Tx
+	ctx    context.Context
+	tx     pgx.Tx
+	spread *spread
 }
 
 func (b booksReader) all(reads ...func() error) error {
@@ -189,7 +190,7 @@ func (b booksReader) all(reads ...func() error) error {
 
 func readAll[T any](b booksReader, into *[]T, scan pgx.RowToFunc[T], sql string, args ...any) func() error {
 	return func() error {
-		rows, err := b.tx.Query(b.ctx, sql, args...)
+		rows, err := b.tx.Query(b.ctx, b.spread.read(sql), args...)
 		if err == nil {
 			*into, err = pgx.CollectRows(rows, scan)
 		}

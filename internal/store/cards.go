@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"entgo.io/ent/dialect/sql"
@@ -153,12 +154,17 @@ const reserveCardSQL = `
 func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card, error) {
 	var got card.Card
 	err := c.s.fenced(ctx, f, func(_ context.Context, tx *ent.Tx) error {
+		sql, args := reserveCardSQL, []any{
+			n.ID, n.Order, n.Owner.Lower(), n.Status, uuid.UUID(n.Ref), int64(n.Load), n.Provider, n.Programme, n.Holder,
+			n.CreatedAt, n.UpdatedAt,
+		}
+		if spreadOf(tx) != nil {
+			later(tx, insertCardSQL, args...)
+			sql, args = findReservedCardSQL, []any{n.Order, n.Owner.Lower(), uuid.UUID(n.Ref)}
+		}
 		pgxOf(tx).later(statement{
-			sql: reserveCardSQL,
-			args: []any{
-				n.ID, n.Order, n.Owner.Lower(), n.Status, uuid.UUID(n.Ref), int64(n.Load), n.Provider, n.Programme, n.Holder,
-				n.CreatedAt, n.UpdatedAt,
-			},
+			sql:  sql,
+			args: args,
 			read: func(answers pgx.BatchResults) (err error) {
 				got, err = scanCardRow(answers.QueryRow())
 				return err
@@ -200,23 +206,28 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings 
 // top-up of the card that the issuer may have been asked for, not only for the last that had the card.
 const takeCardTurnSQL = `
 	UPDATE cards SET moving_order = $2, moving_job = $3, moving_reference = $4, moving_target_usd_cents = CASE
-		WHEN $7 THEN (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries WHERE account = 'card:' || cards.id)
+		WHEN $7 THEN (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries
+			WHERE account = $11 AND owner = cards.owner)
 		WHEN $5 = 0 THEN 0
 		WHEN moving_reference = $4 THEN moving_target_usd_cents
-		ELSE $5 + (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries WHERE account = 'card:' || cards.id) END
-	WHERE id = $1 AND (changing_until IS NULL OR changing_until <= $9)
+		ELSE $5 + (SELECT coalesce(sum(amount), 0) / 10000 FROM ledger_entries
+			WHERE account = $11 AND owner = cards.owner) END
+	WHERE id = $1 AND owner = $10 AND (changing_until IS NULL OR changing_until <= $9)
 		AND (moving_order = $2 AND moving_job IS NOT DISTINCT FROM $3 OR NOT EXISTS (
-			SELECT FROM orders WHERE id = cards.moving_order AND owner = cards.owner
+			SELECT 1 FROM orders WHERE id = cards.moving_order AND owner = cards.owner
 				AND (status = 'provisioning' OR status = 'operator_review' AND $6))
-		AND NOT EXISTS (SELECT FROM jobs WHERE id = cards.moving_job AND status IN ('queued', 'processing')))
+		AND NOT EXISTS (SELECT 1 FROM jobs
+			WHERE id = cards.moving_job AND owner = cards.owner AND status IN ('queued', 'processing')))
 		AND NOT ($7 AND EXISTS (
-			SELECT FROM orders WHERE owner = cards.owner AND kind = ANY($8)
+			SELECT 1 FROM orders WHERE owner = cards.owner AND kind = ANY($8)
 				AND status IN ('provisioning', 'operator_review') AND item->>'card' = cards.id::text))
 	RETURNING moving_target_usd_cents`
 
-const closingSQL = `SELECT EXISTS (SELECT FROM jobs WHERE kind = $1 AND unique_key = $2)`
+const closingSQL = `SELECT EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND unique_key = $2)`
 
-const lockCardSQL = "SELECT FROM cards WHERE id = $1 FOR UPDATE"
+const ownClosingSQL = `SELECT EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND unique_key = $2 AND owner = $3)`
+
+const lockCardSQL = "SELECT FROM cards WHERE id = $1 AND owner = $2 FOR UPDATE"
 
 // TakeTurn implements card.Store.
 func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target money.Cents, err error) {
@@ -226,18 +237,22 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target m
 	}
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		later(tx, lockCardSQL, t.Card)
+		owner, err := ownerBehind(ctx, tx, f, ownerOfCardSQL, t.Card)
+		if err != nil {
+			return err
+		}
+		later(tx, lockCardSQL, t.Card, owner)
 		if t.Order != "" && !t.Begun {
 			var closing bool
-			if err := raw(tx).QueryRow(ctx, closingSQL, card.CloseJob, t.Card.String()).Scan(&closing); err != nil {
+			if err := raw(tx).QueryRow(ctx, ownClosingSQL, card.CloseJob, t.Card.String(), owner).Scan(&closing); err != nil {
 				return err
 			}
 			if closing {
 				return card.ErrClosing
 			}
 		}
-		err := raw(tx).QueryRow(ctx, takeCardTurnSQL, t.Card, t.Order, feeJob, uuid.UUID(t.Ref), int64(t.Load), t.Held,
-			t.Closing, c.s.issuerKinds(), c.s.stamp()).Scan((*int64)(&target))
+		err = raw(tx).QueryRow(ctx, takeCardTurnSQL, t.Card, t.Order, feeJob, uuid.UUID(t.Ref), int64(t.Load), t.Held,
+			t.Closing, c.s.issuerKinds(), c.s.stamp(), owner, ledger.Card(t.Card.String())).Scan((*int64)(&target))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return card.ErrBusy
 		}
@@ -252,19 +267,24 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, t card.Turn) (target m
 // beginChangeSQL takes a card for a change that no movement and no other change has.
 const beginChangeSQL = `
 	UPDATE cards SET changing = $2, changing_until = $3
-	WHERE id = $1 AND (changing_until IS NULL OR changing_until <= $4)
-		AND NOT EXISTS (SELECT FROM orders WHERE id = cards.moving_order AND owner = cards.owner
+	WHERE id = $1 AND owner = $5 AND (changing_until IS NULL OR changing_until <= $4)
+		AND NOT EXISTS (SELECT 1 FROM orders WHERE id = cards.moving_order AND owner = cards.owner
 			AND status IN ('provisioning', 'operator_review'))
-		AND NOT EXISTS (SELECT FROM jobs WHERE id = cards.moving_job AND status IN ('queued', 'processing'))`
+		AND NOT EXISTS (SELECT 1 FROM jobs
+			WHERE id = cards.moving_job AND owner = cards.owner AND status IN ('queued', 'processing'))`
 
-const endChangeSQL = `UPDATE cards SET changing = NULL, changing_until = NULL WHERE id = $1 AND changing = $2`
+const endChangeSQL = `UPDATE cards SET changing = NULL, changing_until = NULL
+	WHERE id = $1 AND owner = $3 AND changing = $2`
 
 // BeginChange implements card.Store.
 func (c Cards) BeginChange(ctx context.Context, id, change uuid.UUID, most time.Duration) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		later(tx, lockCardSQL, id)
+		owner, err := lockCard(ctx, tx, id)
+		if err != nil {
+			return err
+		}
 		now := c.s.stamp()
-		took, err := raw(tx).Exec(ctx, beginChangeSQL, id, change, now.Add(most), now)
+		took, err := raw(tx).Exec(ctx, beginChangeSQL, id, change, now.Add(most), now, owner)
 		if err == nil && took.RowsAffected() == 0 {
 			err = card.ErrBusy
 		}
@@ -276,7 +296,11 @@ func (c Cards) BeginChange(ctx context.Context, id, change uuid.UUID, most time.
 func (c Cards) EndChange(ctx context.Context, id, change uuid.UUID) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	_, err := c.s.pool.Exec(ctx, endChangeSQL, id, change)
+	owner, err := ownerOf(ctx, c.s.pool, ownerOfCardSQL, id)
+	if err != nil {
+		return err
+	}
+	_, err = c.s.pool.Exec(ctx, endChangeSQL, id, change, owner)
 	return mapError(err)
 }
 
@@ -285,8 +309,9 @@ func (c Cards) EndChange(ctx context.Context, id, change uuid.UUID) error {
 const beginFreezingSQL = `
 	WITH before AS (
 		SELECT id, CASE WHEN changing_until > $4 THEN changing_until END AS open FROM cards
-		WHERE id = $1 AND (changing IS NULL OR changing_until IS NULL OR changing_until <= $4) FOR UPDATE)
-	UPDATE cards SET changing = $2, changing_until = greatest($3, before.open) FROM before WHERE cards.id = before.id
+		WHERE id = $1 AND owner = $5 AND (changing IS NULL OR changing_until IS NULL OR changing_until <= $4) FOR UPDATE)
+	UPDATE cards SET changing = $2, changing_until = greatest($3, before.open) FROM before
+	WHERE cards.id = before.id AND cards.owner = $5
 	RETURNING before.open`
 
 // BeginFreezing implements card.Store.
@@ -295,9 +320,12 @@ func (c Cards) BeginFreezing(
 ) (open time.Time, err error) {
 	var until *time.Time
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		later(tx, lockCardSQL, id)
+		owner, err := lockCard(ctx, tx, id)
+		if err != nil {
+			return err
+		}
 		now := c.s.stamp()
-		err := raw(tx).QueryRow(ctx, beginFreezingSQL, id, change, now.Add(most), now).Scan(&until)
+		err = raw(tx).QueryRow(ctx, beginFreezingSQL, id, change, now.Add(most), now, owner).Scan(&until)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return card.ErrBusy
 		}
@@ -315,7 +343,7 @@ const endFreezingSQL = `
 		changing_until = CASE WHEN $6::boolean THEN changing_until WHEN $3 > $5::timestamptz THEN $3::timestamptz
 			WHEN owner_frozen AND status = 'ACTIVE' THEN $5 END,
 		owner_frozen = owner_frozen AND ($6 OR NOT $4::boolean OR coalesce($3::timestamptz > $5, false)), updated_at = $5
-	WHERE id = $1 AND changing = $2`
+	WHERE id = $1 AND owner = $7 AND changing = $2`
 
 // EndFreezing implements card.Store.
 func (c Cards) EndFreezing(ctx context.Context, id, change uuid.UUID, end card.Freezing) error {
@@ -325,7 +353,11 @@ func (c Cards) EndFreezing(ctx context.Context, id, change uuid.UUID, end card.F
 	if !end.Open.IsZero() {
 		open = &end.Open
 	}
-	_, err := c.s.pool.Exec(ctx, endFreezingSQL, id, change, open, end.Undone, c.s.stamp(), end.Unknown)
+	owner, err := ownerOf(ctx, c.s.pool, ownerOfCardSQL, id)
+	if err != nil {
+		return err
+	}
+	_, err = c.s.pool.Exec(ctx, endFreezingSQL, id, change, open, end.Undone, c.s.stamp(), end.Unknown, owner)
 	return mapError(err)
 }
 
@@ -333,7 +365,7 @@ func (c Cards) EndFreezing(ctx context.Context, id, change uuid.UUID, end card.F
 func (c Cards) FeeTaken(ctx context.Context, f job.Fence, postings []ledger.Posting) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		post(tx, c.s.stamp(), postings...)
+		postAs(tx, c.s.stamp(), f.Of, postings...)
 		return finishJob(ctx, tx, f, job.Done())
 	})
 }
@@ -355,8 +387,23 @@ func (c Cards) Observe(ctx context.Context, seen ...card.Seen) (changed []card.C
 	for _, m := range card.Moves() {
 		from, to = append(from, string(m[0])), append(to, string(m[1]))
 	}
+	args := []any{refs, statuses, from, to, c.s.stamp(), providers, asOf}
+	if c.s.spread == nil {
+		return c.observe(ctx, observeSQL, args...)
+	}
+	groups, err := c.s.dueOwners(ctx, seenCardsSQL, refs)
+	for _, owners := range groups {
+		some, err := c.observe(ctx, observeOfSQL, append(slices.Clone(args), owners)...)
+		if changed = append(changed, some...); err != nil {
+			return changed, err
+		}
+	}
+	return changed, err
+}
+
+func (c Cards) observe(ctx context.Context, sql string, args ...any) (changed []card.Card, err error) {
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, observeSQL, refs, statuses, from, to, c.s.stamp(), providers, asOf)
+		rows, err := raw(tx).Query(ctx, sql, args...)
 		if err != nil {
 			return err
 		}
@@ -383,7 +430,7 @@ func (c Cards) FeeOpen(ctx context.Context, id uuid.UUID) (open bool, err error)
 }
 
 const feeOpenSQL = `SELECT EXISTS (
-	SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 AND status IN ('queued', 'processing'))`
+	SELECT 1 FROM jobs WHERE kind = $1 AND unique_key = $2 AND status IN ('queued', 'processing'))`
 
 // aheadOfClocks is ahead of the clock of any process: what an issuer answers to a change is newer than all that is
 // stored.
@@ -414,7 +461,11 @@ func scanObserved(row pgx.CollectableRow) (c card.Card, err error) {
 func (c Cards) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		return tx.Card.Update().Where(entcard.ID(id), entcard.StatusEQ(entcard.StatusPENDING)).
+		owner, err := ownerBehind(ctx, tx, f, ownerOfCardSQL, id)
+		if err != nil {
+			return err
+		}
+		return tx.Card.Update().Where(entcard.ID(id), entcard.Owner(owner), entcard.StatusEQ(entcard.StatusPENDING)).
 			SetStatus(entcard.StatusFAILED).SetUpdatedAt(c.s.stamp()).Exec(ctx)
 	})
 }

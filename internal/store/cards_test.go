@@ -30,7 +30,7 @@ func issued(t *testing.T, s *store.Store, owner x402.Address, status card.Status
 		t.Fatal(err)
 	}
 	fee := card.FeeArgs{Card: c.ID, Order: c.ID.String(), Account: "a", Amount: card.Fee, Version: 1}
-	if _, err = s.Jobs().Enqueue(t.Context(), job.New{Args: fee, UniqueKey: c.ID.String()}); err != nil {
+	if err = store.EnqueueOf(t.Context(), s, job.New{Args: fee, UniqueKey: c.ID.String()}, owner.Lower()); err != nil {
 		t.Fatal(err)
 	}
 	row, found, err := s.Jobs().Find(t.Context(), card.FeeJob, c.ID.String())

@@ -66,7 +66,7 @@ const (
 			WHERE network = $4
 		) a
 		WHERE a.asset = $1 AND a.pay_to = $2 AND a.sender = ANY($3)
-			AND NOT EXISTS (SELECT FROM payments p
+			AND NOT EXISTS (SELECT 1 FROM payments p
 				WHERE p.network = $4 AND p.asset = a.asset AND p.owner = a.sender AND p.nonce = a.nonce)
 			AND NOT EXISTS (SELECT FROM transfer_resolutions r WHERE r.id = a.transaction || '/' || a.log_index)
 		ORDER BY a.block, a.log_index`
@@ -169,7 +169,7 @@ func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]re
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := m.s.pool.Query(ctx, unclaimedSQL, m.asset, m.payTo, names, x402.NetworkID)
+	rows, err := m.s.pool.Query(ctx, m.s.spread.read(unclaimedSQL), m.asset, m.payTo, names, x402.NetworkID)
 	if err != nil {
 		return nil, mapError(err)
 	}

@@ -132,6 +132,7 @@ func (d *delivery) delivered() any {
 
 // TestBatchStoresWhatSingleStepsStore takes each step of deliveries in two stores, one by one and in a batch, twice.
 func TestBatchStoresWhatSingleStepsStore(t *testing.T) {
+	storetest.NeedsBatches(t)
 	both := newPair(t)
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	var all []settlementOf
@@ -162,6 +163,7 @@ func TestBatchStoresWhatSingleStepsStore(t *testing.T) {
 
 // TestStepThatFailsTakesNoOtherAlong: a lost lease and an end of it at each step, and an order that has moved.
 func TestStepThatFailsTakesNoOtherAlong(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	owner := 0
 	for at, step := range steps {
@@ -207,6 +209,7 @@ func TestStepThatFailsTakesNoOtherAlong(t *testing.T) {
 
 // TestOrderThatHasMovedFailsAlone: its move is refused by the server, and the others of the batch are stored.
 func TestOrderThatHasMovedFailsAlone(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	var claims []settlementOf
 	for i := range 4 {
@@ -228,6 +231,7 @@ func TestOrderThatHasMovedFailsAlone(t *testing.T) {
 
 // TestFailureBeforeTheCommitIsItsOwn: of a batch, the one whose step fails before anything is sent is left out.
 func TestFailureBeforeTheCommitIsItsOwn(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	var claims []settlementOf
 	for i := range 4 {
@@ -260,6 +264,7 @@ func TestFailureBeforeTheCommitIsItsOwn(t *testing.T) {
 // TestStepsThatAreCutOffAreStoredOrNot: the connection ends before or after the server has a batch. Whoever is told
 // that nothing was stored is told the truth, and a step that is taken again then is stored once.
 func TestStepsThatAreCutOffAreStoredOrNot(t *testing.T) {
+	storetest.NeedsBatches(t)
 	target := storetest.URL(t)
 	direct := storetest.Open(t, target)
 	for n, forward := range []bool{false, true} {

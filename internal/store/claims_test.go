@@ -37,6 +37,7 @@ func claimBatch(
 	t *testing.T, s *store.Store, all ...checkout.ClaimRequest,
 ) ([]checkout.ClaimResult, []error) {
 	t.Helper()
+	storetest.NeedsBatches(t)
 	var calls []func() (checkout.ClaimResult, error)
 	for _, p := range all {
 		calls = append(calls, func() (checkout.ClaimResult, error) { return s.Orders().Claim(t.Context(), p) })
@@ -102,6 +103,7 @@ func newPair(t *testing.T) pair {
 }
 
 func TestBatchStoresWhatSingleClaimsAndSettlementsStore(t *testing.T) {
+	storetest.NeedsBatches(t)
 	both := newPair(t)
 	reference, until := uuid.New(), time.Now().UTC().Truncate(time.Microsecond).Add(time.Hour)
 	var all []checkout.ClaimRequest
@@ -196,6 +198,7 @@ func settleBatch(
 	t *testing.T, s *store.Store, all []settlementOf, claims []checkout.ClaimResult,
 ) ([]order.Order, []error) {
 	t.Helper()
+	storetest.NeedsBatches(t)
 	var calls []func() (order.Order, error)
 	for i, n := range all {
 		calls = append(calls, func() (order.Order, error) { return n.in(t, s, claims[i].Job.Fence()) })
@@ -220,6 +223,7 @@ func fresh(t *testing.T, s *store.Store, all []checkout.ClaimRequest, got []chec
 
 // TestRefusedMemberFailsNoOther: each kind of a bad member gets its own answer, and nothing of it is stored.
 func TestRefusedMemberFailsNoOther(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	pause(t, s, topup.Kind, true, "1")
 	pause(t, s, availability.OfProvider("lithic"), true, "1")
@@ -321,6 +325,7 @@ func TestRefusedMemberFailsNoOther(t *testing.T) {
 
 // TestBatchReservesForEachMember what is there for some of them only, in shards and without.
 func TestBatchReservesForEachMember(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	for round, c := range []struct {
 		most, limit, unsettled int64
@@ -354,6 +359,8 @@ func TestBatchReservesForEachMember(t *testing.T) {
 
 // TestBatchLeavesRoomForOtherShards: what another process takes in a shard is not committed, and fits afterwards.
 func TestBatchLeavesRoomForOtherShards(t *testing.T) {
+	storetest.NeedsOneServer(t, "shards have parts of a float")
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	other, err := s.Pool().Begin(t.Context())
 	if err != nil {
@@ -402,6 +409,7 @@ func TestBatchLeavesRoomForOtherShards(t *testing.T) {
 
 // TestBatchHasOneClaimOfAnOwner: what is limited per owner holds for those that come at once.
 func TestBatchHasOneClaimOfAnOwner(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	greedy := x402.Address{0: 0x66}
 	var all []checkout.ClaimRequest
@@ -428,6 +436,7 @@ func TestBatchHasOneClaimOfAnOwner(t *testing.T) {
 
 // TestFailureOfABatchIsToldToAll: nothing of it is stored, and the next one is not concerned.
 func TestFailureOfABatchIsToldToAll(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	for _, mode := range []string{"error", "panic"} {
 		if err := faultpoint.Arm("claim.before_commit:" + mode); err != nil {
@@ -529,7 +538,8 @@ func TestRacesOfThreeProcessesHaveOneWinnerEach(t *testing.T) {
 	for _, sql := range []string{
 		"SELECT count(*) FROM orders", "SELECT count(*) FROM payments", "SELECT count(*) FROM jobs",
 		"SELECT count(*) FROM timeline",
-		"SELECT count(*) FROM orders o JOIN payments p ON p.order_id = o.id JOIN jobs j ON j.unique_key = p.id::text",
+		"SELECT count(*) FROM orders o JOIN payments p ON p.order_id = o.id AND p.owner = o.owner " +
+			"JOIN jobs j ON j.unique_key = p.id::text AND j.owner = o.owner",
 	} {
 		if n := rows(t, stores[0], sql); n != len(contests) {
 			t.Errorf("%s: %d, want %d", sql, n, len(contests))

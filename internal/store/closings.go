@@ -39,7 +39,7 @@ const (
 const resumeJobSQL = `
 	UPDATE jobs SET status = 'queued', payload = $2, last_error = '', run_at = now(), finished_at = NULL,
 		uncounted_attempts = attempt, version = version + 1
-	WHERE id = $1`
+	WHERE id = $1 AND owner = $3`
 
 // SaveClosing implements card.CloseStore.
 func (c Cards) SaveClosing(ctx context.Context, f job.Fence, a card.CloseArgs, postings ...ledger.Posting) error {
@@ -49,8 +49,8 @@ func (c Cards) SaveClosing(ctx context.Context, f job.Fence, a card.CloseArgs, p
 	}
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		later(tx, saveJobSQL, f.ID, payload)
-		post(tx, c.s.stamp(), postings...)
+		later(tx, saveJobSQL, f.ID, f.Of, payload)
+		postAs(tx, c.s.stamp(), f.Of, postings...)
 		return faultpoint.Fail("close.before_commit")
 	})
 }
@@ -98,12 +98,15 @@ func (c Closings) order(
 	ctx context.Context, tx *ent.Tx, id uuid.UUID, decide func(card.Sold) (card.CloseArgs, error), act card.Act,
 	hold func() (held bool, err error),
 ) (row job.Row, err error) {
-	later(tx, lockCardSQL, id)
-	known, err := oneCard(tx.Card.Query().Where(entcard.ID(id)).Only(ctx))
+	owner, err := lockCard(ctx, tx, id)
 	if err != nil {
 		return row, err
 	}
-	row, err = scanJob(raw(tx).QueryRow(ctx, findJobSQL, card.CloseJob, id.String()))
+	known, err := oneCard(tx.Card.Query().Where(entcard.ID(id), entcard.Owner(owner)).Only(ctx))
+	if err != nil {
+		return row, err
+	}
+	row, err = scanJob(raw(tx).QueryRow(ctx, findOwnJobSQL, card.CloseJob, id.String(), owner))
 	switch {
 	case err == nil:
 		return row, c.once(ctx, tx, act, actClose, id.String())
@@ -137,7 +140,7 @@ func (c Closings) closingOf(
 		known.Owner.Lower()).Scan(&sold.Order); err != nil {
 		return card.CloseArgs{}, err
 	}
-	switch fee, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, card.FeeJob, known.ID.String())); {
+	switch fee, err := scanJob(raw(tx).QueryRow(ctx, findOwnJobSQL, card.FeeJob, known.ID.String(), known.Owner.Lower())); {
 	case err == nil:
 		sold.Fee = &fee
 	case !errors.Is(err, pgx.ErrNoRows):
@@ -172,17 +175,17 @@ func (c Closings) Refunding(ctx context.Context,
 		if err != nil {
 			return err
 		}
-		known, err := oneCard(tx.Card.Query().Where(entcard.ID(args.Card)).Only(ctx))
+		known, err := oneCard(tx.Card.Query().Where(entcard.ID(args.Card), entcard.Owner(row.Of)).Only(ctx))
 		if err != nil {
 			return err
 		}
 		owner = known.Owner
-		return raw(tx).QueryRow(ctx, refundSignedSQL, args.Order).Scan(&signed)
+		return raw(tx).QueryRow(ctx, refundSignedSQL, args.Order, row.Of).Scan(&signed)
 	})
 	return row, owner, signed, err
 }
 
-const refundSignedSQL = "SELECT EXISTS (SELECT FROM refunds WHERE order_id = $1 AND status = 'signed')"
+const refundSignedSQL = "SELECT EXISTS (SELECT 1 FROM refunds WHERE order_id = $1 AND owner = $2 AND status = 'signed')"
 
 // ConcludeRefund implements card.CloseJobs, with the posting of the return. The lock of the closing's row lets its job
 // sign no refund meanwhile: a closing that waits for an operator has none.
@@ -191,9 +194,9 @@ func (c Closings) ConcludeRefund(
 ) (row job.Row, err error) {
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		row, err = c.resume(ctx, tx, id, next, resumption{
-			act: act, action: actConcludeRefund, with: func(a card.CloseArgs) error {
+			act: act, action: actConcludeRefund, with: func(a card.CloseArgs, owner string) error {
 				var signed bool
-				if err := raw(tx).QueryRow(ctx, refundSignedSQL, a.Order).Scan(&signed); err != nil {
+				if err := raw(tx).QueryRow(ctx, refundSignedSQL, a.Order, owner).Scan(&signed); err != nil {
 					return err
 				}
 				if signed {
@@ -202,7 +205,7 @@ func (c Closings) ConcludeRefund(
 				if err := c.firstWith(ctx, tx, id, a.ByHand); err != nil {
 					return err
 				}
-				post(tx, c.s.stamp(), a.Return())
+				postAs(tx, c.s.stamp(), owner, a.Return())
 				return nil
 			},
 			after: func(a card.CloseArgs) any { return concluded{a.ByHand} },
@@ -212,7 +215,7 @@ func (c Closings) ConcludeRefund(
 	return row, err
 }
 
-const concludedWithSQL = `SELECT EXISTS (SELECT FROM jobs
+const concludedWithSQL = `SELECT EXISTS (SELECT 1 FROM jobs
 	WHERE kind = $1 AND payload->>'byHand' = $2 AND id <> $3)`
 
 // firstWith fails with card.ErrTransferUsed when a transaction has concluded another closing.
@@ -237,8 +240,9 @@ type concluded struct {
 type resumption struct {
 	act    card.Act
 	action string
-	// with is done in the same transaction, and after is what the audit record has; both may be nil.
-	with  func(card.CloseArgs) error
+	// with is done in the same transaction, for the owner of the card, and after is what the audit record has; both may be
+	// nil.
+	with  func(a card.CloseArgs, owner string) error
 	after func(card.CloseArgs) any
 }
 
@@ -246,7 +250,7 @@ type resumption struct {
 func (c Closings) resume(
 	ctx context.Context, tx *ent.Tx, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), r resumption,
 ) (job.Row, error) {
-	row, err := scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL+" FOR UPDATE", card.CloseJob, id))
+	row, err := lockRow(ctx, tx, jobOfKindSQL, card.CloseJob, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return job.Row{}, card.ErrNotFound
 	}
@@ -268,11 +272,11 @@ func (c Closings) resume(
 		return job.Row{}, fmt.Errorf("encode the closing: %w", err)
 	}
 	if r.with != nil {
-		if err := r.with(args); err != nil {
+		if err := r.with(args, row.Of); err != nil {
 			return job.Row{}, err
 		}
 	}
-	if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload); err != nil {
+	if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload, row.Of); err != nil {
 		return job.Row{}, err
 	}
 	wakeOnCommit(tx, topicJobs, string(row.Class))
@@ -283,7 +287,7 @@ func (c Closings) resume(
 	if err := c.s.record(ctx, tx, r.act, r.action, id.String(), nil, after); err != nil {
 		return job.Row{}, err
 	}
-	return scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL, card.CloseJob, id))
+	return scanJob(raw(tx).QueryRow(ctx, jobSQL+" AND owner = $2", id, row.Of))
 }
 
 // once records an action, unless it is recorded with its key.

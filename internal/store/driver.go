@@ -16,7 +16,10 @@ import (
 
 // pgxDriver runs ent's statements directly on pgx: database/sql in between costs a third of the throughput and hides
 // the transaction that raw statements need.
-type pgxDriver struct{ pool *pgxpool.Pool }
+type pgxDriver struct {
+	pool   *pgxpool.Pool
+	spread *spread
+}
 
 var _ dialect.Driver = (*pgxDriver)(nil)
 
@@ -44,7 +47,7 @@ func (d *pgxDriver) BeginTx(ctx context.Context, opts *stdsql.TxOptions) (dialec
 	if opts != nil && *opts != (stdsql.TxOptions{}) {
 		return nil, errors.New("only default transactions are supported")
 	}
-	return &pgxTx{ctx: ctx, pool: d.pool}, nil
+	return &pgxTx{ctx: ctx, pool: d.pool, spread: d.spread}, nil
 }
 
 // pgxRunner is the pool or a transaction.

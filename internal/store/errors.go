@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -77,5 +78,19 @@ func unavailable(code string) bool {
 // violates reports whether err is a violation of the constraint or unique index of that name.
 func violates(err error, constraint string) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pgErr.ConstraintName == constraint
+	return ok && constraintOf(pgErr) == constraint
 }
+
+// constraintOf is the name of the constraint that an error is about. The coordinator of a distributed database tells
+// that of a shard in the message only, with the shard's number.
+func constraintOf(err *pgconn.PgError) string {
+	if err.ConstraintName != "" {
+		return err.ConstraintName
+	}
+	if found := shardConstraint.FindStringSubmatch(err.Message); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+var shardConstraint = regexp.MustCompile(`constraint "(\w+)_\d{6,}"`)

@@ -22,25 +22,30 @@ import (
 
 const (
 	// The lock lets two that begin at once do so one after the other.
-	lockProfileSQL = `SELECT owner FROM esim_profiles WHERE id = $1 AND order_id = $2 AND status = 'ready' FOR UPDATE`
+	lockProfileSQL = `SELECT 1 FROM esim_profiles
+		WHERE id = $1 AND owner = $3 AND order_id = $2 AND status = 'ready' FOR UPDATE`
 
-	refundedBySQL = `SELECT transaction FROM refunds WHERE order_id = $1 AND transaction IS NOT NULL`
+	refundedBySQL = `SELECT transaction FROM refunds
+		WHERE order_id = $1 AND owner = $2 AND transaction IS NOT NULL`
 
 	cancelProfileSQL = `
 		UPDATE esim_profiles SET status = 'cancelled', sealed = NULL, sealed_key = '', updated_at = $3
-		WHERE id = $1 AND order_id = $2 AND status = 'ready' RETURNING 1`
+		WHERE id = $1 AND owner = $4 AND order_id = $2 AND status = 'ready' RETURNING 1`
 )
 
 // BeginCancel implements esim.CancelStore.
 func (e Esims) BeginCancel(ctx context.Context, a esim.CancelArgs) (begun esim.Cancellation, err error) {
 	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		var owner string
-		err := raw(tx).QueryRow(ctx, lockProfileSQL, a.Profile, a.Order).Scan(&owner)
+		owner, err := ownerOf(ctx, raw(tx), ownerOfOrderSQL, a.Order)
+		if err != nil {
+			return err
+		}
+		err = raw(tx).QueryRow(ctx, lockProfileSQL, a.Profile, a.Order, owner).Scan(new(int))
 		ready := !errors.Is(err, pgx.ErrNoRows)
 		if ready && err != nil {
 			return err
 		}
-		row, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, esim.CancelJob, a.Order))
+		row, err := scanJob(raw(tx).QueryRow(ctx, findOwnJobSQL, esim.CancelJob, a.Order, owner))
 		found := !errors.Is(err, pgx.ErrNoRows)
 		if found && err != nil {
 			return err
@@ -54,7 +59,7 @@ func (e Esims) BeginCancel(ctx context.Context, a esim.CancelArgs) (begun esim.C
 			return esim.ErrNotFound
 		}
 		var toppedUp bool
-		if err := raw(tx).QueryRow(ctx, toppedUpSQL, a.Profile).Scan(&toppedUp); err != nil {
+		if err := raw(tx).QueryRow(ctx, toppedUpSQL, a.Profile, owner).Scan(&toppedUp); err != nil {
 			return err
 		}
 		if toppedUp {
@@ -87,11 +92,11 @@ func queueCancel(
 	if err != nil {
 		return row, fmt.Errorf("encode the cancellation: %w", err)
 	}
-	if _, err := raw(tx).Exec(ctx, resumeJobSQL, was.ID, payload); err != nil {
+	if _, err := raw(tx).Exec(ctx, resumeJobSQL, was.ID, payload, owner); err != nil {
 		return row, err
 	}
 	wakeOnCommit(tx, topicJobs, string(was.Class))
-	return scanJob(raw(tx).QueryRow(ctx, findJobSQL, esim.CancelJob, a.Order))
+	return scanJob(raw(tx).QueryRow(ctx, findOwnJobSQL, esim.CancelJob, a.Order, owner))
 }
 
 // Cancellation implements esim.CancelStore.
@@ -108,7 +113,7 @@ func (e Esims) Cancellation(ctx context.Context, id order.ID) (esim.Cancellation
 		return found, err
 	}
 	var transaction string
-	if err := e.s.pool.QueryRow(ctx, refundedBySQL, id).Scan(&transaction); err != nil {
+	if err := e.s.pool.QueryRow(ctx, refundedBySQL, id, row.Of).Scan(&transaction); err != nil {
 		return esim.Cancellation{}, mapError(err)
 	}
 	found.Transaction, err = x402.ParseHash(transaction)
@@ -130,7 +135,10 @@ func (e Esims) RetryCancel(
 	ctx context.Context, id order.ID, since time.Time, act order.Act,
 ) (found esim.Cancellation, err error) {
 	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		row, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL+" FOR UPDATE", esim.CancelJob, id))
+		row, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, esim.CancelJob, id))
+		if err == nil {
+			row, err = lockRow(ctx, tx, jobSQL, row.ID)
+		}
 		if errors.Is(err, pgx.ErrNoRows) {
 			return esim.ErrNotFound
 		}
@@ -148,7 +156,7 @@ func (e Esims) RetryCancel(
 		if err != nil {
 			return fmt.Errorf("encode the cancellation: %w", err)
 		}
-		if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload); err != nil {
+		if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload, row.Of); err != nil {
 			return err
 		}
 		found.Job = job.Queued
@@ -167,11 +175,15 @@ func (e Esims) SaveCancel(ctx context.Context, f job.Fence, a esim.CancelArgs, p
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		if a.Stage == esim.StageRefunding {
+			owner, err := ownerBehind(ctx, tx, f, ownerOfProfileSQL, a.Profile)
+			if err != nil {
+				return err
+			}
 			touchOne(tx, fmt.Errorf("profile %s is no longer %s", a.Profile, esimprofile.StatusReady), cancelProfileSQL,
-				a.Profile, a.Order, e.s.stamp())
+				a.Profile, a.Order, e.s.stamp(), owner)
 		}
-		later(tx, saveJobSQL, f.ID, payload)
-		post(tx, e.s.stamp(), postings...)
+		later(tx, saveJobSQL, f.ID, f.Of, payload)
+		postAs(tx, e.s.stamp(), f.Of, postings...)
 		return faultpoint.Fail("cancel.before_commit")
 	})
 }

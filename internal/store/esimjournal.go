@@ -28,6 +28,12 @@ const (
 		VALUES ($1, $2, $3, coalesce((SELECT owner FROM esim_profiles WHERE reference = $3
 			UNION ALL SELECT owner FROM esim_topups WHERE reference = $3 LIMIT 1), ''), $4, $5, $6, '', $7)
 		ON CONFLICT (provider, reference) DO NOTHING`
+	// In a distributed database the owner is read first.
+	ownerOfSentSQL = `SELECT owner FROM esim_profiles WHERE reference = $1
+		UNION ALL SELECT owner FROM esim_topups WHERE reference = $1 LIMIT 1`
+	beginSentForSQL = `
+		INSERT INTO supplier_orders (id, provider, reference, owner, code, cost_micros, sent_at, account, onto)
+		VALUES ($1, $2, $3, $8, $4, $5, $6, '', $7) ON CONFLICT (provider, reference) DO NOTHING`
 	nameSentSQL = `UPDATE supplier_orders SET account = $3
 		WHERE provider = $1 AND reference = $2 AND account IN ('', $3)`
 	sentSQL = `SELECT reference, code, cost_micros, sent_at, account, onto
@@ -41,8 +47,17 @@ const (
 func (j SupplierJournal) Begin(ctx context.Context, s esim.Sent) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tag, err := j.s.pool.Exec(ctx, beginSentSQL, uuid.Must(uuid.NewV7()), j.provider, uuid.UUID(s.Ref), s.Code,
-		int64(s.Cost), s.At.UTC(), s.Onto)
+	sql, args := beginSentSQL, []any{
+		uuid.Must(uuid.NewV7()), j.provider, uuid.UUID(s.Ref), s.Code, int64(s.Cost), s.At.UTC(), s.Onto,
+	}
+	if j.s.spread != nil {
+		owner, err := ownerOf(ctx, j.s.pool, ownerOfSentSQL, uuid.UUID(s.Ref))
+		if err != nil {
+			return err
+		}
+		sql, args = beginSentForSQL, append(args, owner)
+	}
+	tag, err := j.s.pool.Exec(ctx, sql, args...)
 	switch {
 	case err != nil:
 		return mapError(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
+	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
@@ -83,7 +84,7 @@ func TestSuppliersOfLiveEsimsAreRemembered(t *testing.T) {
 			continue
 		}
 		a := esim.CancelArgs{Order: o, Stage: esim.StageRefunding, Since: time.Now()}
-		if _, err := s.Jobs().Enqueue(t.Context(), esim.NewCancelJob(a)); err != nil {
+		if err := store.EnqueueOf(t.Context(), s, esim.NewCancelJob(a), "0xaa"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,6 +57,8 @@ const (
 	esimCancelsOfSQL = `SELECT payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
 )
 
+const ownerOfProfileSQL = `SELECT owner FROM esim_profiles WHERE id = $1`
+
 // installable is how long an eSIM may wait to be installed at most, at any supplier. Its plan begins then.
 const installable = 366 * 24 * time.Hour
 
@@ -64,14 +66,25 @@ const esimProvidersSQL = `
 	SELECT p.provider FROM orders o JOIN esim_plans p ON p.id = o.item->>'planId' WHERE ` + paidFor + `
 	UNION SELECT e.provider FROM esim_profiles e LEFT JOIN esim_plans p ON p.id = e.plan_id
 		WHERE e.status = 'ready' AND e.created_at + coalesce(p.validity_days, 0) * interval '1 day' > $2
-	UNION SELECT e.provider FROM jobs j JOIN esim_profiles e ON e.order_id = j.unique_key
+	UNION SELECT e.provider FROM jobs j JOIN esim_profiles e ON e.order_id = j.unique_key AND e.owner = j.owner
+		WHERE j.kind = $3 AND j.status IN ('queued', 'processing', 'operator_review') AND e.status <> 'failed'
+	ORDER BY 1`
+
+// spreadEsimProvidersSQL reads the plans, which are on the coordinator, first.
+const spreadEsimProvidersSQL = `
+	WITH plans AS MATERIALIZED (SELECT id, provider, validity_days FROM esim_plans)
+	SELECT p.provider FROM orders o JOIN plans p ON p.id = o.item->>'planId' WHERE ` + paidFor + `
+	UNION SELECT e.provider FROM esim_profiles e LEFT JOIN plans p ON p.id = e.plan_id
+		WHERE e.status = 'ready' AND e.created_at + coalesce(p.validity_days, 0) * interval '1 day' > $2
+	UNION SELECT e.provider FROM jobs j JOIN esim_profiles e ON e.order_id = j.unique_key AND e.owner = j.owner
 		WHERE j.kind = $3 AND j.status IN ('queued', 'processing', 'operator_review') AND e.status <> 'failed'
 	ORDER BY 1`
 
 // Providers are the suppliers of paid orders for eSIMs, of eSIMs whose plan may not be over, and of those that are
 // being given back.
 func (e Esims) Providers(ctx context.Context) ([]string, error) {
-	return e.s.names(ctx, esimProvidersSQL, esim.Kind, e.s.stamp().Add(-installable), esim.CancelJob)
+	sql := e.s.spread.either(esimProvidersSQL, spreadEsimProvidersSQL)
+	return e.s.names(ctx, sql, esim.Kind, e.s.stamp().Add(-installable), esim.CancelJob)
 }
 
 // esimRecords reads the profiles of orders that were made, and the orders' cancellations.
@@ -124,13 +137,13 @@ const (
 
 	reserveProfileSQL = `
 		INSERT INTO esim_profiles (id, order_id, owner, plan_id, provider, status, reference, created_at, updated_at)
-		SELECT $1, id, owner, $3, $4, $5, $6, $7, $8 FROM orders WHERE id = $2 RETURNING 1`
+		SELECT $1, id, owner, $3, $4, $5, $6, $7, $8 FROM orders WHERE id = $2 AND owner = $9 RETURNING 1`
 
 	dropPlansSQL = `UPDATE esim_plans SET live = false, updated_at = $2
 		WHERE live AND provider = $3 AND NOT code = ANY($1)`
 
 	rotateTokenSQL = `
-		INSERT INTO esim_tokens (id, owner, version, expires_at) SELECT id, owner, 2, $2 FROM orders WHERE id = $1
+		INSERT INTO esim_tokens (id, owner, version, expires_at) VALUES ($1, $2, 2, $3)
 		ON CONFLICT (id, owner) DO UPDATE SET version = esim_tokens.version + 1, expires_at = excluded.expires_at
 		RETURNING version, expires_at`
 )
@@ -287,8 +300,12 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 	var got esim.Profile
 	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
+		owner, err := ownerBehind(ctx, tx, f, ownerOfOrderSQL, p.Order)
+		if err != nil {
+			return err
+		}
 		// The fence locks the order's job, so no other transaction can make its profile.
-		row, err := tx.EsimProfile.Query().Where(esimprofile.Reference(uuid.UUID(p.Ref))).Only(ctx)
+		row, err := tx.EsimProfile.Query().Where(esimprofile.Reference(uuid.UUID(p.Ref)), esimprofile.Owner(owner)).Only(ctx)
 		if err == nil {
 			got = profileOf(row)
 			return nil
@@ -297,9 +314,8 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 			return err
 		}
 		got = p
-		touchOne(tx, fmt.Errorf("order %s: %w", p.Order, esim.ErrNotFound), reserveProfileSQL,
-			p.ID, p.Order, p.Plan, p.Provider, p.Status, uuid.UUID(p.Ref), p.CreatedAt, p.UpdatedAt)
-		return nil
+		return touchInserted(ctx, tx, fmt.Errorf("order %s: %w", p.Order, esim.ErrNotFound), reserveProfileSQL,
+			p.ID, p.Order, p.Plan, p.Provider, p.Status, uuid.UUID(p.Ref), p.CreatedAt, p.UpdatedAt, owner)
 	})
 	return got, err
 }
@@ -308,12 +324,17 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, postings []ledger.Posting) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
+		owner, err := ownerBehind(ctx, tx, f, ownerOfProfileSQL, p.ID)
+		if err != nil {
+			return err
+		}
 		now := e.s.stamp()
-		n, err := tx.EsimProfile.Update().Where(esimprofile.ID(p.ID), esimprofile.StatusEQ(esimprofile.StatusOrdered)).
+		n, err := tx.EsimProfile.Update().Where(esimprofile.ID(p.ID), esimprofile.Owner(owner),
+			esimprofile.StatusEQ(esimprofile.StatusOrdered)).
 			SetStatus(esimprofile.StatusReady).SetAccount(p.Account).SetCostMicros(int64(p.Cost)).
 			SetSealedKey(p.ActivationData.Key).SetSealed(p.ActivationData.Box).SetUpdatedAt(now).Save(ctx)
 		if err == nil && n > 0 {
-			post(tx, now, postings...)
+			postAs(tx, now, f.Of, postings...)
 		}
 		return errors.Join(err, faultpoint.Fail("esim.before_commit"))
 	})
@@ -323,7 +344,12 @@ func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, posting
 func (e Esims) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		return tx.EsimProfile.Update().Where(esimprofile.ID(id), esimprofile.StatusEQ(esimprofile.StatusOrdered)).
+		owner, err := ownerBehind(ctx, tx, f, ownerOfProfileSQL, id)
+		if err != nil {
+			return err
+		}
+		return tx.EsimProfile.Update().Where(esimprofile.ID(id), esimprofile.Owner(owner),
+			esimprofile.StatusEQ(esimprofile.StatusOrdered)).
 			SetStatus(esimprofile.StatusFailed).SetUpdatedAt(e.s.stamp()).Exec(ctx)
 	})
 }
@@ -344,8 +370,12 @@ func (e Esims) Foreign(ctx context.Context, key string, limit int) ([]esim.Profi
 
 // Reseal implements esim.Store.
 func (e Esims) Reseal(ctx context.Context, id uuid.UUID, was, is esim.Sealed) error {
+	owner, err := ownerOf(ctx, e.s.pool, ownerOfProfileSQL, id)
+	if err != nil {
+		return err
+	}
 	return mapError(e.s.ent.EsimProfile.Update().
-		Where(esimprofile.ID(id), esimprofile.SealedKey(was.Key), esimprofile.Sealed(was.Box)).
+		Where(esimprofile.ID(id), esimprofile.Owner(owner), esimprofile.SealedKey(was.Key), esimprofile.Sealed(was.Box)).
 		SetSealedKey(is.Key).SetSealed(is.Box).SetUpdatedAt(e.s.stamp()).Exec(ctx))
 }
 
@@ -366,7 +396,14 @@ func (e Esims) Rotate(ctx context.Context, id order.ID, expires time.Time) (esim
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	var v esim.TokenVersion
-	err := e.s.pool.QueryRow(ctx, rotateTokenSQL, id, expires.UTC()).Scan(&v.Version, &v.ExpiresAt)
+	owner, err := ownerOf(ctx, e.s.pool, ownerOfOrderSQL, id)
+	if err != nil {
+		return v, err
+	}
+	if owner == "" {
+		return v, mapError(pgx.ErrNoRows)
+	}
+	err = e.s.pool.QueryRow(ctx, rotateTokenSQL, id, owner, expires.UTC()).Scan(&v.Version, &v.ExpiresAt)
 	if err != nil {
 		return esim.TokenVersion{}, mapError(err)
 	}

@@ -38,23 +38,27 @@ const (
 		WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
 
 	// The lock lets a top-up and a cancellation of one profile begin one after the other.
-	lockToppedSQL = `SELECT status FROM esim_profiles WHERE id = $1 FOR UPDATE`
+	lockToppedSQL = `SELECT status FROM esim_profiles WHERE id = $1 AND owner = $2 FOR UPDATE`
 
-	toppedUpSQL = `SELECT EXISTS (SELECT FROM esim_topups WHERE profile_id = $1 AND status <> 'failed')`
+	ownerOfTopupSQL = `SELECT owner FROM esim_topups WHERE id = $1`
+
+	toppedUpSQL = `SELECT EXISTS (SELECT 1 FROM esim_topups
+		WHERE profile_id = $1 AND owner = $2 AND status <> 'failed')`
 
 	findTopupSQL = `SELECT id, order_id, profile_id, plan_id, provider, status, reference, account,
 		cost_micros, created_at,
-		updated_at FROM esim_topups WHERE reference = $1`
+		updated_at FROM esim_topups WHERE reference = $1 AND owner = $2`
 
 	reserveTopupSQL = `
 		INSERT INTO esim_topups (id, order_id, owner, profile_id, plan_id, provider, status, reference, account, cost_micros,
 			created_at, updated_at)
-		SELECT $1, id, owner, $3, $4, $5, $6, $7, '', 0, $8, $9 FROM orders WHERE id = $2 RETURNING 1`
+		SELECT $1, id, owner, $3, $4, $5, $6, $7, '', 0, $8, $9 FROM orders WHERE id = $2 AND owner = $10 RETURNING 1`
 
 	completeTopupSQL = `UPDATE esim_topups SET status = 'ready', account = $2, cost_micros = $3, updated_at = $4
-		WHERE id = $1 AND status = 'ordered'`
+		WHERE id = $1 AND owner = $5 AND status = 'ordered'`
 
-	failTopupSQL = `UPDATE esim_topups SET status = 'failed', updated_at = $2 WHERE id = $1 AND status = 'ordered'`
+	failTopupSQL = `UPDATE esim_topups SET status = 'failed', updated_at = $2
+		WHERE id = $1 AND owner = $3 AND status = 'ordered'`
 
 	soldByAccountSQL = `SELECT account, order_id, owner FROM esim_profiles
 		WHERE provider = $1 AND status IN ('ready', 'cancelled') AND account = ANY($2)`
@@ -116,11 +120,15 @@ func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esi
 	var got esim.Topup
 	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
+		owner, err := ownerBehind(ctx, tx, f, ownerOfProfileSQL, t.Profile)
+		if err != nil {
+			return err
+		}
 		var status esim.Status
-		if err := raw(tx).QueryRow(ctx, lockToppedSQL, t.Profile).Scan(&status); err != nil {
+		if err := raw(tx).QueryRow(ctx, lockToppedSQL, t.Profile, owner).Scan(&status); err != nil {
 			return fmt.Errorf("lock profile %s: %w", t.Profile, err)
 		}
-		rows, err := raw(tx).Query(ctx, findTopupSQL, uuid.UUID(t.Ref))
+		rows, err := raw(tx).Query(ctx, findTopupSQL, uuid.UUID(t.Ref), owner)
 		if err != nil {
 			return err
 		}
@@ -132,7 +140,7 @@ func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esi
 			got = known[0]
 			return nil
 		}
-		free, err := notCancelled(ctx, tx, t.Profile, status)
+		free, err := notCancelled(ctx, tx, t.Profile, owner, status)
 		if err != nil {
 			return err
 		}
@@ -140,22 +148,22 @@ func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esi
 			return esim.ErrCancelling
 		}
 		got = t
-		touchOne(tx, fmt.Errorf("order %s: %w", t.Order, esim.ErrNotFound), reserveTopupSQL,
-			t.ID, t.Order, t.Profile, t.Plan, t.Provider, t.Status, uuid.UUID(t.Ref), t.CreatedAt, t.UpdatedAt)
-		return nil
+		return touchInserted(ctx, tx, fmt.Errorf("order %s: %w", t.Order, esim.ErrNotFound), reserveTopupSQL,
+			t.ID, t.Order, t.Profile, t.Plan, t.Provider, t.Status, uuid.UUID(t.Ref), t.CreatedAt, t.UpdatedAt, owner)
 	})
 	return got, err
 }
 
-const cancelOfProfileSQL = `SELECT j.payload FROM jobs j JOIN esim_profiles p ON p.order_id = j.unique_key
-	WHERE j.kind = $1 AND p.id = $2`
+const cancelOfProfileSQL = `SELECT j.payload FROM jobs j
+	JOIN esim_profiles p ON p.order_id = j.unique_key AND p.owner = j.owner
+	WHERE j.kind = $1 AND j.owner = $3 AND p.id = $2`
 
 // notCancelled reports whether a locked profile is its owner's, and not being given back.
-func notCancelled(ctx context.Context, tx *ent.Tx, profile uuid.UUID, status esim.Status) (bool, error) {
+func notCancelled(ctx context.Context, tx *ent.Tx, profile uuid.UUID, owner string, status esim.Status) (bool, error) {
 	if status != esim.Ready {
 		return false, nil
 	}
-	rows, err := raw(tx).Query(ctx, cancelOfProfileSQL, esim.CancelJob, profile)
+	rows, err := raw(tx).Query(ctx, cancelOfProfileSQL, esim.CancelJob, profile, owner)
 	if err != nil {
 		return false, err
 	}
@@ -175,10 +183,14 @@ func notCancelled(ctx context.Context, tx *ent.Tx, profile uuid.UUID, status esi
 func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, t esim.Topup, postings []ledger.Posting) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
+		owner, err := ownerBehind(ctx, tx, f, ownerOfTopupSQL, t.ID)
+		if err != nil {
+			return err
+		}
 		now := e.s.stamp()
-		tag, err := raw(tx).Exec(ctx, completeTopupSQL, t.ID, t.Account, int64(t.Cost), now)
+		tag, err := raw(tx).Exec(ctx, completeTopupSQL, t.ID, t.Account, int64(t.Cost), now, owner)
 		if err == nil && tag.RowsAffected() > 0 {
-			post(tx, now, postings...)
+			postAs(tx, now, f.Of, postings...)
 		}
 		return errors.Join(err, faultpoint.Fail("extend.before_commit"))
 	})
@@ -188,7 +200,11 @@ func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, t esim.Topup, pos
 func (e Esims) FailTopup(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		_, err := raw(tx).Exec(ctx, failTopupSQL, id, e.s.stamp())
+		owner, err := ownerBehind(ctx, tx, f, ownerOfTopupSQL, id)
+		if err != nil {
+			return err
+		}
+		_, err = raw(tx).Exec(ctx, failTopupSQL, id, e.s.stamp(), owner)
 		return err
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Internals of the store that only the tests of this package use.
@@ -25,6 +26,18 @@ func (s *Store) Tx(ctx context.Context, fn func(context.Context, *ent.Tx) error)
 
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
+// HashText is hashText.
+func HashText(text string) int32 { return hashText(text) }
+
+// Backends are the server's processes of this store's connections.
+func (s *Store) Backends() (all []int) {
+	for _, conn := range s.pool.AcquireAllIdle(context.Background()) {
+		all = append(all, int(conn.Conn().PgConn().PID()))
+		conn.Release()
+	}
+	return all
+}
+
 func Raw(tx *ent.Tx) pgxRunner { return raw(tx) }
 
 func InsertJob(ctx context.Context, tx *ent.Tx, n job.New) (job.Row, bool, error) {
@@ -33,6 +46,12 @@ func InsertJob(ctx context.Context, tx *ent.Tx, n job.New) (job.Row, bool, error
 		wakeOnCommit(tx, topicJobs, string(row.Class))
 	}
 	return row, added, err
+}
+
+// EnqueueOf queues a job of an owner.
+func EnqueueOf(ctx context.Context, s *Store, n job.New, owner string) error {
+	_, _, err := insertJobOn(ctx, s.pool, n, owner)
+	return err
 }
 
 func Fence(ctx context.Context, tx *ent.Tx, f job.Fence) error {
@@ -125,6 +144,14 @@ func Post(ctx context.Context, s *Store, p ledger.Posting) error {
 	})
 }
 
+// PostFor is Post of an owner's posting.
+func PostFor(ctx context.Context, s *Store, owner x402.Address, p ledger.Posting) error {
+	return s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
+		postFor(tx, s.stamp(), owner, p)
+		return nil
+	})
+}
+
 // Statement is one of the store's, with its arguments, and what its transaction begins with.
 type Statement struct {
 	Name, SQL string
@@ -137,18 +164,19 @@ type Statement struct {
 func Maintenance(before time.Time, limit int) []Statement {
 	final := finalStatuses()
 	return []Statement{
-		{"due jobs", claimJobsSQL, []any{"w", []string{"order_fulfill"}, limit, time.Minute, job.Deliver}, nil},
-		{"passed leases", reapJobsSQL, []any{limit}, nil},
+		{"due jobs", everywhere(claimJobsSQL), []any{"w", []string{"order_fulfill"}, limit, time.Minute, job.Deliver}, nil},
+		{"passed leases", everywhere(reapJobsSQL), []any{limit}, nil},
 		{"depth of the queue", depthJobsSQL, nil, nil},
 		{"oldest orders", oldestOrdersSQL, nil, nil},
 		{"orders whose time is over", expireSQL,
 			[]any{order.PaymentRequired, before, limit, order.Expired, "worker", "not paid in time"}, nil},
-		{"parked jobs", clearParkedSQL, []any{"order_fulfill", limit}, nil},
-		{"jobs of maintenance", pruneJobsSQL, []any{[]string{"order_fulfill", "payment_confirm"}, before, limit}, nil},
-		{"jobs of final orders", pruneOrderJobsSQL, []any{"order_fulfill", before, limit, final}, nil},
-		{"reservations", pruneReservationsSQL, []any{before, limit}, nil},
+		{"parked jobs", everywhere(clearParkedSQL), []any{"order_fulfill", limit}, nil},
+		{"jobs of maintenance", everywhere(pruneJobsSQL),
+			[]any{[]string{"order_fulfill", "payment_confirm"}, before, limit}, nil},
+		{"jobs of final orders", everywhere(pruneOrderJobsSQL), []any{"order_fulfill", before, limit, final}, nil},
+		{"reservations", everywhere(pruneReservationsSQL), []any{before, limit}, nil},
 		{"transactions", pruneTransactionsSQL, []any{before, limit}, nil},
-		{"expired orders", pruneExpiredSQL, []any{before, limit}, nil},
+		{"expired orders", everywhere(pruneExpiredSQL), []any{before, limit}, nil},
 		{"timelines", pruneTimelineSQL, []any{walkTimeline, time.Unix(0, 0), "", before, limit, final},
 			[]string{customPlansSQL, indexPlansSQL}},
 		{"reads", pruneReadsSQL, []any{before, limit}, nil},

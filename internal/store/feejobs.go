@@ -42,13 +42,13 @@ const (
 	concludeJobSQL = `
 		UPDATE jobs SET status = $3, last_error = $4, version = version + 1, finished_at = now(),
 			lease_owner = NULL, lease_until = NULL
-		WHERE id = $1 AND version = $2 AND status IN ('queued', 'processing', 'operator_review')`
+		WHERE id = $1 AND owner = $5 AND version = $2 AND status IN ('queued', 'processing', 'operator_review')`
 
 	// Earlier attempts do not count for the next version.
 	retryJobSQL = `
 		UPDATE jobs SET status = 'queued', payload = $2, step = '', step_at = NULL, last_error = '', run_at = now(),
 			finished_at = NULL, uncounted_attempts = attempt, version = version + 1
-		WHERE id = $1`
+		WHERE id = $1 AND owner = $3`
 )
 
 // FeeJobs implements card.FeeJobs.
@@ -95,7 +95,7 @@ func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion
 	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		done = true
 		if c.Status != row.Status {
-			tag, err := raw(tx).Exec(ctx, concludeJobSQL, row.ID, row.Version, c.Status, c.Reason)
+			tag, err := raw(tx).Exec(ctx, concludeJobSQL, row.ID, row.Version, c.Status, c.Reason, row.Of)
 			if err != nil {
 				return err
 			}
@@ -104,10 +104,10 @@ func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion
 		after := row.Status
 		if done {
 			after = c.Status
-			post(tx, f.s.stamp(), c.Postings...)
+			postAs(tx, f.s.stamp(), row.Of, c.Postings...)
 		}
 		if done && c.Owed {
-			later(tx, oweFeeSQL, row.ID)
+			later(tx, oweFeeSQL, row.ID, row.Of)
 		}
 		before := feeState{row.Status, row.LastError}
 		return f.s.record(ctx, tx, act, actReconcile, row.ID.String(), before, feeState{after, c.Reason})
@@ -129,7 +129,7 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 		if now.Status != job.Failed || now.Version != row.Version {
 			return card.ErrNotFailed
 		}
-		if _, err := raw(tx).Exec(ctx, retryJobSQL, row.ID, payload); err != nil {
+		if _, err := raw(tx).Exec(ctx, retryJobSQL, row.ID, payload, row.Of); err != nil {
 			return err
 		}
 		wakeOnCommit(tx, topicJobs, string(now.Class))
@@ -158,8 +158,8 @@ func (f FeeJobs) WriteOff(
 		if err != nil {
 			return fmt.Errorf("encode the job: %w", err)
 		}
-		later(tx, saveJobSQL, row.ID, payload)
-		post(tx, f.s.stamp(), postings...)
+		later(tx, saveJobSQL, row.ID, row.Of, payload)
+		postAs(tx, f.s.stamp(), row.Of, postings...)
 		return f.s.record(ctx, tx, act, actWriteOff, row.ID.String(),
 			feeState{now.Status, now.LastError}, feeState{now.Status, "written off"})
 	})
@@ -169,7 +169,7 @@ func (f FeeJobs) WriteOff(
 func lockFeeJob(
 	ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string,
 ) (now job.Row, repeated bool, err error) {
-	now, err = scanJob(raw(tx).QueryRow(ctx, jobOfKindSQL+" FOR UPDATE", card.FeeJob, row.ID))
+	now, err = lockRow(ctx, tx, jobOfKindSQL, card.FeeJob, row.ID)
 	if err != nil {
 		return now, false, err
 	}

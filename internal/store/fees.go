@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	oweFeeSQL = `UPDATE jobs SET payload = payload || '{"owed": true}' WHERE id = $1`
+	oweFeeSQL = `UPDATE jobs SET payload = payload || '{"owed": true}' WHERE id = $1 AND owner = $2`
 
 	// Few jobs have not succeeded, and they have an index.
 	outstandingSQL = `SELECT coalesce(sum((j.payload->>'amountUsdCents')::bigint), 0) FROM jobs j
 		WHERE j.kind = $1 AND j.status <> 'succeeded'
 			AND j.payload @> '{"owed": true}' AND NOT j.payload @> '{"writtenOff": true}'`
 
-	owesSQL = outstandingSQL + ` AND j.unique_key IN (SELECT id::text FROM cards WHERE owner = $2)`
+	owesSQL = outstandingSQL + ` AND j.owner = $2 AND j.unique_key IN (SELECT id::text FROM cards WHERE owner = $2)`
 )
 
 // FeeOwed implements card.Store.
 func (c Cards) FeeOwed(ctx context.Context, f job.Fence, postings []ledger.Posting) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		later(tx, oweFeeSQL, f.ID)
-		post(tx, c.s.stamp(), postings...)
+		later(tx, oweFeeSQL, f.ID, f.Of)
+		postAs(tx, c.s.stamp(), f.Of, postings...)
 		if err := finishJob(ctx, tx, f, job.Fail(card.RefusedFunds)); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 const topicJobs = "jobs"
 
 // jobColumns is what scanJob reads.
-const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, attempt, uncounted_attempts,
+const jobColumns = `id, kind, class, unique_key, owner, payload, traceparent, status, attempt, uncounted_attempts,
 	max_attempts, version, step, step_at, run_at, created_at, finished_at, last_error,
 	coalesce(lease_owner, ''), lease_until`
 
@@ -30,68 +30,75 @@ const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, a
 // might search all leases. Leases are compared with clock_timestamp(), because the statement may have waited for the
 // row's lock.
 const (
-	jobValuesSQL = `
+	intoJobsSQL = `
 		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
-			created_at, lease_owner, lease_until, class, owner)
-		SELECT $1::uuid, $2::varchar, $3::varchar, $4::jsonb, $5::varchar, $6::varchar, $7::bigint, $8::bigint,
-			coalesce($9::timestamptz, now()), now(), $10::varchar, now() + $11::interval, $12::varchar, $13::varchar `
-	addJobSQL    = jobValuesSQL + `RETURNING ` + jobColumns
-	insertJobSQL = jobValuesSQL + `ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
+			created_at, lease_owner, lease_until, class, owner) `
+	jobValuesSQL = `$1::uuid, $2::varchar, $3::varchar, $4::jsonb, $5::varchar, $6::varchar, $7::bigint, $8::bigint,
+			coalesce($9::timestamptz, now()), now(), $10::varchar, now() + $11::interval, $12::varchar, $13::varchar`
+	addJobSQL    = intoJobsSQL + `VALUES (` + jobValuesSQL + `) RETURNING ` + jobColumns
+	insertJobSQL = intoJobsSQL + `VALUES (` + jobValuesSQL + `)
+		ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
 	// The unique key lets only one process enqueue in a period, so the condition need not see uncommitted rows.
-	insertAloneSQL = jobValuesSQL + `
-		WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'queued')
-			AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'processing')
+	insertAloneSQL = intoJobsSQL + `SELECT ` + jobValuesSQL + `
+		WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'queued' AND owner = $13)
+			AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'processing' AND owner = $13)
 		ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
 
 	findJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND unique_key = $2`
+	// findOwnJobSQL is findJobSQL where the owner is known.
+	findOwnJobSQL = findJobSQL + ` AND owner = $3`
 
 	claimJobsSQL = `
 		WITH due AS (
-			SELECT id FROM jobs WHERE status = 'queued' AND class = $5 AND run_at <= now() AND kind = ANY($2)
+			SELECT id FROM jobs WHERE status = 'queued' AND class = $5 AND run_at <= now() AND kind = ANY($2) AND %s
 			ORDER BY run_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 		UPDATE jobs SET status = 'processing', attempt = attempt + 1, version = version + 1,
 			lease_owner = $1, lease_until = now() + $4::interval
-		WHERE id IN (SELECT id FROM due)
+		WHERE id IN (SELECT id FROM due) AND %s
 		RETURNING ` + jobColumns
+	dueJobsSQL = `SELECT owner FROM jobs WHERE status = 'queued' AND class = $3 AND run_at <= now() AND kind = ANY($1)
+		ORDER BY run_at LIMIT $2`
 
 	beatJobSQL = `
-		UPDATE jobs SET lease_until = now() + $4::interval
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`
+		UPDATE jobs SET lease_until = now() + $5::interval WHERE ` + heldSQL + ` AND lease_until > clock_timestamp()`
 
 	// The arguments of a job say how far it is.
-	saveJobSQL = `UPDATE jobs SET payload = $2, version = version + 1 WHERE id = $1`
+	saveJobSQL = `UPDATE jobs SET payload = $3, version = version + 1 WHERE id = $1 AND owner = $2`
 
 	markJobSQL = `
-		UPDATE jobs SET step = $4, step_at = clock_timestamp(), version = version + 1
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`
+		UPDATE jobs SET step = $5, step_at = clock_timestamp(), version = version + 1
+		WHERE ` + heldSQL + ` AND lease_until > clock_timestamp()`
 
-	finishJobSQL = `
-		UPDATE jobs SET status = $4, version = version + 1, uncounted_attempts = uncounted_attempts + $5,
-			last_error = $6, run_at = CASE WHEN $7 THEN now() + $8::interval ELSE run_at END,
-			finished_at = CASE WHEN $7 THEN NULL ELSE now() END,
-			class = coalesce(nullif($9, ''), class), lease_owner = NULL, lease_until = NULL
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3`
+	finishedSQL = `
+		UPDATE jobs SET status = $5, version = version + 1, uncounted_attempts = uncounted_attempts + $6,
+			last_error = $7, class = coalesce(nullif($8, ''), class), lease_owner = NULL, lease_until = NULL, `
+	endJobSQL   = finishedSQL + `finished_at = now() WHERE ` + heldSQL
+	delayJobSQL = finishedSQL + `finished_at = NULL, run_at = now() + $9::interval WHERE ` + heldSQL
 
-	fenceJobSQL = `
-		SELECT 1 FROM jobs
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()
-		FOR UPDATE`
+	fenceJobSQL = `SELECT 1 FROM jobs WHERE ` + heldSQL + ` AND lease_until > clock_timestamp() FOR UPDATE`
+
+	// heldSQL selects the row of a claim by heldBy.
+	heldSQL = `id = $1 AND owner = $2 AND lease_owner = $3 AND attempt = $4`
 
 	// A job that has used up its attempts gets one more claim, in which its runner parks it.
 	reapJobsSQL = `
 		WITH passed AS (
-			SELECT id FROM jobs WHERE status = 'processing' AND lease_until < now()
+			SELECT id, now() AS found_at FROM jobs WHERE status = 'processing' AND lease_until < now() AND %s
 			ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED)
 		UPDATE jobs SET
 			status = CASE WHEN attempt - uncounted_attempts > max_attempts THEN 'operator_review' ELSE 'queued' END,
-			finished_at = CASE WHEN attempt - uncounted_attempts > max_attempts THEN now() END,
-			version = version + 1, run_at = now(), last_error = 'lease expired',
+			finished_at = CASE WHEN attempt - uncounted_attempts > max_attempts THEN passed.found_at END,
+			version = version + 1, run_at = passed.found_at, last_error = 'lease expired',
 			lease_owner = NULL, lease_until = NULL
-		WHERE id IN (SELECT id FROM passed)`
+		FROM passed WHERE jobs.id = passed.id AND jobs.%s`
+	passedLeasesSQL = `SELECT owner FROM jobs WHERE status = 'processing' AND lease_until < now()
+		ORDER BY lease_until LIMIT $1`
 
 	clearParkedSQL = `
 		DELETE FROM jobs WHERE id IN (
-			SELECT id FROM jobs WHERE kind = $1 AND status IN ('failed', 'operator_review') LIMIT $2 FOR UPDATE SKIP LOCKED)`
+			SELECT id FROM jobs WHERE kind = $1 AND status IN ('failed', 'operator_review') AND %s
+			LIMIT $2 FOR UPDATE SKIP LOCKED) AND %s`
+	parkedSQL = `SELECT owner FROM jobs WHERE kind = $1 AND status IN ('failed', 'operator_review') LIMIT $2`
 
 	depthJobsSQL = `
 		SELECT kind, class, status, status = 'operator_review' AND attempt - uncounted_attempts >= max_attempts,
@@ -100,9 +107,10 @@ const (
 
 	pruneJobsSQL = `
 		WITH old AS (
-			SELECT id FROM jobs WHERE kind = ANY($1) AND status = 'succeeded' AND finished_at < $2
+			SELECT id FROM jobs WHERE kind = ANY($1) AND status = 'succeeded' AND finished_at < $2 AND %s
 			LIMIT $3 FOR UPDATE SKIP LOCKED)
-		DELETE FROM jobs WHERE id IN (SELECT id FROM old)`
+		DELETE FROM jobs WHERE id IN (SELECT id FROM old) AND %s`
+	oldJobsSQL = `SELECT owner FROM jobs WHERE kind = ANY($1) AND status = 'succeeded' AND finished_at < $2 LIMIT $3`
 
 	// The jobs of an order that is not final may be needed again, by an operator who decides it. Of one kind they are read
 	// by age; each order is looked up, for a join would read all of them.
@@ -110,9 +118,13 @@ const (
 		WITH old AS (
 			SELECT id FROM jobs WHERE kind = $1 AND status = 'succeeded' AND finished_at < $2
 				AND (SELECT o.status FROM orders o
-					WHERE o.id = jobs.payload->>'order' AND o.owner = jobs.owner LIMIT 1) = ANY($4)
+					WHERE o.id = jobs.payload->>'order' AND o.owner = jobs.owner AND o.%s LIMIT 1) = ANY($4) AND jobs.%s
 			ORDER BY finished_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-		DELETE FROM jobs WHERE id IN (SELECT id FROM old)`
+		DELETE FROM jobs WHERE id IN (SELECT id FROM old) AND %s`
+	oldOrderJobsSQL = `
+		SELECT j.owner FROM jobs j JOIN orders o ON o.id = j.payload->>'order' AND o.owner = j.owner
+		WHERE j.kind = $1 AND j.status = 'succeeded' AND j.finished_at < $2 AND o.status = ANY($4)
+		ORDER BY j.finished_at LIMIT $3`
 )
 
 // Jobs is the job.Queue in the database.
@@ -200,7 +212,7 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (jo
 		return job.Row{}, false, nil // there is another one of its kind
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		found, err := scanJob(on.QueryRow(ctx, findJobSQL, row.Kind, row.UniqueKey))
+		found, err := scanJob(on.QueryRow(ctx, findOwnJobSQL, row.Kind, row.UniqueKey, owner))
 		if err != nil {
 			return job.Row{}, false, fmt.Errorf("find queued %s job: %w", row.Kind, mapError(err))
 		}
@@ -216,7 +228,12 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (jo
 // fence queues the lock of a claim's row until the transaction ends; once the claim is over, the transaction fails with
 // job.ErrLeaseLost. It is first in every transaction of a job, so that all take their locks in the same order.
 func fence(tx *ent.Tx, f job.Fence) {
-	touchOne(tx, fmt.Errorf("fence job: %w", job.ErrLeaseLost), fenceJobSQL, f.ID, f.Owner, f.Attempt)
+	touchOne(tx, fmt.Errorf("fence job: %w", job.ErrLeaseLost), fenceJobSQL, heldBy(f)...)
+}
+
+// heldBy are the arguments of heldSQL, and then others.
+func heldBy(f job.Fence, more ...any) []any {
+	return append([]any{f.ID, f.Of, f.Owner, f.Attempt}, more...)
 }
 
 // finishJob ends a claim in the transaction of its effect; the handler then returns job.Recorded.
@@ -236,7 +253,8 @@ func finishJobOn(ctx context.Context, on pgxRunner, f job.Fence, o job.Outcome) 
 	if err := checkOutcome(o); err != nil {
 		return err
 	}
-	tag, err := on.Exec(ctx, finishJobSQL, finishValues(f, o)...)
+	sql, args := finishing(f, o)
+	tag, err := on.Exec(ctx, sql, args...)
 	return leaseHeld(finishAct, tag.RowsAffected(), err)
 }
 
@@ -247,15 +265,17 @@ func checkOutcome(o job.Outcome) error {
 	return nil
 }
 
-// finishValues are the arguments of finishJobSQL.
-func finishValues(f job.Fence, o job.Outcome) []any {
+// finishing is the statement that ends a claim with an outcome.
+func finishing(f job.Fence, o job.Outcome) (sql string, args []any) {
 	uncounted := 0
 	if o.Uncounted {
 		uncounted = 1
 	}
-	return []any{
-		f.ID, f.Owner, f.Attempt, o.Status, uncounted, o.Reason, o.Status == job.Queued, o.Delay, o.Class,
+	args = heldBy(f, o.Status, uncounted, o.Reason, o.Class)
+	if o.Status == job.Queued {
+		return delayJobSQL, append(args, o.Delay)
 	}
+	return endJobSQL, args
 }
 
 func leaseHeld(act string, rows int64, err error) error {
@@ -286,9 +306,34 @@ func (j Jobs) Find(ctx context.Context, kind job.Kind, uniqueKey string) (job.Ro
 func (j Jobs) Claim(
 	ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration,
 ) ([]job.Row, error) {
+	args := []any{owner, kindNames(kinds), limit, ttl, class}
+	if j.s.spread == nil {
+		return j.claim(ctx, everywhere(claimJobsSQL), args...)
+	}
+	groups, err := j.s.dueOwners(ctx, dueJobsSQL, kindNames(kinds), limit, class)
+	if err != nil {
+		return nil, fmt.Errorf("claim jobs: %w", err)
+	}
+	var claimed []job.Row
+	for _, owners := range groups {
+		if limit == len(claimed) {
+			break
+		}
+		args[2] = limit - len(claimed)
+		some, err := j.claim(ctx, ofOwners(claimJobsSQL, len(args)+1), append(slices.Clone(args), owners)...)
+		if err != nil && len(claimed) == 0 {
+			return nil, err
+		}
+		claimed = append(claimed, some...) // what is claimed is worked on, and the others are found again
+	}
+	slices.SortFunc(claimed, func(a, b job.Row) int { return a.RunAt.Compare(b.RunAt) })
+	return claimed, nil
+}
+
+func (j Jobs) claim(ctx context.Context, sql string, args ...any) ([]job.Row, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := j.s.pool.Query(ctx, claimJobsSQL, owner, kindNames(kinds), limit, ttl, class)
+	rows, err := j.s.pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("claim jobs: %w", mapError(err))
 	}
@@ -304,7 +349,7 @@ func (j Jobs) Claim(
 func (j Jobs) Beat(ctx context.Context, f job.Fence, ttl time.Duration) (bool, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tag, err := j.s.pool.Exec(ctx, beatJobSQL, f.ID, f.Owner, f.Attempt, ttl)
+	tag, err := j.s.pool.Exec(ctx, j.s.spread.asOfStatement(beatJobSQL), heldBy(f, ttl)...)
 	if err != nil {
 		return false, fmt.Errorf("beat job: %w", mapError(err))
 	}
@@ -314,14 +359,15 @@ func (j Jobs) Beat(ctx context.Context, f job.Fence, ttl time.Duration) (bool, e
 // Mark implements job.Queue.
 func (j Jobs) Mark(ctx context.Context, f job.Fence, step string) error {
 	const act = "mark job"
+	sql := j.s.spread.asOfStatement(markJobSQL)
 	together := func(_ context.Context, tx *ent.Tx) error {
-		hold(tx, act, markJobSQL, f.ID, f.Owner, f.Attempt, step)
+		hold(tx, act, sql, heldBy(f, step)...)
 		return nil
 	}
 	return j.s.change(ctx, change{f, together}, func() error {
 		ctx, cancel := detached(ctx)
 		defer cancel()
-		tag, err := j.s.pool.Exec(ctx, markJobSQL, f.ID, f.Owner, f.Attempt, step)
+		tag, err := j.s.pool.Exec(ctx, sql, heldBy(f, step)...)
 		return leaseHeld(act, tag.RowsAffected(), err)
 	})
 }
@@ -332,7 +378,8 @@ func (j Jobs) Finish(ctx context.Context, f job.Fence, o job.Outcome) error {
 		return err
 	}
 	together := func(_ context.Context, tx *ent.Tx) error {
-		hold(tx, finishAct, finishJobSQL, finishValues(f, o)...)
+		sql, args := finishing(f, o)
+		hold(tx, finishAct, sql, args...)
 		return nil
 	}
 	err := j.s.change(ctx, change{f, together}, func() error {
@@ -362,27 +409,19 @@ func wakeClasses(wake func(class string), class job.Class) {
 
 // Reap implements job.Queue.
 func (j Jobs) Reap(ctx context.Context, limit int) (int, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	tag, err := j.s.pool.Exec(ctx, reapJobsSQL, limit)
-	if err != nil {
-		return 0, fmt.Errorf("reap jobs: %w", mapError(err))
-	}
-	if tag.RowsAffected() > 0 {
+	reaped, err := j.s.sweep(ctx, passedLeasesSQL, reapJobsSQL, limit)
+	if reaped > 0 {
 		wakeClasses(func(class string) { j.s.Notify(topicJobs, class) }, "")
 	}
-	return int(tag.RowsAffected()), nil
+	if err != nil {
+		return 0, fmt.Errorf("reap jobs: %w", err)
+	}
+	return reaped, nil
 }
 
 // ClearParked implements job.Queue.
 func (j Jobs) ClearParked(ctx context.Context, kind job.Kind, limit int) (int, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	tag, err := j.s.pool.Exec(ctx, clearParkedSQL, kind, limit)
-	if err != nil {
-		return 0, fmt.Errorf("clear parked jobs: %w", mapError(err))
-	}
-	return int(tag.RowsAffected()), nil
+	return j.s.sweep(ctx, parkedSQL, clearParkedSQL, kind, limit)
 }
 
 // Depth implements job.Queue.
@@ -410,18 +449,12 @@ func (j Jobs) Wake(ctx context.Context, class job.Class) <-chan struct{} {
 // Prune deletes up to limit jobs of the kinds that succeeded before a time. It frees their unique keys, so it is only
 // for kinds whose keys are never reused.
 func (j Jobs) Prune(ctx context.Context, kinds []job.Kind, before time.Time, limit int) (int, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	tag, err := j.s.pool.Exec(ctx, pruneJobsSQL, kindNames(kinds), before, limit)
-	if err != nil {
-		return 0, fmt.Errorf("prune jobs: %w", mapError(err))
-	}
-	return int(tag.RowsAffected()), nil
+	return j.s.sweep(ctx, oldJobsSQL, pruneJobsSQL, kindNames(kinds), before, limit)
 }
 
 // PruneOfFinal is Prune for jobs of a kind whose arguments name their order, which has to be final.
 func (j Jobs) PruneOfFinal(ctx context.Context, kind job.Kind, before time.Time, limit int) (int, error) {
-	return j.s.pruneRows(ctx, pruneOrderJobsSQL, kind, before, limit, finalStatuses())
+	return j.s.sweep(ctx, oldOrderJobsSQL, pruneOrderJobsSQL, kind, before, limit, finalStatuses())
 }
 
 func finalStatuses() (all []string) {
@@ -444,7 +477,7 @@ func kindNames(kinds []job.Kind) []string {
 
 func scanJob(row pgx.Row) (job.Row, error) {
 	var r job.Row
-	err := row.Scan(&r.ID, &r.Kind, &r.Class, &r.UniqueKey, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt,
+	err := row.Scan(&r.ID, &r.Kind, &r.Class, &r.UniqueKey, &r.Of, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt,
 		&r.Uncounted, &r.MaxAttempts, &r.Version, &r.Step, &r.StepAt, &r.RunAt, &r.CreatedAt, &r.FinishedAt,
 		&r.LastError, &r.LeaseOwner, &r.LeaseUntil)
 	return r, err

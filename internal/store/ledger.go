@@ -16,7 +16,7 @@ const postSQL = `
 		INSERT INTO ledger_postings (id, order_id, owner, kind, at)
 		SELECT $1::varchar, $2::varchar, coalesce($8::varchar, (SELECT owner FROM orders WHERE id = $2::varchar), ''),
 			$3::varchar, $4::timestamptz
-		WHERE $5::varchar = '' OR EXISTS (SELECT FROM ledger_postings WHERE id = $5)
+		WHERE $5::varchar = '' OR EXISTS (SELECT 1 FROM ledger_postings WHERE id = $5)
 		ON CONFLICT (id, owner) DO NOTHING RETURNING id, owner)
 	INSERT INTO ledger_entries (posting_id, owner, account, amount)
 	SELECT posted.id, posted.owner, e.account, e.amount
@@ -36,12 +36,16 @@ func post(tx *ent.Tx, now time.Time, all ...ledger.Posting) {
 
 // postFor is post where the owner of the postings' order is known.
 func postFor(tx *ent.Tx, now time.Time, owner x402.Address, all ...ledger.Posting) {
-	name := owner.Lower()
+	postAs(tx, now, owner.Lower(), all...)
+}
+
+// postAs is postFor with the owner as it is stored, such as that of a job.
+func postAs(tx *ent.Tx, now time.Time, owner string, all ...ledger.Posting) {
 	for _, p := range all {
-		if p.Order == "" {
+		if p.Order == "" || owner == "" {
 			post(tx, now, p)
 		} else {
-			postOne(tx, now, &name, p)
+			postOne(tx, now, &owner, p)
 		}
 	}
 }
@@ -50,6 +54,12 @@ func postOne(tx *ent.Tx, now time.Time, owner *string, p ledger.Posting) {
 	accounts, amounts := make([]string, len(p.Entries)), make([]int64, len(p.Entries))
 	for i, e := range p.Entries {
 		accounts[i], amounts[i] = string(e.Account), int64(e.Amount)
+	}
+	if spreadOf(tx) != nil {
+		if err := postSpread(tx, now, owner, p, accounts, amounts); err != nil {
+			pgxOf(tx).failed = err
+		}
+		return
 	}
 	later(tx, postSQL, p.ID, p.Order, p.Kind, now, p.Undoes, accounts, amounts, owner)
 }
@@ -68,6 +78,10 @@ const postAllSQL = `
 
 // postAll is post for many postings; those that they reverse exist.
 func postAll(tx *ent.Tx, now time.Time, all []ledger.Posting) {
+	if spreadOf(tx) != nil {
+		post(tx, now, all...)
+		return
+	}
 	var ids, orders, kinds, of, accounts []string
 	var amounts []int64
 	for _, p := range all {

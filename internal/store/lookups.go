@@ -49,13 +49,19 @@ type lookUpMember = member[lookUpRequest, any]
 
 // lookUp reads the row that a lookup finds; pgx.ErrNoRows when there is none.
 func lookUp[T any](ctx context.Context, s *Store, of *lookup, values ...string) (found T, err error) {
-	got, err := s.lookups.do(ctx, lookUpRequest{of, values}, func() (any, error) {
+	alone := func() (any, error) {
 		args := make([]any, len(values))
 		for i, value := range values {
 			args[i] = value
 		}
 		return of.scan(s.pool.QueryRow(ctx, of.one, args...))
-	})
+	}
+	var got any
+	if s.spread != nil {
+		got, err = alone()
+	} else {
+		got, err = s.lookups.do(ctx, lookUpRequest{of, values}, alone)
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return found, err

@@ -26,6 +26,7 @@ func lookUps(t *testing.T, s *store.Store, all []func() (string, error)) ([]stri
 // TestReadersAtTheSameTimeGetTheirOwnRows: each reader gets its row or none, whatever the others read, in one round
 // trip and one transaction.
 func TestReadersAtTheSameTimeGetTheirOwnRows(t *testing.T) {
+	storetest.NeedsBatches(t)
 	var begun, trips atomic.Int32
 	target := storetest.URL(t)
 	s := storetest.Open(t, proxied(t, target, func(sent []byte) cut {
@@ -103,6 +104,7 @@ func TestReadersAtTheSameTimeGetTheirOwnRows(t *testing.T) {
 
 // TestReaderThatIsRefusedFailsAlone: a text that the server does not take, and a row that cannot be read.
 func TestReaderThatIsRefusedFailsAlone(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	good, broken := claimRequest("good", owned(1)), claimRequest("broken", owned(2))
 	claim(t, s, good)

@@ -26,6 +26,19 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) (applied int, er
 	return migrateWith(ctx, url, files, log, migrationLimits{lockTimeout: time.Second, within: 15 * time.Minute})
 }
 
+// Distribute distributes a migrated, empty database by owner over the workers that its Citus knows.
+func Distribute(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // what it did is committed
+	if _, err := conn.Exec(ctx, migrate.Citus); err != nil {
+		return fmt.Errorf("distribute: %w", err)
+	}
+	return nil
+}
+
 // CheckSchema is ErrSchemaBehind while the database lacks a migration of this program. A newer schema is accepted,
 // because a newer program may be replacing this one.
 func (s *Store) CheckSchema(ctx context.Context) error {

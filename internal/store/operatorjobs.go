@@ -31,15 +31,16 @@ const (
 	stoppedJobsSQL = `SELECT ` + jobColumns + ` FROM jobs
 		WHERE status = ANY($1) AND ($2 = '' OR kind = $2) AND ($3::uuid IS NULL OR id < $3) ORDER BY id DESC LIMIT $4`
 
-	jobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE id = $1`
+	jobSQL     = `SELECT ` + jobColumns + ` FROM jobs WHERE id = $1`
+	lockRowSQL = jobSQL + ` AND owner = $2 FOR UPDATE`
 
 	// Earlier attempts do not count. The step stays, because it says what a provider may have been sent.
 	requeueJobSQL = `
 		UPDATE jobs SET status = 'queued', last_error = '', run_at = now(), finished_at = NULL,
 			uncounted_attempts = attempt, version = version + 1
-		WHERE id = $1 RETURNING ` + jobColumns
+		WHERE id = $1 AND owner = $2 RETURNING ` + jobColumns
 
-	dropJobSQL = `DELETE FROM jobs WHERE id = $1`
+	dropJobSQL = `DELETE FROM jobs WHERE id = $1 AND owner = $2`
 )
 
 // Jobs implements admin.JobRecords.
@@ -110,7 +111,7 @@ func (o OperatorJobs) Retry(
 			return err
 		}
 		before := stoppedJob{Status: row.Status, Kind: row.Kind, Key: row.UniqueKey, Reason: row.LastError}
-		if row, err = scanJob(raw(tx).QueryRow(ctx, requeueJobSQL, id)); err != nil {
+		if row, err = scanJob(raw(tx).QueryRow(ctx, requeueJobSQL, id, row.Of)); err != nil {
 			return err
 		}
 		wakeOnCommit(tx, topicJobs, string(row.Class))
@@ -130,7 +131,7 @@ func (o OperatorJobs) Drop(ctx context.Context, id uuid.UUID, may func(job.Row) 
 		if err := may(row); err != nil {
 			return err
 		}
-		if _, err := raw(tx).Exec(ctx, dropJobSQL, id); err != nil {
+		if _, err := raw(tx).Exec(ctx, dropJobSQL, id, row.Of); err != nil {
 			return err
 		}
 		return o.s.record(ctx, tx, act, actJobDrop, id.String(), stoppedJob{
@@ -144,7 +145,7 @@ func (o OperatorJobs) Drop(ctx context.Context, id uuid.UUID, may func(job.Row) 
 func (o OperatorJobs) lock(
 	ctx context.Context, tx *ent.Tx, id uuid.UUID, act order.Act, action string, after any,
 ) (row job.Row, done bool, err error) {
-	row, err = scanJob(raw(tx).QueryRow(ctx, jobSQL+" FOR UPDATE", id))
+	row, err = lockRow(ctx, tx, jobSQL, id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return row, false, err
 	}
@@ -156,4 +157,14 @@ func (o OperatorJobs) lock(
 		return row, false, admin.ErrJobNotFound
 	}
 	return row, false, at(act, row.Version)
+}
+
+// lockRow locks the row of a job that a statement finds by the job's id, its last argument, and reads it. The owner is
+// read first, because it says where the row is.
+func lockRow(ctx context.Context, tx *ent.Tx, find string, args ...any) (job.Row, error) {
+	found, err := scanJob(raw(tx).QueryRow(ctx, find, args...))
+	if err != nil {
+		return found, err
+	}
+	return scanJob(raw(tx).QueryRow(ctx, lockRowSQL, found.ID, found.Of))
 }

@@ -170,9 +170,15 @@ func (o Orders) storeClaim(ctx context.Context, p checkout.ClaimRequest) (checko
 		if errors.Is(err, errCrowded) {
 			result, err = o.insertClaim(ctx, p, true)
 		}
+		if gather, ok := errors.AsType[*stranded](err); ok {
+			if err := o.s.gather(ctx, gather.resource); err != nil {
+				return result, err
+			}
+			result, err = o.insertClaim(ctx, p, true)
+		}
 		return result, err
 	}
-	if p.Payment.ArrivedAt != nil {
+	if p.Payment.ArrivedAt != nil || o.s.spread != nil {
 		return alone()
 	}
 	return o.s.claims.do(ctx, p, alone)
@@ -201,7 +207,9 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		}
 		o.s.caughtUp(tx)
 		takeTurns(tx, p.Turns)
-		takeReservations(tx, p, o.s.stamp(), alone)
+		if err := takeReservations(ctx, tx, p, o.s.stamp(), alone); err != nil {
+			return err
+		}
 		return beforeClaim()
 	})
 	return result, err
@@ -308,7 +316,7 @@ func (o Orders) Settle(
 		return order.Order{}, err
 	}
 	r := settleRequest{f, p, m, watch}
-	if !r.plain() {
+	if !r.plain() || o.s.spread != nil {
 		return alone()
 	}
 	return o.s.settles.do(ctx, r, alone)
@@ -350,9 +358,13 @@ func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m 
 
 // Suspend implements settlement.Store.
 func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
-	return o.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
+	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		suspendReservations(tx, id, o.s.stamp())
+		owner, err := ownerBehind(ctx, tx, f, ownerOfOrderSQL, id)
+		if err != nil {
+			return err
+		}
+		suspendReservations(tx, id, owner, o.s.stamp())
 		return nil
 	})
 }
@@ -405,6 +417,10 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	if m.Refused {
 		refused = 1
 	}
+	if spreadOf(tx) != nil {
+		moveSpread(tx, m, now, refused, moved)
+		return
+	}
 	pgxOf(tx).later(statement{
 		sql: moveOrderSQL,
 		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence,
@@ -420,8 +436,13 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 			return fmt.Errorf("order %s is no longer %s: %w", m.Order, m.From, err)
 		},
 	})
+	endMove(tx, m, now)
+}
+
+// endMove queues what follows from the move of an order.
+func endMove(tx *ent.Tx, m order.Move, now time.Time) {
 	if m.To.Final() || m.To == order.PaymentRequired {
-		releaseReservations(tx, m.Order, now)
+		releaseReservations(tx, m.Order, m.Owner.Lower(), now)
 	}
 	postFor(tx, now, m.Owner, m.Postings...)
 }

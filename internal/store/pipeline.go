@@ -21,13 +21,16 @@ import (
 type pgxTx struct {
 	ctx context.Context
 	// pool provides the connection when the first statement is sent.
-	pool  *pgxpool.Pool
-	conn  *pgxpool.Conn
-	queue []statement
+	pool   *pgxpool.Pool
+	spread *spread
+	conn   *pgxpool.Conn
+	queue  []statement
 	// batch sets the limits of a batch.
 	batch bool
 	ended bool
 	wakes []subject
+	// failed is why the transaction must not be committed, known before anything was sent.
+	failed error
 }
 
 var (
@@ -117,6 +120,9 @@ func (t *pgxTx) open(ctx context.Context) error {
 	if t.ended {
 		return pgx.ErrTxClosed
 	}
+	if t.failed != nil {
+		return t.failed
+	}
 	if t.conn != nil {
 		return nil
 	}
@@ -153,7 +159,7 @@ func (t *pgxTx) Commit() error {
 		return pgx.ErrTxClosed
 	}
 	defer func() { _ = t.Rollback() }() // after a commit there is nothing to roll back
-	if t.conn == nil && len(t.queue) == 0 {
+	if t.conn == nil && len(t.queue) == 0 && t.failed == nil {
 		return nil
 	}
 	if err := t.open(t.ctx); err != nil {

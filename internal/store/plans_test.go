@@ -49,6 +49,7 @@ func pages(t *testing.T, s *store.Store, all []store.Statement) map[string]int {
 // TestMaintenanceReadsNoMoreInALargerDatabase: what is due is found by an index, whether there is much of it, a little
 // or nothing. Ten times the rows cost some levels of indexes more, for each row that is deleted.
 func TestMaintenanceReadsNoMoreInALargerDatabase(t *testing.T) {
+	storetest.NeedsOneServer(t, "plans are made by the workers")
 	s := storetest.New(t)
 	const few, many, limit = 600, 6_000, 10
 	fill := func(from, to int) {

@@ -55,7 +55,7 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, watch
 	}
 	after := proved{p.Receipt.Transaction.String()}
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if err := lockJobOf(ctx, tx, p.Order, p.ID); err != nil {
+		if err := lockJobOf(ctx, tx, p.Order, p.Authorization.From.Lower(), p.ID); err != nil {
 			return err
 		}
 		if repeated, err := d.s.repeats(ctx, tx, act, actProve, string(p.Order), after); err != nil || repeated {
@@ -72,7 +72,7 @@ func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, watch
 			return admin.ErrNotSettling
 		}
 		m.Owner = p.Authorization.From
-		later(tx, decideJobSQL, settlement.Fulfilling, p.ID.String())
+		later(tx, decideJobSQL, settlement.Fulfilling, p.ID.String(), row.Owner)
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)
 		settleReservations(tx, p.Order, p.Authorization.From, d.s.stamp())

@@ -69,6 +69,12 @@ func (o Orders) PruneTimeline(ctx context.Context, before time.Time, limit int) 
 		if err := raw(tx).QueryRow(ctx, lockWalkSQL, walkTimeline).Scan(&at, &place); err != nil {
 			return err
 		}
+		if o.s.spread != nil {
+			if walked, err = o.pruneTimelineSpread(ctx, tx, at, place, before, limit); err != nil {
+				return err
+			}
+			return faultpoint.Fail("timeline.before_commit")
+		}
 		if err := raw(tx).QueryRow(ctx, pruneTimelineSQL, walkTimeline, at, place, before, limit,
 			finalStatuses()).Scan(&walked); err != nil {
 			return err

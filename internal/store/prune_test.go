@@ -135,6 +135,7 @@ func mustClaim(t *testing.T, s *store.Store) []job.Row {
 // TestTimelineIsPrunedWithItsProgressOrNotAtAll: a run that fails before its commit leaves the lines, and the next one
 // begins where it did.
 func TestTimelineIsPrunedWithItsProgressOrNotAtAll(t *testing.T) {
+	storetest.NeedsOneServer(t, "each shard is pruned by itself, before the progress is stored")
 	s, ahead := clocked(t, storetest.URL(t))
 	ahead.Store(-int64(96 * time.Hour))
 	var all []checkout.ClaimRequest
@@ -191,6 +192,7 @@ func TestProcessesPruneTimelinesTogether(t *testing.T) {
 
 // TestTimelineRefusesToBeShortened by any other statement than that which prunes.
 func TestTimelineRefusesToBeShortened(t *testing.T) {
+	storetest.NeedsTriggers(t)
 	s, ahead := clocked(t, storetest.URL(t))
 	ahead.Store(-int64(96 * time.Hour))
 	final, _ := paidOrder(t, s, "final", order.Provisioning, order.OperatorReview)

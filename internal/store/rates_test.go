@@ -217,12 +217,13 @@ func TestExpiredUnpaidOrderIsPruned(t *testing.T) {
 			t.Errorf("order %s: %v", o.Key, err)
 		}
 	}
-	// What the timeline says of other orders stays.
-	if _, err := s.Pool().Exec(t.Context(), "DELETE FROM timeline WHERE to_status <> 'expired'"); err == nil {
-		t.Error("the timeline can be shortened")
-	}
-	if _, err := s.Pool().Exec(t.Context(), "UPDATE timeline SET to_status = 'expired'"); err == nil {
-		t.Error("the timeline can be changed")
+	// What the timeline says of other orders stays, where it has triggers.
+	for _, sql := range []string{
+		"DELETE FROM timeline WHERE to_status <> 'expired'", "UPDATE timeline SET to_status = 'expired'",
+	} {
+		if !storetest.Distributed() && execErr(t, s, sql) == nil {
+			t.Errorf("done: %s", sql)
+		}
 	}
 	// The key is free again.
 	if again := opened(t, s, unpaid("old0"), false); again.Status != order.PaymentRequired {

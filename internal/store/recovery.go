@@ -53,9 +53,9 @@ const (
 				SELECT sender, value, nonce, 0, 0, transaction, log_index, block, 1 FROM transfers
 				WHERE asset = $2 AND pay_to = $3 AND nonce <> ''
 			) t
-			WHERE NOT EXISTS (SELECT FROM payments p
+			WHERE NOT EXISTS (SELECT 1 FROM payments p
 					WHERE p.network = $1 AND p.asset = $2 AND p.owner = t.payer AND p.nonce = t.nonce)
-				AND NOT EXISTS (SELECT FROM payments p WHERE p.transaction = t.transaction AND p.log_index = t.log_index)
+				AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.transaction = t.transaction AND p.log_index = t.log_index)
 				AND NOT EXISTS (SELECT FROM transfers a
 					JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
 					WHERE a.asset = $2 AND a.sender = t.payer AND a.nonce = t.nonce)
@@ -78,7 +78,7 @@ func (r Recovery) Lost(
 		return lost, mapError(fmt.Errorf("begin to read: %w", err))
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // nothing was written
-	b := booksReader{ctx, tx}
+	b := booksReader{ctx, tx, r.t.s.spread}
 	if err := readAll(b, &lost.Unmatched, scanUnmatched, lostTransfersSQL, x402.NetworkID, r.t.asset,
 		r.t.payTo)(); err != nil {
 		return lost, err
@@ -217,7 +217,7 @@ func (r Recovery) payment(t reconcile.Unmatched, of order.ID) (payment.Payment, 
 
 // markRecoveredSQL makes a delivery begin by reading the provider's record: the call that made the goods was long ago.
 const markRecoveredSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day'
-	WHERE kind = $1 AND unique_key = $2`
+	WHERE kind = $1 AND unique_key = $2 AND owner = $4`
 
 const resumeOrderSQL = `
 	UPDATE orders SET status = 'settling', version = version + 1, updated_at = $3, expires_at = NULL
@@ -256,13 +256,13 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay pa
 		return err
 	}
 	if k.step != "" {
-		later(tx, markRecoveredSQL, settlement.Fulfilling, pay.ID.String(), k.step)
+		later(tx, markRecoveredSQL, settlement.Fulfilling, pay.ID.String(), k.step, k.order.Owner.Lower())
 	}
 	k.act.Key = k.transfer.Place().String()
 	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, recoveredAudit{k.act.Key, k.reference})
 }
 
-const adoptedSQL = `SELECT EXISTS (SELECT FROM orders WHERE adopted_reference = $1)`
+const adoptedSQL = `SELECT EXISTS (SELECT 1 FROM orders WHERE adopted_reference = $1)`
 
 // recoveredOnce refuses a second order for the same goods. The unique key of orders includes the owner, so it does not
 // ensure that for all owners.

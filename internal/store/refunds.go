@@ -113,7 +113,7 @@ func (o Orders) Returned(
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		proveRefund(tx, r, entrefund.StatusSigned)
-		later(tx, saveJobSQL, f.ID, payload)
+		later(tx, saveJobSQL, f.ID, f.Of, payload)
 		postFor(tx, o.s.stamp(), r.Authorization.To, of.Postings...)
 		if err := queueJob(ctx, tx, watch, r.Authorization.To, nil); err != nil {
 			return err

@@ -35,8 +35,12 @@ func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 	if countsPayments(p) {
 		locks = append(locks, bucket("payer/"+p.Payment.Authorization.From.Lower()))
 	}
+	of := rand.IntN(shards)
+	if s := spreadOf(tx); s != nil {
+		of = s.of(p.Order.Owner.Lower()) % shards
+	}
 	for _, h := range p.Reservations {
-		locks = append(locks, locksOf(h, alone)...)
+		locks = append(locks, locksOf(h, of, alone)...)
 	}
 	lockAll(tx, locks)
 }
@@ -48,7 +52,24 @@ func countsPayments(p checkout.ClaimRequest) bool { return p.MaxUndecided > 0 ||
 // takeReservations queues the reservations of an order, after lockReservations. When one does not fit, the transaction
 // fails with an *order.Shortage or, unless alone, with errCrowded; when the payer has too many undecided payments, with
 // checkout.ErrUndecided, and when too many of them may be in flight, with a *limit.Refusal.
-func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) {
+func takeReservations(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) error {
+	boundUndecided(tx, p)
+	if s := spreadOf(tx); s != nil {
+		for _, h := range p.Reservations {
+			if err := s.reserve(ctx, tx, p.Order, h, now, alone); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, h := range p.Reservations {
+		takeReservation(tx, p.Order, h, now, alone)
+	}
+	return nil
+}
+
+// boundUndecided queues the checks of how many payments of its payer a claim may be added to.
+func boundUndecided(tx *ent.Tx, p checkout.ClaimRequest) {
 	if p.MaxUndecided > 0 {
 		within(tx, checkout.ErrUndecided, "SELECT count(*) FROM payments WHERE status = 'claimed' AND owner = $2",
 			p.MaxUndecided, p.Payment.Authorization.From.Lower())
@@ -58,20 +79,20 @@ func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone 
 			"SELECT count(*) FROM payments WHERE status = 'claimed' AND owner = $2 AND created_at > $3",
 			p.MaxInFlight, p.Payment.Authorization.From.Lower(), p.InFlightSince)
 	}
-	for _, h := range p.Reservations {
-		limit, short := h.Limit, error(&order.Shortage{Reservation: h})
-		if inShard(h, alone) {
-			limit, short = room(limit, h.Most, 1), errCrowded
-		}
-		pgxOf(tx).later(statement{
-			sql: takeReservationSQL,
-			args: []any{
-				h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), p.Order.ID, h.Units, limit, now, p.Order.Owner.Lower(),
-			},
-			refused: func(err *pgconn.PgError) error { return refusedReservation(short, err) },
-		})
-		boundUnsettled(tx, h, alone)
+}
+
+// takeReservation queues one reservation of an order.
+func takeReservation(tx *ent.Tx, o order.Order, h order.Reservation, now time.Time, alone bool) {
+	limit, short := h.Limit, error(&order.Shortage{Reservation: h})
+	if inShard(h, alone) {
+		limit, short = room(limit, h.Most, 1), errCrowded
 	}
+	pgxOf(tx).later(statement{
+		sql:     takeReservationSQL,
+		args:    []any{h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), o.ID, h.Units, limit, now, o.Owner.Lower()},
+		refused: func(err *pgconn.PgError) error { return refusedReservation(short, err) },
+	})
+	boundUnsettled(tx, h, alone)
 }
 
 // boundUnsettled queues the check that unpaid orders, including this one, stay within their share of a resource. Here,
@@ -80,15 +101,18 @@ func boundUnsettled(tx *ent.Tx, h order.Reservation, alone bool) {
 	if h.Unsettled == 0 {
 		return
 	}
-	reserved := h
-	reserved.Refusal = fault.FloatReserved
-	reserved.Detail = "Too much is reserved for payments that are not settled yet. " +
-		"Nothing was claimed; repeat the same request."
-	limit, short := h.Unsettled, error(&order.Shortage{Reservation: reserved})
+	limit, short := h.Unsettled, error(tooMuchUnsettled(h))
 	if inShard(h, alone) && h.Most > 0 {
 		limit, short = room(limit, h.Most, 1), errCrowded
 	}
 	within(tx, short, unsettledSQL, limit, h.Resource)
+}
+
+func tooMuchUnsettled(h order.Reservation) *order.Shortage {
+	h.Refusal = fault.FloatReserved
+	h.Detail = "Too much is reserved for payments that are not settled yet. " +
+		"Nothing was claimed; repeat the same request."
+	return &order.Shortage{Reservation: h}
 }
 
 const unsettledSQL = `
@@ -112,29 +136,45 @@ func within(tx *ent.Tx, otherwise error, count string, most any, args ...any) {
 
 const (
 	resumeReservationsSQL = `UPDATE reservations SET released_at = NULL, suspended_at = NULL
-		WHERE order_id = $1 AND owner = $2 AND suspended_at IS NOT NULL`
+		WHERE order_id = $1 AND owner = $2 AND suspended_at IS NOT NULL AND %s`
 
 	settleReservationsSQL = `UPDATE reservations SET settled_at = $3
-		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL`
+		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND %s`
 )
 
 // settleReservations queues the update of a paid order's reservations. Suspended ones are reserved again, even if
 // others have reserved since: the order is paid, and new claims see that less is left.
 func settleReservations(tx *ent.Tx, id order.ID, owner x402.Address, now time.Time) {
-	later(tx, resumeReservationsSQL, id, owner.Lower())
-	later(tx, settleReservationsSQL, id, owner.Lower(), now)
+	change := changeReservations(tx, owner.Lower())
+	change(resumeReservationsSQL, id, owner.Lower())
+	change(settleReservationsSQL, id, owner.Lower(), now)
+}
+
+// changeReservations queues statements on the reservations of an owner.
+func changeReservations(tx *ent.Tx, owner string) func(sql string, args ...any) {
+	return func(sql string, args ...any) { pgxOf(tx).later(spreadOf(tx).inShard(owner, sql, args...)) }
 }
 
 // A suspended reservation is taken again when its order is paid.
 const pruneReservationsSQL = `
 	WITH old AS (
-		SELECT id FROM reservations WHERE released_at < $1 AND suspended_at IS NULL
+		SELECT id FROM reservations WHERE released_at < $1 AND suspended_at IS NULL AND %s
 		LIMIT $2 FOR UPDATE SKIP LOCKED)
-	DELETE FROM reservations WHERE id IN (SELECT id FROM old)`
+	DELETE FROM reservations WHERE id IN (SELECT id FROM old) AND %s`
 
 // PruneReservations deletes up to limit reservations that were released before a time, and returns how many.
 func (s *Store) PruneReservations(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.pruneRows(ctx, pruneReservationsSQL, before, limit)
+	if s.spread == nil {
+		return s.pruneRows(ctx, everywhere(pruneReservationsSQL), before, limit)
+	}
+	pruned := 0
+	for _, key := range s.spread.keys {
+		n, err := s.pruneRows(ctx, strings.ReplaceAll(pruneReservationsSQL, "%s", "shard = $3"), before, limit-pruned, key)
+		if pruned += n; err != nil || pruned == limit {
+			return pruned, err
+		}
+	}
+	return pruned, nil
 }
 
 // room is how much of a resource may be reserved in some of its shards, so that the most that those in the others can
@@ -144,13 +184,13 @@ func room(limit, most int64, held int) int64 { return limit - int64(shards-held)
 // inShard reports whether a reservation is made in one shard. One that is larger than the others leave room for is not.
 func inShard(h order.Reservation, alone bool) bool { return h.Units <= h.Most && !alone }
 
-// locksOf are the names of the locks of a reservation: of the resource, or of its shards.
-func locksOf(h order.Reservation, alone bool) []string {
+// locksOf are the names of the locks of a reservation: of the resource, of one of its shards, or of all.
+func locksOf(h order.Reservation, of int, alone bool) []string {
 	switch {
 	case h.Most == 0:
 		return []string{bucket(h.Resource)}
 	case inShard(h, alone):
-		return []string{shard(h.Resource, rand.IntN(shards))}
+		return []string{shard(h.Resource, of)}
 	}
 	all := make([]string, shards)
 	for i := range all {
@@ -185,7 +225,7 @@ const takeReservationSQL = `
 		CASE WHEN ` + reservedSQL + ` + $5::bigint <= $6::bigint THEN $5::bigint ELSE 0 END, $7`
 
 func refusedReservation(short error, err *pgconn.PgError) error {
-	if err.ConstraintName != "reservations_units" {
+	if constraintOf(err) != "reservations_units" {
 		return err
 	}
 	return fmt.Errorf("%w: %w", short, err)
@@ -197,15 +237,26 @@ const mostSuspended = 100
 
 // suspendReservations queues the release of an unpaid order's reservations of floats until it is paid, within
 // mostSuspended.
-func suspendReservations(tx *ent.Tx, id order.ID, now time.Time) {
-	later(tx, `UPDATE reservations SET released_at = $2, suspended_at = $2
-		WHERE order_id = $1 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
-			AND (SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL) < $3`, id, now, mostSuspended)
+func suspendReservations(tx *ent.Tx, id order.ID, owner string, now time.Time) {
+	changeReservations(tx, owner)(suspendReservationsSQL, id, owner, now, mostSuspended)
 }
 
-func releaseReservations(tx *ent.Tx, id order.ID, now time.Time) {
-	later(tx, "UPDATE reservations SET suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
-	later(tx, "UPDATE reservations SET released_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
+const (
+	suspendReservationsSQL = `UPDATE reservations SET released_at = $3, suspended_at = $3
+		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
+			AND (SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND %s) < $4 AND %s`
+
+	forgetSuspensionSQL = `UPDATE reservations SET suspended_at = NULL
+		WHERE order_id = $1 AND owner = $2 AND suspended_at IS NOT NULL AND %s`
+
+	releaseReservationsSQL = `UPDATE reservations SET released_at = $3
+		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND %s`
+)
+
+func releaseReservations(tx *ent.Tx, id order.ID, owner string, now time.Time) {
+	change := changeReservations(tx, owner)
+	change(forgetSuspensionSQL, id, owner)
+	change(releaseReservationsSQL, id, owner, now)
 }
 
 // lock locks the row of that name until the transaction ends.

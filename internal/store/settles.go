@@ -85,19 +85,21 @@ func (o Orders) settleTogether(ctx context.Context, batch []*settleMember) {
 
 // fenceAllSQL is fenceJobSQL for several jobs.
 const fenceAllSQL = `
-	SELECT f.id FROM unnest($1::uuid[], $2::varchar[], $3::bigint[]) AS f (id, worker, attempt)
+	SELECT f.id FROM unnest($1::uuid[], $2::varchar[], $3::bigint[], $4::varchar[]) AS f (id, worker, attempt, owner)
 	WHERE (SELECT 1 FROM jobs
-		WHERE id = f.id AND lease_owner = f.worker AND attempt = f.attempt AND lease_until > clock_timestamp()
+		WHERE id = f.id AND owner = f.owner AND lease_owner = f.worker AND attempt = f.attempt
+			AND lease_until > clock_timestamp()
 		FOR UPDATE) = 1`
 
 // fenceAll queues the locks of the claims of a batch's jobs, and returns those that are not over once it is sent.
 func fenceAll(tx *ent.Tx, batch []*settleMember) map[uuid.UUID]bool {
 	var ids []uuid.UUID
-	var workers []string
+	var workers, of []string
 	var attempts []int64
 	for _, m := range batch {
 		f := m.in.fence
 		ids, workers, attempts = append(ids, f.ID), append(workers, f.Owner), append(attempts, int64(f.Attempt))
+		of = append(of, f.Of)
 	}
 	leased := map[uuid.UUID]bool{}
 	readRows(tx, func(row pgx.CollectableRow) error {
@@ -105,7 +107,7 @@ func fenceAll(tx *ent.Tx, batch []*settleMember) map[uuid.UUID]bool {
 		err := row.Scan(&id)
 		leased[id] = true
 		return err
-	}, fenceAllSQL, ids, workers, attempts)
+	}, fenceAllSQL, ids, workers, attempts, of)
 	return leased
 }
 

@@ -46,6 +46,7 @@ func statusOf(t *testing.T, s *store.Store, id order.ID) order.Status {
 // TestSettlementThatFailsTakesNoOtherAlong: a lost lease, an end of it, a payment and an order in another status, and a
 // posting that does not balance.
 func TestSettlementThatFailsTakesNoOtherAlong(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	for _, c := range []struct {
 		name  string
@@ -104,6 +105,7 @@ func exec(t *testing.T, s *store.Store, sql string, args ...any) {
 }
 
 func TestFailureOfABatchOfSettlementsIsToldToAll(t *testing.T) {
+	storetest.NeedsBatches(t)
 	s := storetest.New(t)
 	all, claims := claimedBy(t, s, 5)
 	for _, mode := range []string{"error", "panic"} {
@@ -164,6 +166,7 @@ func TestOrderIsSettledOnceByAllProcesses(t *testing.T) {
 // TestBatchThatIsCutOffIsStoredOrNot: the connection ends at each statement, before or after the server has it. Whoever
 // is told that nothing was stored is told the truth, and nothing is stored by halves.
 func TestBatchThatIsCutOffIsStoredOrNot(t *testing.T) {
+	storetest.NeedsBatches(t)
 	target := storetest.URL(t)
 	direct := storetest.Open(t, target)
 	const members = 4

@@ -39,10 +39,12 @@ type Config struct {
 // Store is the service's state.
 type Store struct {
 	pool *pgxpool.Pool
-	ent  *ent.Client
-	bus  *bus
-	log  *slog.Logger
-	now  func() time.Time
+	// spread is nil unless the database is distributed.
+	spread *spread
+	ent    *ent.Client
+	bus    *bus
+	log    *slog.Logger
+	now    func() time.Time
 	// products are in display order.
 	products []Product
 	// rule says which decisions wait for a second operator.
@@ -79,9 +81,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
+	driver := &pgxDriver{pool: pool}
 	s := &Store{
 		pool: pool,
-		ent:  ent.NewClient(ent.Driver(&pgxDriver{pool: pool})),
+		ent:  ent.NewClient(ent.Driver(driver)),
 		bus:  newBus(pool, listening, c.Log),
 		log:  c.Log,
 		now:  c.Now,
@@ -98,6 +101,11 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		s.Close()
 		return nil, fmt.Errorf("open database: %w", err)
 	}
+	if s.spread, err = readSpread(ctx, pool); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("read the shards: %w", err)
+	}
+	driver.spread = s.spread
 	s.bus.start()
 	return s, nil
 }

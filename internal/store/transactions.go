@@ -33,10 +33,9 @@ func (s *Store) Transactions() Transactions { return Transactions{s: s} }
 func (t Transactions) OfStored() Transactions { return Transactions{t.s, true} }
 
 const storedSQL = `
-	SELECT 1 WHERE NOT EXISTS (
-		SELECT FROM unnest($1::uuid[]) AS wanted (id)
-		WHERE NOT EXISTS (SELECT FROM payments p WHERE p.id = wanted.id)
-			AND NOT EXISTS (SELECT FROM refunds r WHERE r.id = wanted.id))`
+	SELECT 1 WHERE (SELECT count(*) FROM payments WHERE id = ANY($1::uuid[])) +
+		(SELECT count(*) FROM refunds WHERE id = ANY($1::uuid[])) =
+		(SELECT count(DISTINCT id) FROM unnest($1::uuid[]) AS wanted (id))`
 
 // Prepare implements payment.Transactions. The relayer's lock makes its account nonces contiguous.
 func (t Transactions) Prepare(
@@ -241,8 +240,8 @@ const lostSQL = `
 func (t Transactions) Lost(
 	ctx context.Context, p payment.Payment, since time.Time,
 ) (lost payment.Losses, err error) {
-	err = t.s.pool.QueryRow(ctx, lostSQL, p.ID, p.CreatedAt.Add(-payment.ClockSkew), p.Network, p.Asset.Lower(),
-		p.Authorization.From.Lower(), since).Scan(&lost.Reverts, &lost.Payer, &lost.All)
+	err = t.s.pool.QueryRow(ctx, t.s.spread.read(lostSQL), p.ID, p.CreatedAt.Add(-payment.ClockSkew), p.Network,
+		p.Asset.Lower(), p.Authorization.From.Lower(), since).Scan(&lost.Reverts, &lost.Payer, &lost.All)
 	return lost, mapError(err)
 }
 

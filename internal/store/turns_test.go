@@ -37,13 +37,13 @@ func newGarage(t *testing.T) garage {
 func (g garage) card(owner x402.Address, load money.Cents) uuid.UUID {
 	g.Helper()
 	c, _ := issued(g.T, g.s, owner, card.Active)
-	g.post(ledger.Loaded(c.ID.String(), c.ID.String(), load))
+	g.post(owner, ledger.Loaded(c.ID.String(), c.ID.String(), load))
 	return c.ID
 }
 
-func (g garage) post(p ledger.Posting) {
+func (g garage) post(owner x402.Address, p ledger.Posting) {
 	g.Helper()
-	if err := store.Post(g.Context(), g.s, p); err != nil {
+	if err := store.PostFor(g.Context(), g.s, owner, p); err != nil {
 		g.Fatal(err)
 	}
 }
@@ -69,12 +69,15 @@ func (g garage) becomes(id order.ID, status order.Status) {
 	}
 }
 
-// worker is the fence of a job of its own.
-func (g garage) worker(kind job.Kind) job.Fence {
+// worker is the fence of a job of its own: of an owner, or of nobody.
+func (g garage) worker(kind job.Kind, owner ...x402.Address) job.Fence {
 	g.Helper()
-	key := uuid.NewString()
+	key, of := uuid.NewString(), ""
+	if len(owner) > 0 {
+		of = owner[0].Lower()
+	}
 	args := workArgs{kind}
-	if _, err := g.s.Jobs().Enqueue(g.Context(), job.New{Args: args, UniqueKey: key}); err != nil {
+	if err := store.EnqueueOf(g.Context(), g.s, job.New{Args: args, UniqueKey: key}, of); err != nil {
 		g.Fatal(err)
 	}
 	rows, err := g.s.Jobs().Claim(g.Context(), "w", job.Maintain, []job.Kind{kind}, 1, time.Hour)
@@ -187,7 +190,7 @@ func TestMovementKeepsItsTarget(t *testing.T) {
 	turn := load(on, g.order(owner, order.Provisioning), 1000)
 	g.take(f, turn, 2500, nil)
 	// What is found in the books later is no reason to send another target under the same reference.
-	g.post(ledger.Loaded("ord_late", on.String(), 700))
+	g.post(owner, ledger.Loaded("ord_late", on.String(), 700))
 	g.take(f, turn, 2500, nil)
 	turn.Ref = fulfilmenttest.NewRef()
 	g.take(f, turn, 3200, nil)
@@ -197,7 +200,7 @@ func TestFeeAndLoadTakeTurns(t *testing.T) {
 	g := newGarage(t)
 	f, owner := g.worker("w"), x402.Address{19: 4}
 	on := g.card(owner, 2500)
-	fee := g.worker("fee")
+	fee := g.worker("fee", owner)
 	withdrawal := card.Turn{Card: on, FeeJob: fee.ID, Ref: fulfilment.Ref(uuid.New())}
 	g.take(fee, withdrawal, 0, nil)
 	turn := load(on, g.order(owner, order.Provisioning), 1000)
@@ -212,7 +215,7 @@ func TestFeeAndLoadTakeTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.take(f, turn, 3500, nil)
-	withdrawal.FeeJob = g.worker("other").ID
+	withdrawal.FeeJob = g.worker("other", owner).ID
 	g.take(f, withdrawal, 0, card.ErrBusy)
 	g.becomes(turn.Order, order.Fulfilled)
 	g.take(f, withdrawal, 0, nil)
@@ -266,7 +269,7 @@ func TestOwnersChangeAndMovementsTakeTurns(t *testing.T) {
 	end(first) // not its own any more
 	begin(first, time.Hour, card.ErrBusy)
 	end(second)
-	fee := g.worker("fee")
+	fee := g.worker("fee", owner)
 	g.take(fee, card.Turn{Card: on, FeeJob: fee.ID, Ref: fulfilment.Ref(uuid.New())}, 0, nil)
 	begin(first, time.Hour, card.ErrBusy)
 }

@@ -103,6 +103,20 @@ func touchOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
 	})
 }
 
+// touchInserted is touchOne for an INSERT. A distributed database does not insert on the way, so there it costs a round
+// trip.
+func touchInserted(ctx context.Context, tx *ent.Tx, otherwise error, sql string, args ...any) error {
+	if spreadOf(tx) == nil {
+		touchOne(tx, otherwise, sql, args...)
+		return nil
+	}
+	tag, err := raw(tx).Exec(ctx, sql, args...)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = otherwise
+	}
+	return err
+}
+
 // wakeOnCommit wakes the subscribers of topic and key after tx is committed: NOTIFY within a transaction would
 // serialize all commits.
 func wakeOnCommit(tx *ent.Tx, topic, key string) {

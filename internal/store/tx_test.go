@@ -63,7 +63,7 @@ func TestTransactionsThatDeadlockBothCommit(t *testing.T) {
 		meet := sync.OnceFunc(func() { met.Done(); met.Wait() })
 		return s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
 			runs.Add(1)
-			const lock = "UPDATE jobs SET version = version + 1 WHERE unique_key = $1"
+			const lock = "UPDATE jobs SET version = version + 1 WHERE unique_key = $1 AND owner = ''"
 			if _, err := store.Raw(tx).Exec(ctx, "SET LOCAL deadlock_timeout = '10ms'"); err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ const (
 		r.reason, r.actor, r.at
 		FROM transfers a JOIN ledger_postings p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
 			LEFT JOIN transfer_resolutions r ON r.id = a.transaction || '/' || a.log_index
-		WHERE a.asset = $1 AND a.pay_to = $2 AND NOT EXISTS (SELECT FROM ledger_postings m WHERE m.id = 'matched/' ||
+		WHERE a.asset = $1 AND a.pay_to = $2 AND NOT EXISTS (SELECT 1 FROM ledger_postings m WHERE m.id = 'matched/' ||
 		a.transaction || '/' || a.log_index)`
 
 	unmatchedListSQL = `SELECT ` + unmatchedColumns + ` AND (r.id IS NOT NULL) = $3
@@ -43,7 +43,7 @@ func (t Treasury) ListUnmatched(
 ) ([]reconcile.UnmatchedTransfer, error) {
 	var page []reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, unmatchedListSQL, t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
+		rows, err := raw(tx).Query(ctx, spreadOf(tx).read(unmatchedListSQL), t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,8 @@ func (t Treasury) resolve(
 func (t Treasury) unmatchedAt(
 	ctx context.Context, tx *ent.Tx, at reconcile.Place,
 ) (unmatched reconcile.UnmatchedTransfer, err error) {
-	rows, err := raw(tx).Query(ctx, unmatchedTransferSQL, t.asset, t.payTo, at.Transaction.String(), int64(at.LogIndex))
+	rows, err := raw(tx).Query(ctx, spreadOf(tx).read(unmatchedTransferSQL), t.asset, t.payTo, at.Transaction.String(),
+		int64(at.LogIndex))
 	if err != nil {
 		return unmatched, err
 	}

@@ -120,6 +120,9 @@ func (o Orders) Expire(ctx context.Context, limit int) (int, error) {
 	if err := m.Check(); err != nil {
 		return 0, err
 	}
+	if o.s.spread != nil {
+		return o.expireSpread(ctx, m, limit)
+	}
 	var n int64
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		later(tx, customPlansSQL)
@@ -140,13 +143,17 @@ func (o Orders) Expire(ctx context.Context, limit int) (int, error) {
 // An order that was claimed once never expires, so none of these has a payment; the condition is a second check.
 const pruneExpiredSQL = `
 	WITH old AS (
-		SELECT id FROM orders WHERE status = 'expired' AND updated_at < $1
-		AND NOT EXISTS (SELECT FROM payments WHERE order_id = orders.id)
+		SELECT id FROM orders WHERE status = 'expired' AND updated_at < $1 AND %s
+		AND NOT EXISTS (SELECT 1 FROM payments
+			WHERE order_id = orders.id AND payments.owner = orders.owner AND payments.%s)
 		ORDER BY updated_at LIMIT $2 FOR UPDATE SKIP LOCKED
-	), told AS (DELETE FROM timeline WHERE order_id IN (SELECT id FROM old))
-	DELETE FROM orders WHERE id IN (SELECT id FROM old)`
+	), told AS (DELETE FROM timeline WHERE order_id IN (SELECT id FROM old) AND %s)
+	DELETE FROM orders WHERE id IN (SELECT id FROM old) AND %s`
+
+const oldExpiredSQL = `SELECT owner FROM orders WHERE status = 'expired' AND updated_at < $1
+	ORDER BY updated_at LIMIT $2`
 
 // PruneExpired deletes up to limit orders that expired before a time, and returns how many.
 func (o Orders) PruneExpired(ctx context.Context, before time.Time, limit int) (int, error) {
-	return o.s.pruneRows(ctx, pruneExpiredSQL, before, limit)
+	return o.s.sweep(ctx, oldExpiredSQL, pruneExpiredSQL, before, limit)
 }

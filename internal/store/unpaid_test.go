@@ -208,7 +208,8 @@ func TestUnpaidOrdersExpireInBatchesWithATimeline(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close(t.Context()) })
 	var n int
 	if err := db.QueryRow(t.Context(),
-		`SELECT count(*) FROM orders o JOIN timeline m ON m.order_id = o.id AND m.version = o.version
+		`SELECT count(*) FROM orders o JOIN timeline m ON m.order_id = o.id AND m.owner = o.owner
+			AND m.version = o.version
 		WHERE o.status = 'expired' AND o.version = 2 AND m.from_status = 'payment_required'
 			AND m.to_status = 'expired' AND m.actor = 'worker'`).Scan(&n); err != nil || n != 5 {
 		t.Errorf("%d moves on the timeline, %v", n, err)

@@ -60,6 +60,21 @@ func (w Webhooks) Hurry(ctx context.Context, a webhook.About) (jobs int, err err
 	if err != nil || len(owners) == 0 {
 		return 0, err
 	}
+	groups := [][]string{owners}
+	if w.s.spread != nil {
+		groups = w.s.spread.groups(owners)
+	}
+	for _, some := range groups {
+		n, err := w.hurry(ctx, some)
+		if jobs += n; err != nil {
+			return jobs, err
+		}
+	}
+	return jobs, nil
+}
+
+// hurry makes the jobs of owners due, who are of one shard.
+func (w Webhooks) hurry(ctx context.Context, owners []string) (jobs int, err error) {
 	err = w.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		rows, err := raw(tx).Query(ctx, hurrySQL, owners)
 		if err != nil {

@@ -26,6 +26,7 @@ const template = "migrated"
 var server struct {
 	sync.Mutex
 	postgres *devnet.Postgres
+	citus    *cluster
 	err      error
 }
 
@@ -38,6 +39,9 @@ func Main(m *testing.M) int {
 		defer server.Unlock()
 		if server.postgres != nil {
 			_ = server.postgres.Close() // a throwaway; nothing depends on how it ended
+		}
+		if server.citus != nil {
+			server.citus.close()
 		}
 	}()
 	return m.Run()
@@ -76,6 +80,9 @@ func Kinds() (all []order.Kind) {
 // URL makes a fresh, migrated database and returns its address. It is dropped at the end of the test.
 func URL(t testing.TB) string {
 	t.Helper()
+	if c := citus(t); c != nil {
+		return c.fresh(t)
+	}
 	return copyOf(t, template)
 }
 

@@ -144,6 +144,8 @@ type ownedRow struct{ Table, ID, Order, Owner string }
 
 // ownedRows are all of them but the orders themselves. A ledger entry belongs to its posting's order.
 const ownedRows = `
+	WITH p AS MATERIALIZED (SELECT id, order_id FROM ledger_postings),
+	e AS MATERIALIZED (SELECT id, posting_id, owner FROM ledger_entries)
 	SELECT 'payments', id::text, order_id, owner FROM payments
 	UNION ALL SELECT 'refunds', id::text, order_id, owner FROM refunds
 	UNION ALL SELECT 'reservations', id::text, order_id, owner FROM reservations
@@ -154,7 +156,7 @@ const ownedRows = `
 	UNION ALL SELECT 'timeline', id::text, order_id, owner FROM timeline
 	UNION ALL SELECT 'ledger_postings', id, order_id, owner FROM ledger_postings
 	UNION ALL SELECT 'ledger_entries', e.id::text, coalesce(p.order_id, ''), e.owner
-		FROM ledger_entries e LEFT JOIN ledger_postings p ON p.id = e.posting_id
+		FROM e LEFT JOIN p ON p.id = e.posting_id
 	UNION ALL SELECT 'jobs', id::text, coalesce(payload->>'order', ''), owner FROM jobs`
 
 // The kinds of jobs that stand behind what a buyer paid for.
@@ -251,8 +253,8 @@ func atRest(ctx context.Context, url string) (bool, error) {
 	defer func() { _ = conn.Close(ctx) }()
 	var busy bool
 	err = conn.QueryRow(ctx, `SELECT
-		EXISTS (SELECT FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
-		EXISTS (SELECT FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`', '`+closeJob+`', '`+cancelJob+`')
+		EXISTS (SELECT 1 FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
+		EXISTS (SELECT 1 FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`', '`+closeJob+`', '`+cancelJob+`')
 			AND status IN ('queued', 'processing'))`).Scan(&busy)
 	if err != nil {
 		return false, fmt.Errorf("look for what is on its way: %w", err)
