@@ -302,7 +302,7 @@ func TestClosingOfAFullCardWaitsForASecondOperator(t *testing.T) {
 	o := newOffice(t, 1499)
 	claim(t, o.Store, claimRequest("what the other orders are copies of"))
 	g := garage{t, o.Store}
-	id, _ := g.closable(1)
+	id, owner := g.closable(1)
 	act := actOf("ann", "1")
 	var held *approval.Held
 	for range 2 {
@@ -314,7 +314,7 @@ func TestClosingOfAFullCardWaitsForASecondOperator(t *testing.T) {
 	if closing, err := o.Cards().Closing(t.Context(), id); err != nil || closing {
 		t.Errorf("closing %t, %v", closing, err)
 	}
-	g.post(ledger.Loaded("more", id.String(), 100))
+	g.post(owner, ledger.Loaded("more", id.String(), 100))
 	if _, err := o.approvals.Approve(t.Context(), held.Approval.ID, actOf("bob", "1")); !errors.Is(err, admin.ErrChanged) {
 		t.Errorf("after more was loaded: %v", err)
 	}
