@@ -105,6 +105,7 @@ func (m *matrix) rows() map[string]row {
 	card, order := map[string]string{"id": m.sold.Issuance.CardID}, map[string]string{"orderId": m.sold.OrderID}
 	travels := map[string]string{"orderId": m.travels.OrderID}
 	job, unpaid := map[string]string{"id": m.job}, map[string]string{"orderId": m.unpaid}
+	nothing := map[string]string{"id": "00000000-0000-7000-8000-000000000000"}
 	anyone := row{good: 200}
 	m.owner.awaitFee(m.sold.Issuance.CardID) // a card is not frozen before
 	active := func() {
@@ -200,8 +201,19 @@ func (m *matrix) rows() map[string]row {
 		"PayOrder3":       {ids: unpaid, good: 402},
 		"PayOrder4":       {ids: unpaid, good: 402},
 		"GetPayableOrder": {ids: unpaid, good: 200},
-		"GetActivity":     {good: 200, other: 401},
-		"PruneActivity":   {good: 200, other: 401},
+		"GetSummary":      {good: 200},
+		"ListApprovals":   {good: 200},
+		"GetApproval":     {ids: nothing, good: 404},
+		"ApproveDecision": {ids: nothing, body: `{"reason":"the matrix"}`, good: 404},
+		"RejectDecision":  {ids: nothing, body: `{"reason":"the matrix"}`, good: 404},
+		"ListTokens":      {good: 200},
+		"MintToken": {
+			body: `{"name":"matrix","role":"viewer","expiresInSeconds":60,"reason":"the matrix"}`, good: 200,
+		},
+		"RevokeToken":           {ids: nothing, body: `{"reason":"the matrix"}`, good: 404},
+		"ListEsimCancellations": {good: 200},
+		"GetActivity":           {good: 200, other: 401},
+		"PruneActivity":         {good: 200, other: 401},
 	}
 }
 

@@ -94,7 +94,7 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 		`activity_events_total{outcome="accepted"} 2`,
 		`http_server_rate_limited_total{class="events"} 1`, `treasury_balance{asset="USD Coin"} ` + held,
 		`esim_inline_wait_duration_seconds_count{outcome="delivered"} 1`,
-		`refund_treasury_balance{asset="USD Coin"} 7e+06`, `job_class_age_seconds{class="settle"} 0`,
+		`refund_treasury_balance{asset="USD Coin",treasury="` + w.treasury.String() + `"} 7e+06`, `job_class_age_seconds{class="settle"} 0`,
 		`job_parked{kind="order_fulfill",reason="gave_up"} 0`, `readiness_check{check="chain",product="card_issue"} 1`,
 		`readiness_check{check="sale",product="esim"} 1`, `db_pool_max_connections 16`,
 		`order_settlement_duration_seconds_count{product="card_issue"} 1`,
