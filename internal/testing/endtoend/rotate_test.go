@@ -142,6 +142,10 @@ func TestRelayerKeyIsRotatedUnderLoad(t *testing.T) {
 		t.Errorf("the new key sent %d transactions before it was used", n)
 	}
 
+	retired := w.config
+	retired.RelayerKeys, retired.RelayerRetired = []secret.Text{next}, nil
+	w.wantKeyMissed(retired, w.relayer) // while it sends, so that something is open
+
 	used := w.config
 	used.RelayerKeys, used.RelayerRetired = []secret.Text{next}, []secret.Text{former}
 	c.succeeded(used, func() { c.sells(3) }) // both processes send, each with its key
@@ -154,9 +158,6 @@ func TestRelayerKeyIsRotatedUnderLoad(t *testing.T) {
 		t.Errorf("the keys sent %d and %d transactions", sent, w.sentBy(account, ""))
 	}
 
-	retired := w.config
-	retired.RelayerKeys, retired.RelayerRetired = []secret.Text{next}, nil
-	w.wantKeyMissed(retired, w.relayer)
 	eventually(t, 60*time.Second, func() (bool, string) {
 		w.mine(70) // until the safe block is past them
 		return w.sentBy(w.relayer, "open") == 0, "transactions of the former key are open"
