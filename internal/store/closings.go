@@ -140,7 +140,8 @@ func (c Closings) closingOf(
 		known.Owner.Lower()).Scan(&sold.Order); err != nil {
 		return card.CloseArgs{}, err
 	}
-	switch fee, err := scanJob(raw(tx).QueryRow(ctx, findOwnJobSQL, card.FeeJob, known.ID.String(), known.Owner.Lower())); {
+	fee, err := scanJob(raw(tx).QueryRow(ctx, findOwnJobSQL, card.FeeJob, known.ID.String(), known.Owner.Lower()))
+	switch {
 	case err == nil:
 		sold.Fee = &fee
 	case !errors.Is(err, pgx.ErrNoRows):

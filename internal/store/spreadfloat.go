@@ -15,10 +15,10 @@ import (
 )
 
 // In a distributed database each shard has a part of a float, half of it for all together. A claim that fits in the
-// part of its owner's shard counts what is reserved in that shard, and nothing else. Any other one holds the locks of all
-// shards, counts in all, and leaves to each what is left of its part. So the sum over the shards of what is reserved
-// there, or of the part where that is more, never exceeds the limit. When an order would only fit in what others leave
-// unused, the float is gathered: until there is plenty again, each claim counts in all shards.
+// part of its owner's shard counts what is reserved in that shard, and nothing else. Any other one holds the locks of
+// all shards, counts in all, and leaves to each what is left of its part. So the sum over the shards of what is
+// reserved there, or of the part where that is more, never exceeds the limit. When an order would only fit in what
+// others leave unused, the float is gathered: until there is plenty again, each claim counts in all shards.
 
 // stranded says that an order fits only in what shards leave unused of their parts of a resource.
 type stranded struct{ resource string }

@@ -252,10 +252,12 @@ func TestEveryReferenceLeadsSomewhere(t *testing.T) {
 
 func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
-		"64-bit integer":          {"optional bool hard = 1;", "int64 hard = 1;", "int64 has no translation"},
-		"unknown rule":            {"string.max_len = 9", "string.max_bytes = 9", "maxBytes"},
-		"unknown problem":         {`"issue_paused"`, `"issue_palsied"`, "issue_palsied"},
-		"paid without price":      {"{access: ACCESS_OPERATOR, role: ROLE_ADMIN}", "{access: ACCESS_PAYER, paid: true}", "no price"},
+		"64-bit integer":  {"optional bool hard = 1;", "int64 hard = 1;", "int64 has no translation"},
+		"unknown rule":    {"string.max_len = 9", "string.max_bytes = 9", "maxBytes"},
+		"unknown problem": {`"issue_paused"`, `"issue_palsied"`, "issue_palsied"},
+		"paid without price": {
+			"{access: ACCESS_OPERATOR, role: ROLE_ADMIN}", "{access: ACCESS_PAYER, paid: true}", "no price",
+		},
 		"operator without a role": {", role: ROLE_ADMIN}", "}", "names no role"},
 		"body of one field":       {"post: \"/sweep\"\n      body: \"*\"", "post: \"/sweep\"\n      body: \"hard\"", "body"},
 		"unknown path variable":   {"post: \"/sweep\"", "post: \"/sweep/{it}\"", "{it}"},
