@@ -39,10 +39,11 @@ func readSpread(ctx context.Context, on *pgxpool.Pool) (*spread, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	var may bool
-	if err := on.QueryRow(ctx, mayBeSpreadSQL).Scan(&may); err != nil || !may {
+	// Nothing is prepared: the doctor opens a store behind a pooler whose query mode is wrong, to say so.
+	if err := on.QueryRow(ctx, mayBeSpreadSQL, pgx.QueryExecModeExec).Scan(&may); err != nil || !may {
 		return nil, mapError(err)
 	}
-	rows, err := on.Query(ctx, shardsSQL)
+	rows, err := on.Query(ctx, shardsSQL, pgx.QueryExecModeExec)
 	if err != nil {
 		return nil, mapError(err)
 	}
