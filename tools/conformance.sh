@@ -3,6 +3,7 @@
 # Each tool is one function below and one line at the end.
 #
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
+#   STORIES=    leaves the stories of the shop and of the operators' console out, which keep a browser busy for minutes
 #   OPERATIONS= leaves the alerts and the packaging out: promtool and helm take minutes to build, once
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -192,9 +193,11 @@ if [[ $(uname -sm) == "Linux x86_64" ]]; then
   tests "browser" docs.test.mjs
   tests "browser, cards on pages" reveal.test.mjs
   tests "browser, paying a link" pay.test.mjs
-  tests "browser, the shop" shop.test.mjs
-  tests "browser, the shop when things go wrong" shop-faults.test.mjs
-  operators
+  if [[ -n ${STORIES-yes} ]]; then
+    tests "browser, the shop" shop.test.mjs
+    tests "browser, the shop when things go wrong" shop-faults.test.mjs
+    operators
+  fi
 else
   echo "--- browser: left out, its npm package is for Linux on x86_64"
 fi
