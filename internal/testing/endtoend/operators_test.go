@@ -133,7 +133,7 @@ func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 	b.signIn()
 	before := w.balance(b.address)
 	var o orderView
-	b.buy("never~002").into(t, 200, &o)
+	b.buySettled("never~002").into(t, 200, &o)
 	b.awaitStatus(o.OrderID, "refund_pending") // the treasury has no money
 	w.mine(128)
 	b.awaitStatus(o.OrderID, "operator_review")

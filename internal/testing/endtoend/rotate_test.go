@@ -194,7 +194,7 @@ func TestRetiredTreasuryFinishesItsRefunds(t *testing.T) {
 	first, second := w.buyer(), w.buyer()
 	first.signIn()
 	var begun, later orderView
-	first.buy("begun~002").into(t, 200, &begun)
+	first.buySettled("begun~002").into(t, 200, &begun)
 	eventually(t, 15*time.Second, func() (bool, string) {
 		return w.count("SELECT count(*) FROM refunds WHERE status = 'signed'") == 1, "not signed"
 	})
@@ -207,7 +207,7 @@ func TestRetiredTreasuryFinishesItsRefunds(t *testing.T) {
 	w.instances = []*instance{now, old}
 	w.awaitReady(now)
 	second.signIn()
-	second.buy("later~002").into(t, 200, &later)
+	second.buySettled("later~002").into(t, 200, &later)
 	second.awaitStatus(later.OrderID, "refunded")
 	if got := w.paidBy(account, second.address) + w.paidBy(formerAccount, second.address); got != 1 {
 		t.Errorf("the second buyer got %d refunds", got)
@@ -277,7 +277,7 @@ func TestKeysOfTextsAreRotatedTogether(t *testing.T) {
 		// The price changes in between: only a quote that is known keeps the old one.
 		w.exec("UPDATE esim_plans SET price_usd_cents = price_usd_cents + 100")
 		var o esimOrder
-		w.send(esimPurchase(key, pay).on(to)).into(t, 200, &o)
+		w.sendSettled(esimPurchase(key, pay).on(to)).into(t, 200, &o)
 		wantOpen(o)
 	}
 	eventually(t, 30*time.Second, func() (bool, string) {
