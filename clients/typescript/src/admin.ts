@@ -7,12 +7,13 @@ import {
   type GetChallengeRetentionResponse, OperatorService, type PruneChallengesResponse,
 } from "./gen/roamcard/v1/operator_pb.js";
 import {
-  type Activity, type Approval, type ApprovalStatus, type AuditRecord, type CardClosing, type ClosingStatus,
+  type Activity, type Approval, type ApprovalStatus, type AuditRecord, type CardClosing,
   type EsimCancellation, type EsimCancellationJob, type FeeJob,
   type Finding, type Gauges, type Job, type JobStatus, type OrderCount, type OrderInspection, type OrderKind,
   type OperatorIdentity, type OperatorRole, type OperatorToken, type OrderReview, type OrderStatus, type Plain, plain,
   type QueuedOrder, type TokenStatus,
   type Reconciliation, type StrayTransfer, type Summary, type Switch, type SwitchName, type TransferResolution,
+  type WorkStatus,
 } from "./results.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
@@ -98,7 +99,7 @@ export class Admin {
   /** Reads the closings of cards: one by one, or by page(). */
   cardClosings(
     { status, pageSize, pageToken, ...options }: ListOptions & {
-      status?: Exclude<ClosingStatus, "approval_pending">;
+      status?: WorkStatus;
     } = {},
   ): Listing<CardClosing> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
@@ -153,7 +154,7 @@ export class Admin {
 
   /** Reads the cancellations of eSIMs: one by one, or by page(). */
   esimCancellations(
-    { status, pageSize, pageToken, ...options }: ListOptions & { status?: ClosingStatus } = {},
+    { status, pageSize, pageToken, ...options }: ListOptions & { status?: WorkStatus } = {},
   ): Listing<EsimCancellationJob> {
     const selected = given({ status });
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {

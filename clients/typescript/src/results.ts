@@ -55,7 +55,8 @@ export type ProfileStatus =
   | "cancelled"
   | "unknown";
 export type CancellationStatus = "cancelling" | "refunding" | "refunded" | "kept" | "review";
-export type ClosingStatus = "queued" | "processing" | "succeeded" | "operator_review" | "approval_pending";
+export type WorkStatus = "queued" | "processing" | "succeeded" | "operator_review";
+export type ClosingStatus = WorkStatus | "approval_pending";
 /** What an operator may do; each role may do what those before it may. */
 export type OperatorRole = "viewer" | "support" | "treasurer" | "admin";
 export type ApprovalStatus = "pending" | "approved" | "rejected" | "expired";
@@ -89,7 +90,7 @@ interface Literals {
   "roamcard.v1.FeeJob.status": JobStatus;
   "roamcard.v1.CardClosing.status": ClosingStatus;
   "roamcard.v1.CardClosing.stage": ClosingStage;
-  "roamcard.v1.EsimCancellationJob.status": ClosingStatus;
+  "roamcard.v1.EsimCancellationJob.status": WorkStatus;
   "roamcard.v1.EsimCancellationJob.stage": CancellationStage;
   "roamcard.v1.StoppedJobs.status": "failed" | "operator_review";
   "roamcard.v1.JobRecord.status": JobStatus;
