@@ -70,13 +70,12 @@ func (o Orders) PruneTimeline(ctx context.Context, before time.Time, limit int) 
 			return err
 		}
 		if o.s.spread != nil {
-			if walked, err = o.pruneTimelineSpread(ctx, tx, at, place, before, limit); err != nil {
-				return err
-			}
-			return faultpoint.Fail("timeline.before_commit")
+			walked, err = o.pruneTimelineSpread(ctx, tx, at, place, before, limit)
+		} else {
+			err = raw(tx).QueryRow(ctx, pruneTimelineSQL, walkTimeline, at, place, before, limit,
+				finalStatuses()).Scan(&walked)
 		}
-		if err := raw(tx).QueryRow(ctx, pruneTimelineSQL, walkTimeline, at, place, before, limit,
-			finalStatuses()).Scan(&walked); err != nil {
+		if err != nil {
 			return err
 		}
 		return faultpoint.Fail("timeline.before_commit")
