@@ -20,6 +20,7 @@ var needs = map[protoreflect.Name]auth.Role{
 	"ListFindings": auth.RoleViewer, "ListTransfers": auth.RoleViewer, "ListOrderQueue": auth.RoleViewer,
 	"InspectOrder": auth.RoleViewer, "ListSwitches": auth.RoleViewer, "GetChallengeRetention": auth.RoleViewer,
 	"WhoAmI": auth.RoleViewer, "ReviewOrder": auth.RoleViewer, "CountOrders": auth.RoleViewer,
+	"GetSummary": auth.RoleViewer, "ListEsimCancellations": auth.RoleViewer,
 	"ListAudit": auth.RoleViewer, "GetGauges": auth.RoleViewer, "ListJobs": auth.RoleViewer, "GetJob": auth.RoleViewer,
 	"ListApprovals": auth.RoleViewer, "GetApproval": auth.RoleViewer,
 

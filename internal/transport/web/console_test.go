@@ -47,7 +47,9 @@ func TestConsoleIsByItself(t *testing.T) {
 		}
 	}
 	for pattern := range pages {
-		if _, ok := console[pattern]; ok && !strings.HasSuffix(pattern, ".svg") {
+		// The texts of a language that both use are the same file, without code of a page.
+		texts := strings.HasPrefix(pattern, "GET /ui/assets/de-")
+		if _, ok := console[pattern]; ok && !texts && !strings.HasSuffix(pattern, ".svg") {
 			t.Errorf("the console's origin serves %s of the buyers' pages", pattern)
 		}
 	}
