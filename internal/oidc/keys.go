@@ -99,7 +99,7 @@ func (k *keys) candidates(ctx context.Context, id string) ([]jose.JSONWebKey, er
 	fresh := !k.fetchedAt.IsZero() && now.Sub(k.fetchedAt) < keysFresh
 	if (len(found) == 0 || !fresh) && (k.triedAt.IsZero() || now.Sub(k.triedAt) >= fetchPause) {
 		k.triedAt = now
-		// The keys are for all callers: one that hangs up does not stop their coming.
+		// The keys are for all callers: one that disconnects does not stop the reading.
 		if k.failed = k.fetch(context.WithoutCancel(ctx)); k.failed == nil {
 			k.fetchedAt = now
 		}
