@@ -15,7 +15,6 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/roamcard/roamcard/internal/curve"
-	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -161,19 +160,7 @@ func (b *buyer) buy(key string) answer {
 
 // buySettled is buy by a buyer who repeats the request as the answers advise.
 func (b *buyer) buySettled(key string) answer {
-	return b.w.sendSettled(purchase(key, header(b.w.t, b.payment())))
-}
-
-// sendSettled repeats a paid request for as long as the outcome of its payment is not known: on a busy machine that is
-// longer than a request waits.
-func (w *world) sendSettled(r request) (a answer) {
-	w.t.Helper()
-	for range 6 {
-		if a = w.send(r); !a.is(fault.SettlementUnknown) {
-			return a
-		}
-	}
-	return a
+	return b.w.send(purchase(key, header(b.w.t, b.payment()))).settled()
 }
 
 // paidOrder is the part of an order that the tests look at.

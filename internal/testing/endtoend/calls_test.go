@@ -69,6 +69,8 @@ type answer struct {
 	problem problem
 	// err is set when nothing came back.
 	err error
+	// again sends the same request once more.
+	again func() answer
 }
 
 // problem is a problem document of the service's.
@@ -119,7 +121,27 @@ func (w *world) send(r request) answer {
 	}
 	defer res.Body.Close()
 	a := read(res)
+	a.again = func() answer { return w.send(r) }
 	w.recordAnswer(r, a, sent)
+	return a
+}
+
+// settled is the answer once the outcome of the payment that the request claimed is known: it is repeated as its answers
+// advise. On a busy machine a block takes longer than a request waits.
+func (a answer) settled() answer {
+	for deadline := time.Now().Add(slowdown * 30 * time.Second); ; pause(100 * time.Millisecond) {
+		if a.again == nil || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" || time.Now().After(deadline) {
+			return a
+		}
+		a = a.again()
+	}
+}
+
+// awaited is the answer to compare with a wanted status: a purchase that must succeed is repeated until it is known.
+func (a answer) awaited(status int) answer {
+	if status == http.StatusOK {
+		return a.settled()
+	}
 	return a
 }
 
@@ -132,9 +154,10 @@ func read(res *http.Response) answer {
 	return a
 }
 
-// into decodes the answer, which must have the status.
+// into decodes the answer, which must have the status, at the latest once its payment's outcome is known.
 func (a answer) into(t *testing.T, status int, v any) {
 	t.Helper()
+	a = a.awaited(status)
 	if a.err != nil || a.status != status {
 		t.Fatalf("status %d (%v), want %d: %s", a.status, a.err, status, a.body)
 	}
@@ -146,9 +169,10 @@ func (a answer) into(t *testing.T, status int, v any) {
 	}
 }
 
-// wantStatus checks an answer's status.
+// wantStatus checks an answer's status, as into does.
 func wantStatus(t *testing.T, what string, a answer, status int) {
 	t.Helper()
+	a = a.awaited(status)
 	if a.err != nil || a.status != status {
 		t.Errorf("%s: %d %s %v, want %d", what, a.status, clipped(a.body), a.err, status)
 	}

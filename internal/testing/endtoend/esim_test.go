@@ -71,7 +71,7 @@ func esimPurchase(key, payment string) request {
 func (b *buyer) buyEsim(key string) esimOrder {
 	b.w.t.Helper()
 	var o esimOrder
-	b.w.sendSettled(esimPurchase(key, b.esimPayment(b.w.esimTerms(key)))).into(b.w.t, 200, &o)
+	b.w.send(esimPurchase(key, b.esimPayment(b.w.esimTerms(key)))).into(b.w.t, 200, &o)
 	return o
 }
 

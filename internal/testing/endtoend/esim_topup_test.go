@@ -42,7 +42,7 @@ func (w *world) topUpTerms(id, key string) x402.PaymentRequired {
 func (b *buyer) topUpEsim(id, key string) answer {
 	b.w.t.Helper()
 	payment := b.esimPayment(b.w.topUpTerms(id, key))
-	return b.w.sendUntilKnown(post("/api/esim/orders/"+id+"/topup", purchaseBody(key)).paying(payment))
+	return b.w.send(post("/api/esim/orders/"+id+"/topup", purchaseBody(key)).paying(payment)).settled()
 }
 
 // totalBytes is how much data the eSIM of an order has in all.

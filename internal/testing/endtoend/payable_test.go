@@ -157,7 +157,7 @@ func (a answer) terms(t *testing.T) x402.PaymentRequired {
 func (b *buyer) payAndRepeat(method, path, id string, amount money.USDC) {
 	b.w.t.Helper()
 	payment := header(b.w.t, b.payment(withAmount(amount)))
-	first := b.wantReceipt(b.w.sendSettled(payRequest(method, path, payment)), id, amount)
+	first := b.wantReceipt(b.w.send(payRequest(method, path, payment)).settled(), id, amount)
 	for _, again := range []string{payment, header(b.w.t, b.payment(withAmount(amount)))} {
 		got := b.wantReceipt(b.w.send(payRequest(method, path, again)), id, amount)
 		if !got.Replayed || got.Payment != first.Payment {

@@ -108,19 +108,7 @@ func (b *buyer) topUp(key string, gross money.Cents) answer {
 		p.Resource.URL = origin + "/api/card/topup"
 	})
 	body := fmt.Sprintf(`{"amountUsdCents":%d,"idempotencyKey":%q}`, gross, key)
-	return b.w.sendUntilKnown(post("/api/card/topup", body).paying(header(b.w.t, pay)))
-}
-
-// sendUntilKnown repeats a paid request as its answer advises, while the outcome of the payment that it claimed is not
-// known.
-func (w *world) sendUntilKnown(r request) (a answer) {
-	w.t.Helper()
-	for deadline := time.Now().Add(slowdown * 30 * time.Second); ; pause(100 * time.Millisecond) {
-		a = w.send(r)
-		if !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" || time.Now().After(deadline) {
-			return a
-		}
-	}
+	return b.w.send(post("/api/card/topup", body).paying(header(b.w.t, pay))).settled()
 }
 
 func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {

@@ -167,7 +167,7 @@ func TestRefusedTopUpIsRefunded(t *testing.T) {
 	})
 	var o orderView
 	topUp := post("/api/card/topup", `{"amountUsdCents":3333,"idempotencyKey":"more~002"}`)
-	w.sendSettled(topUp.paying(header(t, pay))).into(t, 200, &o)
+	w.send(topUp.paying(header(t, pay))).into(t, 200, &o)
 	o = b.awaitStatus(o.OrderID, "refunded")
 	if o.Refund == nil || o.Refund.Amount != "33330000" || o.Topup.Status != "refused" {
 		t.Errorf("order %+v, refund %+v", o, o.Refund)
@@ -192,7 +192,7 @@ func TestConcurrentRefundsArePaidOnceEach(t *testing.T) {
 	}
 	for i, a := range w.race(requests) {
 		if a.is(fault.SettlementUnknown) {
-			a = w.sendSettled(requests[i])
+			a = w.send(requests[i]).settled()
 		}
 		if a.status != http.StatusOK {
 			t.Fatalf("buyer %d: %d %s", i, a.status, a.body)

@@ -277,7 +277,7 @@ func TestKeysOfTextsAreRotatedTogether(t *testing.T) {
 		// The price changes in between: only a quote that is known keeps the old one.
 		w.exec("UPDATE esim_plans SET price_usd_cents = price_usd_cents + 100")
 		var o esimOrder
-		w.sendSettled(esimPurchase(key, pay).on(to)).into(t, 200, &o)
+		w.send(esimPurchase(key, pay).on(to)).into(t, 200, &o)
 		wantOpen(o)
 	}
 	eventually(t, 30*time.Second, func() (bool, string) {

@@ -102,7 +102,7 @@ func TestRealSuppliersSell(t *testing.T) {
 					v.fault(op, mode)
 				}
 				var o esimOrder
-				w.sendSettled(pay).into(t, 200, &o)
+				w.send(pay).into(t, 200, &o)
 				if view := b.awaitStatus(o.OrderID, status); view.Status != status {
 					t.Errorf("%s: %+v", key, view)
 				}
@@ -113,7 +113,7 @@ func TestRealSuppliersSell(t *testing.T) {
 					return
 				}
 				var again esimOrder
-				w.sendSettled(pay).into(t, 200, &again)
+				w.send(pay).into(t, 200, &again)
 				if again.OrderID != o.OrderID || again.Credentials == nil ||
 					!strings.HasPrefix(again.Credentials.LPA, "LPA:1$") || v.orders() != ordered {
 					t.Errorf("%s: repeated %+v", key, again)
