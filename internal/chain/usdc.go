@@ -87,14 +87,15 @@ func connect(ctx context.Context, config Config, client *http.Client) (*Chain, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to chain: %w", err)
 	}
+	// Before the first call: probes of other nodes may outlive it.
+	pool.metrics = config.Metrics
+	for _, e := range pool.endpoints {
+		config.Metrics.BeginNode(e.name, nodeOtherChain, nodeForked, nodeContradicted)
+	}
 	c := &Chain{config: config, pool: pool, recent: newHeadLog(), began: config.Now()}
 	if err := c.checkDomain(ctx); err != nil {
 		pool.close()
 		return nil, err
-	}
-	pool.metrics = config.Metrics
-	for _, e := range pool.endpoints {
-		config.Metrics.BeginNode(e.name, nodeOtherChain, nodeForked, nodeContradicted)
 	}
 	return c, nil
 }

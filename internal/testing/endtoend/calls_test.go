@@ -126,8 +126,8 @@ func (w *world) send(r request) answer {
 	return a
 }
 
-// settled is the answer once the outcome of the payment that the request claimed is known: it is repeated as its answers
-// advise. On a busy machine a block takes longer than a request waits.
+// settled is the answer once the outcome of the payment that the request claimed is known: the request is repeated as
+// its answers advise. On a busy machine a block takes longer than a request waits.
 func (a answer) settled() answer {
 	for deadline := time.Now().Add(slowdown * 30 * time.Second); ; pause(100 * time.Millisecond) {
 		if a.again == nil || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" || time.Now().After(deadline) {

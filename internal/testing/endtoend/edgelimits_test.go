@@ -360,7 +360,8 @@ func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 	terms := w.esimTerms("e")
 	for n, want := range []int{200, 200, 200, 429} {
 		r := post(esimPath, purchaseBody(fmt.Sprint("e", n))).on(w.instances[n%2]).paying(b.esimPayment(terms))
-		if a := w.send(r.fromIP("10.5.0.2")); a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
+		a := w.send(r.fromIP("10.5.0.2")).awaited(want)
+		if a.status != want || (want == 429 && a.header.Get("Retry-After") == "") {
 			t.Errorf("purchase %d: %d %s", n, a.status, clipped(a.body))
 		}
 	}
