@@ -60,7 +60,7 @@ cluster: setup build ## Run two servers, two workers and a replicated database, 
 	tools/cluster.sh
 
 .PHONY: packaging
-packaging: ## Check the image, compose file, units, chart and cluster by the tools of their formats; ONLY="compose image"
+packaging: ## Check the image, compose file, units, chart, release and cluster by the tools of their formats; ONLY="compose image"
 	tools/packaging.sh
 
 # What generation, lint and tests need beyond setup.

@@ -4,7 +4,7 @@
 #
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
 #   STORIES=    leaves the stories of the shop and of the operators' console out, which keep a browser busy for minutes
-#   OPERATIONS= leaves the alerts and the packaging out: promtool and helm take minutes to build, once
+#   OPERATIONS= leaves the alerts and the packaging out: promtool, helm and goreleaser take minutes to build, once
 set -uo pipefail
 cd "$(dirname "$0")/.."
 here=tools/conformance

@@ -2,7 +2,7 @@
 # Checks what is in packaging/ by the tools of its formats, and ends with one line: N passed, N failed. What a tool that is
 # not here would check is left out, and said.
 #
-#   ONLY=…   some of the checks: compose systemd chart image same cluster
+#   ONLY=…   some of the checks: compose systemd chart release image same cluster
 set -uo pipefail
 cd "$(dirname "$0")/.."
 passed=0 failed=0
@@ -66,13 +66,54 @@ systemd() {
   done
 }
 
-# chart lints the chart and makes it, and sees that its schema refuses a wrong value.
+# charted VALUES… makes the chart with them for a version of Kubernetes into chart.yaml.
+charted() { bin/helm template roamcard packaging/helm/roamcard --kube-version "$version" "$@" >"$work/chart.yaml" 2>&1; }
+
+# chart lints the chart, checks what it makes by the schemas of the oldest and of the newest Kubernetes, and that it refuses
+# what is wrong.
 chart() {
-  local at=packaging/helm/roamcard
-  built helm helm.sh/helm/v3/cmd/helm && bin/helm lint --strict "$at" &&
-    bin/helm template roamcard "$at" --kube-version 1.31.0 --set metrics.podMonitor=true >"$work/chart.yaml" &&
-    ! bin/helm template roamcard "$at" --kube-version 1.31.0 --set server.replicas=many >"$work/chart.yaml" 2>&1 &&
-    grep -q "want integer" "$work/chart.yaml"
+  local version on='console.enabled=true,admin.enabled=true,networkPolicy.enabled=true'
+  local peers='[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"ops"}}}]'
+  built helm helm.sh/helm/v3/cmd/helm && bin/helm lint --strict packaging/helm/roamcard || return 1
+  for version in 1.27.0 1.37.0; do
+    # The monitor is not Kubernetes' own, so its schema is not among these.
+    charted && python kubernetes-validate --strict --quiet --kubernetes-version "${version%.*}" "$work/chart.yaml" &&
+      charted --set "$on" --set-json "networkPolicy.operators=$peers,networkPolicy.monitoring=$peers" &&
+      python kubernetes-validate --strict --kubernetes-version "${version%.*}" "$work/chart.yaml" || return 1
+  done
+  # A schema that refuses nothing would be no check.
+  sed 's/containerPort: 8402/containerPort: many/' "$work/chart.yaml" >"$work/wrong.yaml"
+  ! python kubernetes-validate --strict --quiet --kubernetes-version 1.37 "$work/wrong.yaml" >/dev/null 2>&1 || return 1
+  charted --set metrics.podMonitor=true || return 1
+  ! charted --set server.replicas=many && grep -q "want integer" "$work/chart.yaml" &&
+    ! charted --set console.enabled=true,console.port=9464 && grep -q "another listener has 9464" "$work/chart.yaml"
+}
+
+# release checks the configuration, and makes a release of this machine's kind without publishing it, or with SNAPSHOT=all of
+# each kind.
+release() {
+  local config=packaging/goreleaser.yaml skip= archive
+  if ! built goreleaser github.com/goreleaser/goreleaser/v2; then
+    echo "goreleaser could not be built"
+    return "$left_out"
+  fi
+  bin/goreleaser check --config "$config" || return 1
+  if [[ ${SNAPSHOT-} != all ]]; then
+    sed "s/goos: .*/goos: [$(go env GOOS)]/; s/goarch: .*/goarch: [$(go env GOARCH)]/" "$config" >"$work/goreleaser.yaml"
+    config=$work/goreleaser.yaml
+  fi
+  if ! command -v syft >/dev/null; then
+    skip=--skip=sbom
+    echo "syft is not installed: the SBOMs are left out"
+  fi
+  bin/goreleaser release --snapshot --clean --config "$config" ${skip:+"$skip"} &&
+    (cd bin/dist && sha256sum --check --quiet checksums.txt) || return 1
+  for archive in bin/dist/*.tar.gz; do
+    tar -tzf "$archive" | sort >"$work/archive" &&
+      grep -Eqx 'man/roamcard.1.gz' "$work/archive" && grep -qx 'completions/roamcard.bash' "$work/archive" &&
+      grep -qx 'packaging/systemd/roamcard-server.service' "$work/archive" && grep -qx roamcard "$work/archive" || return 1
+    echo "$archive: $(wc -l <"$work/archive") files"
+  done
 }
 
 image() { tools/image.sh; }
@@ -89,6 +130,7 @@ cluster() {
 check compose "compose file" compose
 check systemd "systemd units" systemd
 check chart "Helm chart" chart
+check release "release" release
 check image "container image" image
 check same "the same sources make the same bytes" same
 check cluster "cluster" cluster

@@ -21,14 +21,23 @@ func (b *buyer) closings() *cobra.Command {
 				res, err := c.Admin().CloseCard(ctx, &roamcardv1.CloseCardRequest{Id: id, Reason: reason})
 				return res.GetClosing(), err
 			}),
-		b.closing("retry CLOSING", "Let a closing that waits for an operator go on from its stage",
-			func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
-				res, err := c.Admin().RetryCardClosing(ctx, &roamcardv1.RetryCardClosingRequest{Id: id, Reason: reason})
-				return res.GetClosing(), err
-			}),
+		b.retryClosing(),
 		b.concludeClosing(),
 		b.closingsList(),
 	)
+	return cmd
+}
+
+func (b *buyer) retryClosing() *cobra.Command {
+	var revision uint32
+	cmd := b.closing("retry CLOSING", "Let a closing that waits for an operator go on from its stage",
+		func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
+			res, err := c.Admin().RetryCardClosing(ctx, &roamcardv1.RetryCardClosingRequest{
+				Id: id, Reason: reason, Revision: seen(revision),
+			})
+			return res.GetClosing(), err
+		})
+	revisionFlag(cmd, &revision)
 	return cmd
 }
 

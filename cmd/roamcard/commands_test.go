@@ -344,6 +344,8 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 		{"admin audit export --format xml", exitUsage, "", "ndjson or csv"},
 		{"admin gauges", exitOK, "USDC units", ""},
 		{"admin summary", exitOK, "open, 0 blocking", ""},
+		{"admin cards retry 00000000-0000-4000-8000-000000000000 --revision 1 --reason test", exitFailure, "", "_not_found"},
+		{"admin cards closings", exitOK, "STAGE", ""},
 		{"admin esims cancellations --status succeeded", exitOK, "STAGE", ""},
 		{"admin jobs list", exitOK, "ATTEMPTS", ""},
 		{"admin jobs list --status succeeded --kind order_fulfill", exitOK, "order_fulfill", ""},

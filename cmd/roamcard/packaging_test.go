@@ -77,9 +77,16 @@ func TestPackagingNamesSettingsThatExist(t *testing.T) {
 		}
 	}
 	var values struct {
-		Secret struct{ Keys map[string]string }
+		Secret         struct{ Keys map[string]string }
+		Console, Admin *struct{ Enabled bool }
 	}
 	unpack(t, "helm/roamcard/values.yaml", &values)
+	// The chart makes the names of these settings of those of its values.
+	for key, of := range map[string]*struct{ Enabled bool }{"console.addr": values.Console, "admin.addr": values.Admin} {
+		if known[key] == "" || of == nil || of.Enabled {
+			t.Errorf("the chart: %s is %q, and its value is %+v", key, known[key], of)
+		}
+	}
 	for key := range values.Secret.Keys {
 		if known[key] == "" {
 			t.Errorf("the chart: there is no setting %s", key)

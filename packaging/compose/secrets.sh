@@ -22,5 +22,8 @@ keep esim_keys "k1:$(random)"
 keep esim_token_key "$(random)"
 # The sandbox has one account, whose key is public.
 keep sandbox_key sandbox
+# An operator's token, of which the service gets only the hash.
+keep operator_token "rco_$(random)"
+keep operators "compose:$(openssl dgst -sha256 -r secrets/operator_token | cut -d' ' -f1)"
 # The containers' user reads them by its number; nobody else gets into the folder.
 chmod 444 secrets/*

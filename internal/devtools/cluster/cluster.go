@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -136,6 +139,9 @@ func (c *cluster) startHAProxy(ctx context.Context) error {
 	if c.haproxy, err = c.run("haproxy", false, nil, path, "-db", "-f", c.conf("haproxy.cfg")); err != nil {
 		return err
 	}
+	if err := c.haproxy.until(ctx, "wait until it knows the primary", c.routed); err != nil {
+		return err
+	}
 	// As whom Patroni has made the database's owner; the service is no superuser.
 	return c.haproxy.until(ctx, "make the database", func(ctx context.Context) error {
 		conn, err := pgx.Connect(ctx, c.database(c.Primary, "postgres"))
@@ -152,6 +158,45 @@ func (c *cluster) startHAProxy(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// routed succeeds when HAProxy sends the database's clients to one server. It takes each for a primary until it has asked.
+func (c *cluster) routed(ctx context.Context) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.Dir, "haproxy.sock"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("show stat\n")); err != nil {
+		return err
+	}
+	table, err := io.ReadAll(conn)
+	if err != nil {
+		return err
+	}
+	return onePrimary(string(table))
+}
+
+// onePrimary reads HAProxy's table of servers.
+func onePrimary(table string) error {
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(strings.TrimSpace(table), "# "))).ReadAll()
+	if err != nil {
+		return fmt.Errorf("read HAProxy's table: %w", err)
+	}
+	if len(rows) == 0 || !slices.Contains(rows[0], "status") {
+		return errors.New("HAProxy's table is empty")
+	}
+	status := slices.Index(rows[0], "status")
+	var up []string
+	for _, row := range rows[1:] {
+		if row[0] == "primary" && row[1] != "FRONTEND" && row[1] != "BACKEND" && strings.HasPrefix(row[status], "UP") {
+			up = append(up, row[1])
+		}
+	}
+	if len(up) != 1 {
+		return fmt.Errorf("HAProxy takes %d servers for the primary: %s", len(up), strings.Join(up, ", "))
+	}
+	return nil
 }
 
 func (c *cluster) startPgBouncer(ctx context.Context) error {

@@ -119,3 +119,20 @@ func TestNewestPostgresIsTaken(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
+
+func TestOneServerIsThePrimary(t *testing.T) {
+	const head = "# pxname,svname,qcur,status,weight\nprimary,FRONTEND,,OPEN,\napi,server-1,0,UP,1\n"
+	for table, want := range map[string]string{
+		head + "primary,postgres-1,0,UP,1\nprimary,postgres-2,0,DOWN,1\nprimary,BACKEND,0,UP,1\n": "",
+		// As it begins, before any check.
+		head + "primary,postgres-1,0,UP,1\nprimary,postgres-2,0,UP,1\nprimary,BACKEND,0,UP,2\n":     "2 servers",
+		head + "primary,postgres-1,0,UP,1\nprimary,postgres-2,0,UP 1/2,1\nprimary,BACKEND,0,UP,2\n": "2 servers",
+		head + "primary,postgres-1,0,DOWN,1\nprimary,postgres-2,0,DOWN,1\n":                         "0 servers",
+		"": "empty",
+	} {
+		err := onePrimary(table)
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", table, err, want)
+		}
+	}
+}

@@ -107,22 +107,31 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	}
 }
 
-// wantDashboardMetrics checks a metrics page for all that the dashboard and the alerts name.
+// wantDashboardMetrics checks a metrics page for all that the dashboard and the alerts name: each metric, with each of
+// the labels that a query asks of it, and in legends and summaries only labels that the query's answer has.
 func wantDashboardMetrics(t *testing.T, page string) {
 	t.Helper()
 	problems, err := promlint.New(strings.NewReader(page)).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("promtool says of the page: %v, %v", problems, err)
 	}
-	for _, name := range slices.Concat(dashboardExprs(t), alertExprs(t)) {
-		for _, metric := range metricsIn(name) {
+	for _, q := range slices.Concat(dashboardQueries(t), alertQueries(t)) {
+		for metric, labels := range metricsIn(q.expr) {
 			if !regexp.MustCompile(`(?m)^` + metric + `[{ ]`).MatchString(page) {
-				t.Errorf("%s of %q is not shown", metric, name)
+				t.Errorf("%s of %q is not shown", metric, q.expr)
+				continue
+			}
+			for _, label := range labels {
+				shown := regexp.MustCompile(`(?m)^` + metric + `\{(.*,)?` + label + `="`)
+				if !shown.MatchString(page) && label != scraped {
+					t.Errorf("%s has no label %s, which %q needs", metric, label, q.expr)
+				}
 			}
 		}
-		for _, label := range labelsIn(name) {
-			if !strings.Contains(page, label+`="`) && label != "le" && label != "instance" {
-				t.Errorf("label %s of %q is nowhere", label, name)
+		kept := groupingIn(q.expr)
+		for _, told := range placeholders.FindAllStringSubmatch(q.text, -1) {
+			if label := told[1]; !slices.Contains(kept, label) && (label != scraped || len(kept) > 0) {
+				t.Errorf("the answer of %q has no label %s for %q", q.expr, label, q.text)
 			}
 		}
 	}
@@ -178,18 +187,21 @@ func scrape(t *testing.T, url string) string {
 	return string(page)
 }
 
-func dashboardExprs(t *testing.T) (all []string) {
+// query is an expression of PromQL, and what is said of its answer.
+type query struct{ expr, text string }
+
+func dashboardQueries(t *testing.T) (all []query) {
 	t.Helper()
 	var d struct {
 		Panels []struct {
 			Title   string
-			Targets []struct{ Expr string }
+			Targets []struct{ Expr, LegendFormat string }
 		}
 	}
 	readDocument(t, "dashboard.json", json.Unmarshal, &d)
 	for _, p := range d.Panels {
 		for _, target := range p.Targets {
-			all = append(all, target.Expr)
+			all = append(all, query{target.Expr, target.LegendFormat})
 		}
 	}
 	if len(all) < 15 {
@@ -198,13 +210,13 @@ func dashboardExprs(t *testing.T) (all []string) {
 	return all
 }
 
-func alertExprs(t *testing.T) (all []string) {
+func alertQueries(t *testing.T) (all []query) {
 	t.Helper()
 	var rules struct {
 		Groups []struct {
 			Rules []struct {
 				Alert, Expr string
-				Annotations struct{ Runbook string }
+				Annotations struct{ Summary, Runbook string }
 			}
 		}
 	}
@@ -215,7 +227,7 @@ func alertExprs(t *testing.T) (all []string) {
 	}
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
-			all = append(all, r.Expr)
+			all = append(all, query{r.Expr, r.Annotations.Summary})
 			if !strings.Contains(string(runbook), "### "+r.Alert+"\n") || r.Annotations.Runbook != "README.md#"+
 				strings.ToLower(r.Alert) {
 				t.Errorf("%s has no section in the runbook", r.Alert)
@@ -239,34 +251,40 @@ func readDocument(t *testing.T, name string, unmarshal func([]byte, any) error, 
 	}
 }
 
+// scraped is the label that Prometheus adds to all that it reads.
+const scraped = "instance"
+
 var (
 	grouping = regexp.MustCompile(`\b(by|without|on|ignoring)\s*\(([^)]*)\)`)
-	matchers = regexp.MustCompile(`\{([^}]*)\}`)
 	ranges   = regexp.MustCompile(`\[[^\]]*\]`)
-	names    = regexp.MustCompile(`[a-z][a-z0-9_]*_[a-z0-9_]+(\s*\()?`)
+	// Functions have a parenthesis after their names.
+	selectors    = regexp.MustCompile(`([a-z][a-z0-9_]*_[a-z0-9_]+)(\s*\(|\{([^}]*)\})?`)
+	matcherNames = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)`)
+	placeholders = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}`)
 )
 
-// metricsIn are the metrics of a PromQL expression: what is left without groupings, matchers and functions.
-func metricsIn(expr string) (all []string) {
-	bare := ranges.ReplaceAllString(matchers.ReplaceAllString(grouping.ReplaceAllString(expr, ""), ""), "")
-	for _, name := range names.FindAllString(bare, -1) {
-		if !strings.HasSuffix(name, "(") {
-			all = append(all, name)
+// metricsIn are the metrics of a PromQL expression, each with the labels by which it is chosen and grouped.
+func metricsIn(expr string) map[string][]string {
+	all, grouped := map[string][]string{}, groupingIn(expr)
+	bare := ranges.ReplaceAllString(grouping.ReplaceAllString(expr, ""), "")
+	for _, m := range selectors.FindAllStringSubmatch(bare, -1) {
+		if strings.HasSuffix(m[2], "(") {
+			continue
 		}
+		labels := slices.Clone(grouped)
+		for _, matcher := range matcherNames.FindAllStringSubmatch(m[3], -1) {
+			labels = append(labels, matcher[1])
+		}
+		all[m[1]] = append(all[m[1]], labels...)
 	}
 	return all
 }
 
-func labelsIn(expr string) (all []string) {
+// groupingIn are the labels that the answer of a PromQL expression is grouped by.
+func groupingIn(expr string) (all []string) {
 	for _, m := range grouping.FindAllStringSubmatch(expr, -1) {
 		for label := range strings.SplitSeq(m[2], ",") {
 			all = append(all, strings.TrimSpace(label))
-		}
-	}
-	for _, m := range matchers.FindAllStringSubmatch(expr, -1) {
-		for matcher := range strings.SplitSeq(m[1], ",") {
-			all = append(all,
-				strings.TrimSpace(strings.FieldsFunc(matcher, func(r rune) bool { return r == '=' || r == '!' || r == '~' })[0]))
 		}
 	}
 	return all

@@ -29,6 +29,8 @@ const (
 	node        attacker = "node"        // one of our JSON-RPC endpoints
 	facilitator attacker = "facilitator" // whoever settles for us
 	provider    attacker = "provider"    // the issuer or the supplier
+	operator    attacker = "operator"    // a token of an operator
+	keeper      attacker = "signer"      // the machine that signs with our keys
 )
 
 // attack is one thing that somebody does at the cost of others.

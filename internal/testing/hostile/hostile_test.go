@@ -28,7 +28,7 @@ func TestThreatModelNamesEveryAttack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range slices.Concat(attacks(), processes(), nodes(), facilitators(nil), pages()) {
+	for _, a := range slices.Concat(attacks(), processes(), nodes(), facilitators(nil), pages(), operations(nil)) {
 		if !strings.Contains(string(page), "/"+a.name+"`") {
 			t.Errorf("docs/threat-model.md does not name %s", a.name)
 		}

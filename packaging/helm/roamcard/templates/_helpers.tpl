@@ -23,6 +23,19 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- end }}
 
+{{/* private are the listeners of operators that are on, by their names. */}}
+{{- define "roamcard.private" -}}
+{{- $ports := list 8402 (int .Values.metrics.port) -}}
+{{- range $listener := list "admin" "console" }}
+{{- $of := get $.Values $listener }}
+{{- if $of.enabled }}
+{{- if has (int $of.port) $ports }}{{ fail (printf "%s.port: another listener has %d" $listener (int $of.port)) }}{{ end }}
+{{- $ports = append $ports (int $of.port) }}
+{{ $listener }}: {port: {{ $of.port }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* pod is the part of a pod that is the same for servers, workers and the migration. */}}
 {{- define "roamcard.pod" -}}
 automountServiceAccountToken: false
@@ -65,6 +78,11 @@ securityContext:
 env:
   - {name: ROAMCARD_ADDR, value: "0.0.0.0:8402"}
   - {name: ROAMCARD_METRICS__ADDR, value: "0.0.0.0:{{ .root.Values.metrics.port }}"}
+  {{- if eq .component "server" }}
+  {{- range $listener, $of := include "roamcard.private" .root | fromYaml }}
+  - {name: ROAMCARD_{{ upper $listener }}__ADDR, value: "0.0.0.0:{{ $of.port }}"}
+  {{- end }}
+  {{- end }}
   {{- range $setting, $key := .root.Values.secret.keys }}
   - {name: {{ printf "ROAMCARD_%s_FILE" ($setting | replace "." "__" | upper) }}, value: /run/secrets/roamcard/{{ $key }}}
   {{- end }}
