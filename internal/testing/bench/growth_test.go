@@ -83,36 +83,10 @@ type grown struct {
 	next int
 }
 
-// limits are for filling a database quickly, and without much more than it needs on the disk.
-var limits = []string{
-	"SET synchronous_commit = off", "SET session_replication_role = replica",
-	"ALTER SYSTEM SET max_wal_size = '256MB'", "SELECT pg_reload_conf()",
-}
-
 func newBooks(b *testing.B, orders int) *grown {
 	b.Helper()
 	db := durable(b)
-	connected(b, db.URL(), func(ctx context.Context, conn *pgx.Conn) error {
-		for _, sql := range limits {
-			if _, err := conn.Exec(ctx, sql); err != nil {
-				return err
-			}
-		}
-		for n := 1; n <= orders; n += chunk {
-			if err := kit.Sell(ctx, conn, n, min(n+chunk-1, orders)); err != nil {
-				return err
-			}
-			if err := kit.Leave(ctx, conn, n, min(n+chunk-1, orders)); err != nil {
-				return err
-			}
-		}
-		// Events came every day for at least a month.
-		if err := kit.Look(ctx, conn, 1, max(orders, 30_000)); err != nil {
-			return err
-		}
-		_, err := conn.Exec(ctx, "VACUUM ANALYZE")
-		return err
-	})
+	connected(b, db.URL(), func(ctx context.Context, conn *pgx.Conn) error { return fill(ctx, conn, orders) })
 	s, err := store.Open(b.Context(), store.Config{
 		URL: db.URL(), MaxConns: 4, Now: time.Now, Products: storetest.Products(),
 	})
