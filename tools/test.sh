@@ -2,8 +2,19 @@
 # Runs every check and test, and ends with one line: N passed, N failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+# in_memory succeeds where a folder in memory may hold the databases, chains and programs of the tests: on a disk they
+# take a fifth more of the processors' time.
+in_memory() {
+  [[ -z ${TMPDIR:-} && -w /dev/shm ]] &&
+    (($(df --output=avail -B 1G /dev/shm | tail -n 1) >= 8)) &&
+    (($(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo) >= 12)) &&
+    memory=$(mktemp -d /dev/shm/roamcard-XXXXXX) && chmod 755 "$memory" &&
+    cp /bin/true "$memory" && "$memory/true"
+}
+memory=
+if in_memory; then export TMPDIR=$memory; fi
 report=$(mktemp -d)
-trap 'rm -rf "$report"' EXIT
+trap 'rm -rf "$report" ${memory:+"$memory"}' EXIT
 # The suites of the clients add a line for each scenario that they proved.
 export ROAMCARD_SCENARIOS=$report/scenarios.jsonl
 touch "$ROAMCARD_SCENARIOS" "$report/counts"

@@ -61,6 +61,7 @@ func TestRestoredFromADump(t *testing.T) {
 // A base backup, the archived WAL since, and a point in time.
 func TestRestoredToAPointInTime(t *testing.T) {
 	t.Parallel()
+	tortures(t)
 	bin, w := backupPrograms(t), newWorld(t)
 	archive := serverFolder(t)
 	if err := os.Chmod(archive, 0o777); err != nil { // the server may run as another user

@@ -395,12 +395,18 @@ func (w *world) recoversAgain(t *testing.T, b *buyer, header string) {
 
 func torture() bool { return os.Getenv("ROAMCARD_TORTURE") != "" }
 
-// The whole matrix: every point, alone and followed by every later one or itself, with the same header and a new one.
-// It takes long, so it needs ROAMCARD_TORTURE=1.
-func TestTorture(t *testing.T) {
+// tortures skips a test for which `make test` has no time.
+func tortures(t *testing.T) {
+	t.Helper()
 	if !torture() {
 		t.Skip("set ROAMCARD_TORTURE=1")
 	}
+}
+
+// The whole matrix: every point, alone and followed by every later one or itself, with the same header and a new one.
+// It takes long, so it needs ROAMCARD_TORTURE=1.
+func TestTorture(t *testing.T) {
+	tortures(t)
 	cases := drawn(t)
 	t.Logf("%d cases", len(cases))
 	t.Run("drawn", func(t *testing.T) { run(t, pool(t), cases) })

@@ -15,6 +15,7 @@ import (
 // timeline, while the program runs and sells. Buyers repeat their requests, whether they had an answer or not.
 func TestFailoverToALaggingStandby(t *testing.T) {
 	t.Parallel()
+	tortures(t)
 	w := newWorld(t)
 	dir, err := os.MkdirTemp("", "failover-") // short enough for a socket
 	if err != nil {

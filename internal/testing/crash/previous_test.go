@@ -16,9 +16,7 @@ import (
 // The program of the release before sells next to this one on one database, which this one has migrated. Each has a
 // server and a worker, buyers ask both in turn, and each process takes up what the other one left when it ends.
 func TestPreviousReleaseSellsNextToThisOne(t *testing.T) {
-	if !torture() {
-		t.Skip("set ROAMCARD_TORTURE=1")
-	}
+	tortures(t)
 	ref, why := previousRelease(t)
 	if ref == "" {
 		t.Skip(why)

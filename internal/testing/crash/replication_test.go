@@ -14,9 +14,7 @@ const sellsAfterPromotion = 5 * time.Second
 
 // The primary dies under load, and its synchronous standby is promoted. The processes find it by their own URL.
 func TestFailoverToASynchronousStandby(t *testing.T) {
-	if !torture() {
-		t.Skip("set ROAMCARD_TORTURE=1")
-	}
+	tortures(t)
 	w := newWorld(t)
 	pair := replicate(t, true)
 	server, worker := w.sellsOver(t, pair.url)
@@ -54,9 +52,7 @@ func TestFailoverToASynchronousStandby(t *testing.T) {
 // An asynchronous standby lacks the newest commits when it is promoted. What that costs is told, and `roamcard recover`
 // brings it back.
 func TestFailoverToAnAsynchronousStandby(t *testing.T) {
-	if !torture() {
-		t.Skip("set ROAMCARD_TORTURE=1")
-	}
+	tortures(t)
 	w := newWorld(t)
 	pair := replicate(t, false)
 	server, worker := w.sellsOver(t, pair.url)

@@ -74,6 +74,7 @@ func (n *bill) moreData(t *testing.T) {
 // ends with one purchase, and nobody pays twice.
 func TestRestoredFromAnOlderDump(t *testing.T) {
 	t.Parallel()
+	tortures(t)
 	w := newWorld(t)
 	p := w.start(t, relayer, "")
 	var owners, travellers []*bill
