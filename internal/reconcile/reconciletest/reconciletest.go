@@ -115,8 +115,8 @@ func Sell(ctx context.Context, db DB, from, to int, tables ...string) error {
 	return fees(ctx, db, from, to, feeJobs, issuerLines)
 }
 
-// SellLongAgo is Sell of purchases that are pruned: their fee jobs are gone, and of their timelines the last line is
-// left.
+// SellLongAgo is Sell of purchases whose timelines are pruned to their last line, and without their fee jobs: the program
+// keeps those, but they would take a tenth more room.
 func SellLongAgo(ctx context.Context, db DB, from, to int) error {
 	for _, g := range generated {
 		if g.table == "timeline" {
