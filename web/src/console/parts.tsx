@@ -153,31 +153,36 @@ interface RowsProps<T> {
   keyOf: (row: T) => string;
 }
 
-/** Rows. On a narrow page each is a card, whose cells name their columns; the roles stay a table's. */
+/**
+ * Rows. A table that is too wide scrolls in its own place, by the keyboard too. On a narrow page each row is a card,
+ * whose cells name their columns; the roles stay a table's.
+ */
 export function Rows<T>({ label, columns, rows, keyOf }: RowsProps<T>) {
   return (
-    <table role="table" aria-label={label}>
-      <thead role="rowgroup">
-        <tr role="row">
-          {columns.map(({ name, number }) => (
-            <th key={name} role="columnheader" scope="col" class={number ? "number" : undefined}>
-              {name}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody role="rowgroup">
-        {rows.map((row) => (
-          <tr key={keyOf(row)} role="row" data-row>
-            {columns.map(({ name, cell, number }) => (
-              <td key={name} role="cell" data-name={name} class={number ? "number" : undefined}>
-                <div>{cell(row)}</div>
-              </td>
+    <div class="rows" role="group" aria-label={label} tabIndex={0}>
+      <table role="table" aria-label={label}>
+        <thead role="rowgroup">
+          <tr role="row">
+            {columns.map(({ name, number }) => (
+              <th key={name} role="columnheader" scope="col" class={number ? "number" : undefined}>
+                {name}
+              </th>
             ))}
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody role="rowgroup">
+          {rows.map((row) => (
+            <tr key={keyOf(row)} role="row" data-row>
+              {columns.map(({ name, cell, number }) => (
+                <td key={name} role="cell" data-name={name} class={number ? "number" : undefined}>
+                  <div>{cell(row)}</div>
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
