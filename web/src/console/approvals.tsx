@@ -1,5 +1,5 @@
 // The decisions that wait for a second operator.
-import { ApiError, type Approval } from "roamcard";
+import type { Approval } from "roamcard";
 import { dollars } from "../lib/text.js";
 import { OrderLink } from "./orders.js";
 import { type Act, Ago, Code, List, Pick, Status, When } from "./parts.js";
@@ -12,15 +12,6 @@ const statuses = ["pending", "approved", "rejected", "expired"] as const;
 export function ApprovalsPlace({ here }: { here: Here }) {
   const { api, me, route, turn } = here;
   const status = route.query.status ?? "pending";
-  // A service that knows no second operator has no such route.
-  const load = async (pageToken: string | undefined) => {
-    try {
-      return await api.approvals({ status, pageToken });
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 404) return { items: [], next: undefined };
-      throw error;
-    }
-  };
   return (
     <>
       <h1>{t.places.approvals}</h1>
@@ -35,7 +26,7 @@ export function ApprovalsPlace({ here }: { here: Here }) {
       </div>
       <List
         label={t.places.approvals}
-        load={load}
+        load={(pageToken) => api.approvals({ status, pageToken })}
         of={status}
         turn={turn}
         keyOf={({ id }) => id}
@@ -58,7 +49,8 @@ export function ApprovalsPlace({ here }: { here: Here }) {
             name: t.columns.status,
             cell: ({ status: now, decidedBy, expiresAt }) => (
               <>
-                <Status value={now} /> {decidedBy ?? (now === "pending" && <When at={expiresAt} />)}
+                <Status value={now} />{" "}
+                {now === "pending" ? <When at={expiresAt} /> : <span class="strange">{decidedBy}</span>}
               </>
             ),
           },

@@ -1,6 +1,8 @@
 // What goes on after a sale and waits for an operator: issue fees, closings of cards, cancellations of eSIMs.
+import type { ComponentChildren } from "preact";
 import type { CardClosing, EsimCancellationJob, FeeJob } from "roamcard";
 import { dollars } from "../lib/text.js";
+import { type Slice, wordsOf } from "./api.js";
 import { closeCard, TransactionField } from "./decide.js";
 import { OrderLink } from "./orders.js";
 import { type Act, Ago, Badge, Code, type Column, List, Pick, Status, word } from "./parts.js";
@@ -10,75 +12,102 @@ import { t } from "./text.js";
 
 const statuses = ["operator_review", "failed", "queued", "processing", "succeeded"] as const;
 
-interface FilterProps {
+interface WorkProps<T> {
+  here: Here;
   place: Place;
-  value: string;
+  hint: ComponentChildren;
+  /** A status that the work of this place cannot have. */
   without?: string;
+  load: (select: { status: string; pageToken: string | undefined }) => Promise<Slice<T>>;
+  keyOf: (row: T) => string;
+  since: (row: T) => string | undefined;
+  columns: Column<T>[];
+  acts: (row: T) => ComponentChildren;
 }
 
-function StatusFilter({ place, value, without }: FilterProps) {
-  return (
-    <div class="filters">
-      <Pick
-        name={t.columns.status}
-        value={value}
-        pick={(status) => (location.hash = hrefOf(place, undefined, { status: status || "any" }))}
-        choices={[
-          { value: "", name: t.any },
-          ...statuses.filter((each) => each !== without).map((each) => ({ value: each, name: t.statuses[each] })),
-        ]}
-      />
-    </div>
-  );
-}
-
-// statusOf is the status that a place shows: what waits unless somebody has chosen.
-function statusOf({ route }: Here): string {
-  const { status = "operator_review" } = route.query;
-  return status === "any" ? "" : status;
-}
-
-const id = <T extends { id: string }>(row: T) => row.id;
-const why = <T extends { reason?: string | undefined }>(): Column<T> => ({
-  name: t.columns.why,
-  cell: ({ reason }) => <span class="strange">{reason}</span>,
-});
-
-export function FeesPlace({ here }: { here: Here }) {
-  const { api, turn, watched } = here;
-  const status = statusOf(here);
+/** Work by its status, which of each shows how long it waits, its order, why it waits and what can be done. */
+function Work<T extends Row>({ here, place, hint, without, load, keyOf, since, columns, acts }: WorkProps<T>) {
+  const { route, turn, watched } = here;
+  // What waits is shown unless somebody has chosen.
+  const { status: chosen = "operator_review" } = route.query;
+  const status = chosen === "any" ? "" : chosen;
   return (
     <>
-      <h1>{t.places.fees}</h1>
-      <p class="hint">{t.feesHint}</p>
-      <StatusFilter place="fees" value={status} />
+      <h1>{t.places[place]}</h1>
+      <p class="hint">{hint}</p>
+      <div class="filters">
+        <Pick
+          name={t.columns.status}
+          value={status}
+          pick={(value) => (location.hash = hrefOf(place, undefined, { status: value || "any" }))}
+          choices={[
+            { value: "", name: t.any },
+            ...statuses.filter((each) => each !== without).map((each) => ({ value: each, name: t.statuses[each] })),
+          ]}
+        />
+      </div>
       <List
-        label={t.places.fees}
-        load={(pageToken) => api.feeJobs({ status, pageToken })}
+        label={t.places[place]}
+        load={(pageToken) => load({ status, pageToken })}
         of={status}
-        mark={watched.summary && String(waiting("fees", watched.summary))}
+        mark={watched.summary && String(waiting(place, watched.summary))}
         turn={turn}
-        keyOf={id}
+        keyOf={keyOf}
         empty={status === "operator_review" ? t.nothingWaits : t.nothing}
         columns={[
-          { name: t.columns.waits, cell: ({ createdAt }) => <Ago at={createdAt} /> },
+          { name: t.columns.waits, cell: (row) => <Ago at={since(row)} /> },
           { name: t.columns.order, cell: ({ orderId }) => <OrderLink id={orderId} /> },
-          { name: t.columns.card, cell: ({ cardId }) => <Code value={cardId} /> },
-          {
-            name: t.columns.status,
-            cell: (row) => (
-              <>
-                <Status value={row.status} /> {row.outstanding && <Badge tone="warn">{t.owed}</Badge>}{" "}
-                {row.writtenOff && <Badge>{t.writtenOff}</Badge>}
-              </>
-            ),
-          },
-          { name: t.columns.amount, number: true, cell: ({ amountUsdCents }) => dollars(amountUsdCents) },
-          why<FeeJob>(),
-          { name: t.decide, cell: (row) => <FeeActs here={here} row={row} /> },
+          ...columns,
+          { name: t.columns.why, cell: ({ reason }) => <span class="strange">{reason}</span> },
+          { name: t.decide, cell: acts },
         ]}
       />
     </>
+  );
+}
+
+interface Row {
+  orderId: string;
+  reason?: string | undefined;
+}
+
+const status = <T extends { status: string }>(): Column<T> => ({
+  name: t.columns.status,
+  cell: (row) => <Status value={row.status} />,
+});
+const card = <T extends { cardId: string }>(): Column<T> => ({
+  name: t.columns.card,
+  cell: ({ cardId }) => <Code value={cardId} />,
+});
+const stage = <T extends { stage: string }>(): Column<T> => ({
+  name: t.columns.stage,
+  cell: (row) => word(t.stages, row.stage),
+});
+
+export function FeesPlace({ here }: { here: Here }) {
+  return (
+    <Work<FeeJob>
+      here={here}
+      place="fees"
+      hint={t.feesHint}
+      load={(select) => here.api.feeJobs(select)}
+      keyOf={({ id }) => id}
+      since={({ createdAt }) => createdAt}
+      columns={[
+        card(),
+        {
+          name: t.columns.status,
+          cell: (row) => (
+            <>
+              <Status value={row.status} /> {row.outstanding && <Badge tone="warn">{t.owed}</Badge>}{" "}
+              {row.writtenOff && <Badge>{t.writtenOff}</Badge>}
+            </>
+          ),
+        },
+        { name: t.columns.amount, number: true, cell: ({ amountUsdCents }) => dollars(amountUsdCents) },
+      ]}
+      acts={(row) => <FeeActs here={here} row={row} />}
+    />
   );
 }
 
@@ -94,7 +123,7 @@ function FeeActs({ here, row }: { here: Here; row: FeeJob }) {
       await here.api.act(`${path}/reconcile`, crypto.randomUUID());
       here.say(t.done.feeReconcile);
     } catch (error) {
-      here.say(String(error));
+      here.say(wordsOf(error).text);
     }
     here.again();
   };
@@ -124,41 +153,34 @@ function FeeActs({ here, row }: { here: Here; row: FeeJob }) {
 }
 
 export function ClosingsPlace({ here }: { here: Here }) {
-  const { api, turn, watched } = here;
-  const status = statusOf(here);
+  const { api, ask } = here;
   return (
-    <>
-      <h1>{t.places.closings}</h1>
-      <p class="hint">
-        {t.closingsHint}{" "}
-        <button type="button" class="act" onClick={() => here.ask(closeCard(api, undefined))}>
-          {t.closeCard}
-        </button>
-      </p>
-      <StatusFilter place="closings" value={status} without="failed" />
-      <List
-        label={t.places.closings}
-        load={(pageToken) => api.closings({ status, pageToken })}
-        of={status}
-        mark={watched.summary && String(waiting("closings", watched.summary))}
-        turn={turn}
-        keyOf={id}
-        empty={status === "operator_review" ? t.nothingWaits : t.nothing}
-        columns={[
-          { name: t.columns.waits, cell: ({ createdAt }) => <Ago at={createdAt} /> },
-          { name: t.columns.order, cell: ({ orderId }) => <OrderLink id={orderId} /> },
-          { name: t.columns.card, cell: ({ cardId }) => <Code value={cardId} /> },
-          { name: t.columns.status, cell: (row) => <Status value={row.status} /> },
-          { name: t.columns.stage, cell: ({ stage }) => word(t.stages, stage) },
-          {
-            name: t.remainder, number: true,
-            cell: ({ remainderUsdCents }) => remainderUsdCents !== undefined && dollars(remainderUsdCents),
-          },
-          why<CardClosing>(),
-          { name: t.decide, cell: (row) => <ClosingActs here={here} row={row} /> },
-        ]}
-      />
-    </>
+    <Work<CardClosing>
+      here={here}
+      place="closings"
+      hint={
+        <>
+          {t.closingsHint}{" "}
+          <button type="button" class="act" onClick={() => ask(closeCard(api, undefined))}>
+            {t.closeCard}
+          </button>
+        </>
+      }
+      without="failed"
+      load={(select) => api.closings(select)}
+      keyOf={({ id }) => id}
+      since={({ createdAt }) => createdAt}
+      columns={[
+        card(),
+        status(),
+        stage(),
+        {
+          name: t.remainder, number: true,
+          cell: ({ remainderUsdCents }) => remainderUsdCents !== undefined && dollars(remainderUsdCents),
+        },
+      ]}
+      acts={(row) => <ClosingActs here={here} row={row} />}
+    />
   );
 }
 
@@ -191,33 +213,23 @@ function ClosingActs({ here, row }: { here: Here; row: CardClosing }) {
 }
 
 export function CancellationsPlace({ here }: { here: Here }) {
-  const { api, turn, watched } = here;
-  const status = statusOf(here);
   return (
-    <>
-      <h1>{t.places.cancellations}</h1>
-      <p class="hint">{t.cancellationsHint}</p>
-      <StatusFilter place="cancellations" value={status} without="failed" />
-      <List
-        label={t.places.cancellations}
-        load={(pageToken) => api.cancellations({ status, pageToken })}
-        of={status}
-        mark={watched.summary && String(waiting("cancellations", watched.summary))}
-        turn={turn}
-        keyOf={id}
-        empty={status === "operator_review" ? t.nothingWaits : t.nothing}
-        columns={[
-          { name: t.columns.waits, cell: ({ since }) => <Ago at={since} /> },
-          { name: t.columns.order, cell: ({ orderId }) => <OrderLink id={orderId} /> },
-          { name: t.columns.status, cell: (row) => <Status value={row.status} /> },
-          { name: t.columns.stage, cell: ({ stage }) => word(t.stages, stage) },
-          { name: t.credit, number: true, cell: ({ creditAmount }) => creditAmount && t.usdc(creditAmount) },
-          { name: t.refund, number: true, cell: ({ refundAmount }) => refundAmount && t.usdc(refundAmount) },
-          why<EsimCancellationJob>(),
-          { name: t.decide, cell: (row) => <CancellationActs here={here} row={row} /> },
-        ]}
-      />
-    </>
+    <Work<EsimCancellationJob>
+      here={here}
+      place="cancellations"
+      hint={t.cancellationsHint}
+      without="failed"
+      load={(select) => here.api.cancellations(select)}
+      keyOf={({ id }) => id}
+      since={({ since }) => since}
+      columns={[
+        status(),
+        stage(),
+        { name: t.credit, number: true, cell: ({ creditAmount }) => creditAmount && t.usdc(creditAmount) },
+        { name: t.refund, number: true, cell: ({ refundAmount }) => refundAmount && t.usdc(refundAmount) },
+      ]}
+      acts={(row) => <CancellationActs here={here} row={row} />}
+    />
   );
 }
 
