@@ -62,6 +62,7 @@ operators() {
     sleep 0.2
   done
   ROAMCARD_READY=$ready ROAMCARD_LOG=$log tests "browser, the operators' console" console.test.mjs
+  ROAMCARD_READY=$ready tests "browser, what waits for operators" console-work.test.mjs
   kill "$own" 2>/dev/null
   wait "$own" 2>/dev/null
 }

@@ -6,14 +6,11 @@ import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { dev, launch, ownerAt, press, says } from "./paying.mjs";
 import {
-  admin, atConsole, confirm, goTo, held, inReview, looked, minted, operating, planAbove, sent, settledPage, signIn, until,
+  admin, atConsole, confirm, goTo, held, inReview, looked, minted, operating, places, planAbove, pressIn, sent,
+  settledPage, signIn, until,
 } from "./operating.mjs";
 
 const timeout = 240_000;
-const places = [
-  "orders", "approvals", "transfers", "findings", "books", "fees", "closings", "cancellations", "jobs", "switches",
-  "gauges", "audit",
-];
 let browser;
 let orders;
 
@@ -253,12 +250,7 @@ test("a sale is paused and opened, and every place is there for everybody", { ti
   const { tab, notes } = await operating(browser);
   await goTo(tab, "#/switches");
   await says(tab, "Travel eSIM");
-  const pressOf = (row, name) =>
-    tab.evaluate((text, button) => {
-      const found = [...document.querySelectorAll("[data-row]")].find((each) => each.innerText.startsWith(text));
-      [...found.querySelectorAll("button")].find((each) => each.innerText === button).click();
-    }, row, name);
-  await pressOf("More eSIM data", "Pause");
+  await pressIn(tab, "More eSIM data", "Pause");
   await says(tab, "It is not sold any more");
   await looked(tab, notes, "pause");
   await confirm(tab, "the supplier is slow");
@@ -266,12 +258,11 @@ test("a sale is paused and opened, and every place is there for everybody", { ti
   const paused = async () => (await admin("switches")).switches.find(({ product }) => product === "esim_topup").paused;
   assert.equal(await paused(), true);
   await looked(tab, notes, "switches");
-  await pressOf("More eSIM data", "Resume");
+  await pressIn(tab, "More eSIM data", "Resume");
   await confirm(tab, "it is quick again");
   await until("open", paused, (now) => now === false);
   for (const place of places.filter((each) => !["orders", "switches", "transfers", "findings", "books"].includes(each))) {
     await goTo(tab, `#/${place}`);
-    notes.complaints.splice(0, notes.complaints.length, ...notes.complaints.filter((each) => !/status of 404/.test(each)));
     await looked(tab, notes, place);
   }
   await tab.close();
@@ -373,38 +364,6 @@ test("a keyboard alone signs in, finds, decides and signs out; German is spoken"
   }, (text) => text === "Abmelden", 60_000);
   await tab.keyboard.press("Enter");
   await says(tab, "Du hast dich abgemeldet.");
-  await tab.close();
-});
-
-test("what strangers write is text", { timeout }, async () => {
-  const { order } = orders[0];
-  const bait = `"><img src=x onerror="window.pwned=1"><script>window.pwned=1</script>{{7*7}}\u202e${"w".repeat(200)}`;
-  const baited = (value) => {
-    if (Array.isArray(value)) return value.map(baited);
-    if (value && typeof value === "object")
-      return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, textual(name) && typeof member === "string" ? bait : baited(member)]));
-    return value;
-  };
-  const textual = (name) => /reason|detail|lastError|actor|operator|value|name|subject|before|after|step|kind|code|role/i.test(name);
-  const { tab, notes } = await operating(browser);
-  await tab.setRequestInterception(true);
-  tab.on("request", async (request) => {
-    const url = new URL(request.url());
-    if (!url.pathname.startsWith("/api/admin/") || request.method() !== "GET") return request.continue();
-    const answer = await fetch(request.url(), { headers: request.headers() });
-    const body = JSON.stringify(baited(await answer.json()));
-    return request.respond({ status: answer.status, contentType: "application/json", body });
-  });
-  for (const place of [...places, `orders/${order.orderId}`]) {
-    await goTo(tab, `#/${place}`);
-    assert.equal(await tab.evaluate(() => window.pwned), undefined, place);
-    assert.equal(await tab.evaluate(() => document.querySelectorAll("img, main script").length), 0, place);
-    assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${place} is too wide`);
-  }
-  assert.ok((await says(tab, "window.pwned=1")).includes("{{7*7}}"));
-  assert.deepEqual(notes.complaints.filter((each) => !/status of 404/.test(each)), []);
-  notes.complaints.length = 0;
-  await looked(tab, notes, "hostile");
   await tab.close();
 });
 

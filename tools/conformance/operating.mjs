@@ -2,17 +2,24 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { encodeFunctionData, parseAbi } from "viem";
 import { dev, ownerAt, rpc, shot, tabWith } from "./paying.mjs";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const still = { name: "prefers-reduced-motion", value: "reduce" };
 
+/** The places of the console. */
+export const places = [
+  "orders", "approvals", "transfers", "findings", "books", "fees", "closings", "cancellations", "jobs", "switches",
+  "gauges", "audit",
+];
+
 /** Asks an operators' route, by the buyers' origin. */
-export async function admin(path, body) {
+export async function admin(path, body, token = dev.operatorToken) {
   const answer = await fetch(`${dev.baseUrl}/api/admin/${path}`, {
     method: body === undefined ? "GET" : "POST",
     headers: {
-      authorization: `Bearer ${dev.operatorToken}`,
+      authorization: `Bearer ${token}`,
       ...(body !== undefined && { "content-type": "application/json", "idempotency-key": crypto.randomUUID() }),
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -46,26 +53,43 @@ export async function planAbove(cents) {
   return plan.planId;
 }
 
-/** Makes the supplier refuse the next order without a trace. */
-async function spoil() {
-  const body = JSON.stringify({ op: "order", mode: "rate_limited" });
+/** Asks the sandbox of suppliers and issuers for something. */
+export async function sandbox(path, body) {
+  const method = body === undefined ? "GET" : "POST";
   const headers = { "content-type": "application/json" };
-  const answer = await fetch(`${dev.sandboxUrl}/esim-access/control/faults`, { method: "POST", headers, body });
-  assert.ok(answer.ok, `${answer.status} ${await answer.text()}`);
+  const answer = await fetch(`${dev.sandboxUrl}/${path}`, {
+    method, ...(body !== undefined && { headers, body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  assert.ok(answer.ok, `${path}: ${answer.status} ${text}`);
+  return JSON.parse(text);
 }
+
+/** Makes the supplier refuse the next order without a trace. */
+const spoil = () => sandbox("esim-access/control/faults", { op: "order", mode: "rate_limited" });
 
 const types = {
   TransferWithAuthorization: [
     { name: "from", type: "address" }, { name: "to", type: "address" }, { name: "value", type: "uint256" },
     { name: "validAfter", type: "uint256" }, { name: "validBefore", type: "uint256" }, { name: "nonce", type: "bytes32" },
   ],
+  CancelAuthorization: [{ name: "authorizer", type: "address" }, { name: "nonce", type: "bytes32" }],
 };
 
 /** An eSIM that a development wallet has bought and paid, whatever becomes of its delivery. */
-export async function bought(index, key, planId) {
+export function bought(index, key, planId) {
+  return paid(index, "/api/esim/purchase", { idempotencyKey: key, planId });
+}
+
+/** A card that a development wallet has bought and paid. */
+export function boughtCard(index, key) {
+  return paid(index, "/api/card/purchase", { idempotencyKey: key });
+}
+
+async function paid(index, path, what) {
   const owner = await ownerAt(index);
-  const url = `${dev.baseUrl}/api/esim/purchase`;
-  const body = JSON.stringify({ idempotencyKey: key, planId });
+  const url = `${dev.baseUrl}${path}`;
+  const body = JSON.stringify(what);
   const headers = { "content-type": "application/json" };
   const asked = await fetch(url, { method: "POST", headers, body });
   assert.equal(asked.status, 402, await asked.text());
@@ -77,20 +101,20 @@ export async function bought(index, key, planId) {
     validBefore: String(now + accepted.maxTimeoutSeconds),
     nonce: `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex")}`,
   };
+  const domain = {
+    name: accepted.extra.name, version: accepted.extra.version, chainId: dev.chainId, verifyingContract: accepted.asset,
+  };
   const signature = await owner.account.signTypedData({
-    domain: {
-      name: accepted.extra.name, version: accepted.extra.version, chainId: dev.chainId, verifyingContract: accepted.asset,
-    },
-    types, primaryType: "TransferWithAuthorization", message: authorization,
+    domain, types, primaryType: "TransferWithAuthorization", message: authorization,
   });
   const payment = { x402Version: 2, resource: terms.resource, accepted, payload: { signature, authorization } };
-  const paid = await fetch(url, {
+  const answer = await fetch(url, {
     method: "POST", body,
     headers: { ...headers, "payment-signature": Buffer.from(JSON.stringify(payment)).toString("base64") },
   });
-  const order = await paid.json();
-  assert.equal(paid.status, 200, JSON.stringify(order));
-  return { owner, order, price: BigInt(accepted.amount) };
+  const order = await answer.json();
+  assert.equal(answer.status, 200, JSON.stringify(order));
+  return { owner, order, price: BigInt(accepted.amount), nonce: authorization.nonce, domain };
 }
 
 /** Orders that wait for an operator, oldest first: the supplier was asked, and has no trace of them. */
@@ -106,16 +130,47 @@ export function reviewed(orderId) {
   return until("in review", () => admin(`orders/${orderId}/review`), ({ order }) => order.status === "operator_review");
 }
 
+const token = parseAbi(["function cancelAuthorization(address authorizer, bytes32 nonce, bytes signature)"]);
 const word = (value) => value.toString(16).replace(/^0x/, "").padStart(64, "0");
 
-/** Sends USDC of a development wallet to the service, for no order. */
-export async function sent(address, units) {
+/** Calls the token as a development wallet. */
+async function calls(address, data) {
   await rpc("anvil_setBalance", [address, "0xde0b6b3a7640000"]);
   await rpc("anvil_impersonateAccount", [address]);
-  const data = `0xa9059cbb${word(BigInt(dev.payTo))}${word(units)}`;
   const transaction = await rpc("eth_sendTransaction", [{ from: address, to: dev.usdc, data }]);
   await rpc("anvil_stopImpersonatingAccount", [address]);
   return { transaction };
+}
+
+/** Sends USDC of a development wallet to the service, for no order, or to somebody else. */
+export function sent(address, units, to = dev.payTo) {
+  return calls(address, `0xa9059cbb${word(BigInt(to))}${word(units)}`);
+}
+
+/**
+ * Buys, and has the payment undone for good, with what was bought delivered: its block is reorganised away, and the
+ * authorization is cancelled in a block of the new chain, which becomes final.
+ */
+export async function undone(buy) {
+  // Blocks are made of transactions alone meanwhile: the payment must not become final before it is undone.
+  await rpc("evm_setIntervalMining", [0]);
+  await rpc("evm_setAutomine", [true]);
+  try {
+    const sale = await buy();
+    const { owner: { account }, order, nonce, domain } = sale;
+    const { payments: [{ transaction }] } = await admin(`orders/${order.orderId}`);
+    const { blockNumber } = await rpc("eth_getTransactionByHash", [transaction]);
+    const signature = await account.signTypedData({
+      domain, types, primaryType: "CancelAuthorization", message: { authorizer: account.address, nonce },
+    });
+    const data = encodeFunctionData({ abi: token, args: [account.address, nonce, signature] });
+    await rpc("anvil_reorg", [Number(await rpc("eth_blockNumber", [])) - Number(blockNumber) + 1, []]);
+    await calls(account.address, data);
+    return sale;
+  } finally {
+    await rpc("evm_setIntervalMining", [1]);
+    await rpc("anvil_mine", ["0x3"]);
+  }
 }
 
 /** What an account holds of USDC. */
@@ -140,11 +195,12 @@ export async function signIn(tab, token = dev.operatorToken) {
   await tab.keyboard.press("Enter");
 }
 
-/** A tab of a signed-in operator. */
+/** A tab of a signed-in operator, where the keys are listened to: the place is given the focus by then. */
 export async function operating(browser, { token, ...options } = {}) {
   const at = await atConsole(browser, options);
   await signIn(at.tab, token);
   await at.tab.waitForSelector("#menu nav");
+  await at.tab.waitForFunction(() => document.activeElement?.id === "main");
   return at;
 }
 
@@ -191,4 +247,17 @@ export async function confirm(tab, reason) {
   await tab.waitForSelector("dialog[open] textarea");
   await tab.type("dialog[open] textarea", reason);
   await tab.click("dialog[open] button[type=submit]");
+}
+
+/** Presses a button in the row that has a text. */
+export async function pressIn(tab, text, name) {
+  const find = (wanted, button) => {
+    const row = [...document.querySelectorAll("[data-row]")].find((each) => each.innerText.includes(wanted));
+    return [...(row?.querySelectorAll("button") ?? [])].find((each) => each.innerText === button && !each.disabled);
+  };
+  const handle = await tab.waitForFunction(find, { timeout: 60_000 }, text, name).catch(async (error) => {
+    const said = await tab.evaluate(() => document.body.innerText);
+    throw new Error(`no row has "${text}" and "${name}" in: ${said}`, { cause: error });
+  });
+  await handle.asElement().click();
 }
