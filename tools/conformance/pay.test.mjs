@@ -13,7 +13,7 @@ const still = { name: "prefers-reduced-motion", value: "reduce" };
 let browser;
 
 before(async () => {
-  browser = await launch();
+  browser = await launch({ strict: true });
 });
 after(() => browser?.close());
 
@@ -61,7 +61,7 @@ test("a link is paid with one signature, and the page follows it to the delivery
   await tab.reload();
   await says(tab, "The eSIM is ready to install.");
   await tab.close();
-  const another = await launch(); // this build of the browser has one profile
+  const another = await launch({ strict: true }); // this build of the browser has one profile
   t.after(() => another.close());
   const elsewhere = await another.newPage();
   await elsewhere.goto(order.payable_url);
@@ -286,6 +286,20 @@ test("a page of another origin cannot frame it, and no other origin reads what i
   assert.equal((await frame.$$("#page")).length, 0);
   const document = await fetch(order.payable_url, { headers: { accept: "text/html", origin: "https://evil.example" } });
   const [, script] = /src="([^"]+\.js)"/.exec(await document.text());
+  // The buyers' calls are open to all pages, which have nothing of a person's to send; these are not.
+  const tries = await tab.evaluate(async (base, link, asset, token) => {
+    const headers = {
+      authorization: `Bearer ${token}`, "content-type": "application/json", "idempotency-key": "stolen",
+    };
+    const asked = [
+      fetch(`${base}${asset}`), fetch(link, { credentials: "include" }), fetch(`${base}/api/admin/whoami`, { headers }),
+      fetch(`${base}/api/admin/switches/esim`, {
+        method: "POST", headers, body: JSON.stringify({ paused: true, reason: "stolen" }),
+      }),
+    ];
+    return Promise.all(asked.map((each) => each.then(({ status }) => status, () => "refused")));
+  }, dev.baseUrl, order.payable_url, script, dev.operatorToken);
+  assert.deepEqual(tries, tries.map(() => "refused"));
   const asset = await fetch(`${dev.baseUrl}${script}`, { headers: { origin: "https://evil.example" } });
   assert.equal(asset.headers.get("access-control-allow-origin"), null);
   assert.match(asset.headers.get("cache-control"), /immutable/);
