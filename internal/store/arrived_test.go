@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	kit "github.com/roamcard/roamcard/internal/reconcile/reconciletest"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -202,6 +204,42 @@ func TestClaimedTransferIsNoLongerUnmatched(t *testing.T) {
 			}
 			wantClaimed(t, books, p.Order.ID)
 		})
+	}
+}
+
+// TestLedgerIsSummedInParts: however few entries a statement adds up, the sums are those of all, and so is the last.
+func TestLedgerIsSummedInParts(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	if err := kit.Sell(t.Context(), s.Pool(), 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	// Numbers are missing wherever something was undone.
+	exec(t, s, "SELECT setval(pg_get_serial_sequence('ledger_entries', 'id'), 30)")
+	if err := kit.Sell(t.Context(), s.Pool(), 3, 6); err != nil {
+		t.Fatal(err)
+	}
+	books := s.Treasury(kit.Asset, kit.PayTo)
+	for _, bounds := range [][2]int64{{0, 0}, {0, 41}, {13, 0}, {20, 29}, {64, 64}, {99, 0}} {
+		want, last, err := books.Sum(t.Context(), bounds[0], bounds[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, atOnce := range []int64{1, 7, 70} {
+			got, gotLast, err := books.SumBy(t.Context(), bounds[0], bounds[1], atOnce)
+			if err != nil || !maps.Equal(got, want) || gotLast != last {
+				t.Errorf("%d entries at once of %v: %v up to %d (%v), want %v up to %d", atOnce, bounds, got, gotLast, err,
+					want, last)
+			}
+		}
+	}
+	var want money.USDC
+	if err := s.Pool().QueryRow(t.Context(), "SELECT sum(amount) FROM ledger_entries WHERE account = 'treasury:usdc'").
+		Scan(&want); err != nil {
+		t.Fatal(err)
+	}
+	if sums, last, err := books.Sum(t.Context(), 0, 0); err != nil || last != 70 || sums[string(ledger.Treasury)] != want {
+		t.Errorf("%v up to %d, %v: want %v in the treasury, up to 70", sums, last, err, want)
 	}
 }
 

@@ -95,26 +95,57 @@ const sumSQL = `
 	SELECT CASE WHEN split_part(account, ':', 1) IN ('customer', 'card', 'holder')
 			THEN split_part(account, ':', 1) ELSE account END,
 		sum(amount)::bigint, max(id)
-	FROM ledger_entries WHERE id > $1 AND ($2 = 0 OR id <= $2) GROUP BY 1`
+	FROM ledger_entries WHERE id > $1 AND id <= $2 GROUP BY 1`
 
-// Sum implements reconcile.Books.
+// summedAtOnce is how many entries one statement adds up: as many as take about a second.
+const summedAtOnce = 1_000_000
+
+// Sum implements reconcile.Books. However many entries there are, it sees them as they were at one time, and each
+// statement takes no longer than any other.
 func (t Treasury) Sum(ctx context.Context, after, upto int64) (sums map[string]money.USDC, last int64, err error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	rows, err := t.s.pool.Query(ctx, sumSQL, after, upto)
+	return t.sum(ctx, after, upto, summedAtOnce)
+}
+
+func (t Treasury) sum(
+	ctx context.Context, after, upto, atOnce int64,
+) (sums map[string]money.USDC, last int64, err error) {
+	sums, last = map[string]money.USDC{}, after
+	// Without a bound of its own: its statements have theirs.
+	err = pgx.BeginTxFunc(ctx, t.s.pool, frozen, func(tx pgx.Tx) error {
+		if upto == 0 {
+			if err := tx.QueryRow(ctx, "SELECT coalesce(max(id), 0) FROM ledger_entries").Scan(&upto); err != nil {
+				return err
+			}
+		}
+		for from := after; from < upto; from += atOnce {
+			if err := addUp(ctx, tx, from, min(from+atOnce, upto), sums, &last); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, 0, mapError(err)
 	}
-	sums, last = map[string]money.USDC{}, after
+	return sums, last, nil
+}
+
+// addUp adds the entries after..upto to sums.
+func addUp(ctx context.Context, tx pgx.Tx, after, upto int64, sums map[string]money.USDC, last *int64) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := tx.Query(ctx, sumSQL, after, upto)
+	if err != nil {
+		return err
+	}
 	var kind string
 	var units, id int64
-	if _, err := pgx.ForEachRow(rows, []any{&kind, &units, &id}, func() error {
-		sums[kind], last = money.USDC(units), max(last, id)
+	_, err = pgx.ForEachRow(rows, []any{&kind, &units, &id}, func() error {
+		sums[kind] += money.USDC(units)
+		*last = max(*last, id)
 		return nil
-	}); err != nil {
-		return nil, 0, mapError(err)
-	}
-	return sums, last, nil
+	})
+	return err
 }
 
 // concludeSQL stores findings: $1 is the payee's row, $2 the time. A resolved row keeps its resolution and evidence

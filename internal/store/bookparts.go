@@ -86,7 +86,7 @@ const customPlansSQL = "SET LOCAL plan_cache_mode = force_custom_plan"
 func (t Treasury) snapshot(ctx context.Context, do func(booksReader) error) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tx, err := t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	tx, err := t.s.pool.BeginTx(ctx, frozen)
 	if err != nil {
 		return mapError(fmt.Errorf("begin to read: %w", err))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -195,4 +196,9 @@ func MigrateWith(
 	ctx context.Context, url string, files fs.FS, log *slog.Logger, lockTimeout, within time.Duration,
 ) (int, error) {
 	return migrateWith(ctx, url, files, log, migrationLimits{lockTimeout: lockTimeout, within: within})
+}
+
+// SumBy is Sum with another number of entries for each statement.
+func (t Treasury) SumBy(ctx context.Context, after, upto, atOnce int64) (map[string]money.USDC, int64, error) {
+	return t.sum(ctx, after, upto, atOnce)
 }

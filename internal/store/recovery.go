@@ -73,7 +73,7 @@ func (r Recovery) Lost(
 ) (lost reconcile.Lost, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tx, err := r.t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	tx, err := r.t.s.pool.BeginTx(ctx, frozen)
 	if err != nil {
 		return lost, mapError(fmt.Errorf("begin to read: %w", err))
 	}

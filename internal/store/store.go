@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -126,6 +127,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	defer cancel()
 	return mapError(s.pool.Ping(ctx))
 }
+
+// frozen is for what several statements read as it was at one time.
+var frozen = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 
 // detached is ctx without its cancellation but with its deadline: pgx closes the connection of a cancelled query, and a
 // client disconnect must neither cost a connection nor interrupt a change.

@@ -160,7 +160,8 @@ func (c *cluster) startHAProxy(ctx context.Context) error {
 	})
 }
 
-// routed succeeds when HAProxy sends the database's clients to one server. It takes each for a primary until it has asked.
+// routed succeeds when HAProxy sends the database's clients to one server. It takes each for a primary until it has
+// asked.
 func (c *cluster) routed(ctx context.Context) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.Dir, "haproxy.sock"))
 	if err != nil {

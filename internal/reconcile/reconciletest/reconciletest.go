@@ -112,11 +112,10 @@ func Sell(ctx context.Context, db DB, from, to int, tables ...string) error {
 	if len(tables) > 0 {
 		return nil
 	}
-	return fees(ctx, db, from, to, feeJobs, issuerLines)
+	return fees(ctx, db, from, to)
 }
 
-// SellLongAgo is Sell of purchases whose timelines are pruned to their last line, and without their fee jobs: the program
-// keeps those, but they would take a tenth more room.
+// SellLongAgo is Sell of purchases whose timelines are pruned to their last line.
 func SellLongAgo(ctx context.Context, db DB, from, to int) error {
 	for _, g := range generated {
 		if g.table == "timeline" {
@@ -126,13 +125,12 @@ func SellLongAgo(ctx context.Context, db DB, from, to int) error {
 			return fmt.Errorf("fill %s: %w", g.table, err)
 		}
 	}
-	return fees(ctx, db, from, to, issuerLines)
+	return fees(ctx, db, from, to)
 }
 
-// feeJobs and issuerLines need the references of fees as $3, which cannot be made by the database.
-var (
-	feeJobs = []string{
-		`INSERT INTO jobs (id, kind, unique_key, owner, payload, status, attempt, max_attempts, run_at,
+// withFees are the fee jobs and the issuer's lines. $3 are the fees' references, which the database cannot make.
+var withFees = []string{
+	`INSERT INTO jobs (id, kind, unique_key, owner, payload, status, attempt, max_attempts, run_at,
 		created_at, finished_at)
 	SELECT ('00000000-0000-7004-8000-' || lpad(n::text, 12, '0'))::uuid, 'card_issue_fee',
 		'00000000-0000-7000-8000-' || lpad(n::text, 12, '0'),
@@ -142,25 +140,22 @@ var (
 		timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z', timestamptz '2026-01-02 11:00Z'
 	FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x
 		WHERE n <= $2::int`,
-	}
-	issuerLines = []string{
-		`INSERT INTO issuer_lines (id, provider, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
+	`INSERT INTO issuer_lines (id, provider, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
 		order_id, epoch, pending, changed_at)
 	SELECT 'crd_' || n, '', ('00000000-0000-5000-8000-' || lpad(n::text, 12, '0'))::uuid, 'crd_' || n, '', 'active',
 		2500, 1500,
 		'ord_' || lpad(n::text, 12, '0'), 1000000, false, timestamptz '2026-01-02 11:00Z'
 	FROM generate_series($1::int, $2::int) n WHERE cardinality($3::uuid[]) > 0`,
-		`INSERT INTO issuer_lines (id, provider, reference, account, direction, state, amount_usd_cents, order_id, epoch,
+	`INSERT INTO issuer_lines (id, provider, reference, account, direction, state, amount_usd_cents, order_id, epoch,
 		pending, changed_at)
 	SELECT 'mov_' || n, '', ref, 'crd_' || n, 'withdrawal', 'succeeded', 1000, 'ord_' || lpad(n::text, 12, '0'),
 		1000000, false, timestamptz '2026-01-02 11:00Z'
 	FROM unnest($3::uuid[]) WITH ORDINALITY AS r (ref, at), LATERAL (SELECT $1::int + at::int - 1 AS n) x
 		WHERE n <= $2::int`,
-	}
-)
+}
 
 // fees adds the fee jobs and the issuer's lines, 20,000 purchases at a time.
-func fees(ctx context.Context, db DB, from, to int, lists ...[]string) error {
+func fees(ctx context.Context, db DB, from, to int) error {
 	for first := from; first <= to; first += 20_000 {
 		last := min(first+19_999, to)
 		var refs []string
@@ -168,7 +163,7 @@ func fees(ctx context.Context, db DB, from, to int, lists ...[]string) error {
 			a := card.FeeArgs{Card: uuid.MustParse(fmt.Sprintf("00000000-0000-7000-8000-%012d", n)), Version: 1}
 			refs = append(refs, a.Ref().String())
 		}
-		for _, sql := range slices.Concat(lists...) {
+		for _, sql := range withFees {
 			if _, err := db.Exec(ctx, sql, first, last, refs); err != nil {
 				return fmt.Errorf("fill the issuer's side: %w", err)
 			}
