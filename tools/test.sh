@@ -70,8 +70,11 @@ step "build" make --no-print-directory build
 GOWORK=off gotests "generator" tools -count=1 ./protoc-gen-openapi/...
 # Next to the Go tests: both wait for blocks, leases and servers most of the time.
 clients >"$report/clients.log" 2>&1 &
-# Every module of go.work: ./... alone is the service's. The longest come first, so that none is left alone at the end.
-gotests "go" . -race -count=1 -timeout 45m ./internal/testing/{endtoend,crash,hostile} $(go list -m -f '{{.Dir}}/...')
+# One at a time: each keeps the processors busy by itself, and what they time means little when others do, too.
+gotests "go, whole programs" . -race -count=1 -timeout 45m -p 1 ./internal/testing/{endtoend,crash,hostile}
+# Every module of go.work: ./... alone is the service's.
+gotests "go" . -race -count=1 -timeout 45m $(go list -m -f '{{.Dir}}/...' | xargs go list |
+  grep -vE '/internal/testing/(endtoend|crash|hostile)$')
 wait
 cat "$report/clients.log"
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.

@@ -218,7 +218,7 @@ func TestCancelledPaymentDeliversNothingAndMayBeReplaced(t *testing.T) {
 	node.inject(nodeFault{method: "eth_sendRawTransaction", mode: passOn, times: 1, before: func() {
 		b.transact(0, b.cancelCall(p.Authorization.Nonce))
 	}})
-	a := w.send(purchase("cancelled", header(t, p)))
+	a := w.send(purchase("cancelled", header(t, p))).settled()
 	if a.status != 402 || !a.is(fault.PaymentRejected) || a.header.Get(x402.HeaderRequired) == "" ||
 		a.header.Get(x402.HeaderResponse) == "" {
 		t.Fatalf("%d %s", a.status, clipped(a.body))

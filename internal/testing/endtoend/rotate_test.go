@@ -168,19 +168,21 @@ func TestRelayerKeyIsRotatedUnderLoad(t *testing.T) {
 	w.checkBooks()
 }
 
-// wantKeyMissed checks that a process does not start without a key whose transactions are open.
+// wantKeyMissed checks that a process does not start without a key whose transactions are open, as some are every few
+// seconds while a crowd buys.
 func (w *world) wantKeyMissed(cfg app.Config, of x402.Address) {
 	w.t.Helper()
-	if w.sentBy(of, "open") == 0 {
-		w.t.Fatal("nothing is open")
-	}
-	a, err := app.New(w.t.Context(), cfg, app.Options{Log: w.log})
-	if err == nil {
-		_ = a.Close()
-	}
-	if err == nil || !strings.Contains(err.Error(), of.String()) {
-		w.t.Errorf("started without the key of open transactions: %v", err)
-	}
+	eventually(w.t, 20*time.Second, func() (bool, string) {
+		if w.sentBy(of, "open") == 0 {
+			return false, "nothing is open"
+		}
+		a, err := app.New(w.t.Context(), cfg, app.Options{Log: w.log})
+		if err == nil {
+			_ = a.Close()
+			return false, "it started"
+		}
+		return strings.Contains(err.Error(), of.String()), err.Error()
+	})
 }
 
 // TestRetiredTreasuryFinishesItsRefunds: a refund that the former key has begun is paid by it, once, and never by the
