@@ -119,7 +119,7 @@ bench: setup ## Measure against plain yardsticks and write the tables of docs/pe
 	tools/bench.sh
 
 .PHONY: growth
-growth: setup ## Measure what the store does in an empty database and in one with ORDERS orders, about five minutes
+growth: setup ## Measure what the store does in an empty database and in one with ORDERS orders, five minutes to a quarter of an hour
 	ROAMCARD_BENCH_ORDERS=$${ORDERS:-300000} go test ./internal/testing/bench -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime 1x -timeout 60m
 
 .PHONY: citus
