@@ -26,7 +26,7 @@ var (
 	}
 	careful = []string{
 		"VACUUM ANALYZE", "ALTER SYSTEM RESET fsync", "ALTER SYSTEM RESET full_page_writes", "ALTER SYSTEM RESET autovacuum",
-		"SELECT pg_reload_conf()", "CHECKPOINT",
+		"SELECT pg_reload_conf()",
 	}
 )
 
