@@ -37,8 +37,8 @@ type PaymentsConfig struct {
 	Screening func(ctx context.Context) error
 	// SettlerName is what the ready routes call the settler.
 	SettlerName string
-	// WatchEvery is how often the three are asked while no payment does; the token is not asked more often. Zero is
-	// DefaultWatch.
+	// WatchEvery is how often the three are asked while no payment does. A token that can be moved is not asked more
+	// often; a failure is as short-lived as the others'. Zero is DefaultWatch.
 	WatchEvery time.Duration
 	Now        func() time.Time
 }
@@ -71,7 +71,7 @@ func NewPayments(c PaymentsConfig) *Payments {
 			}
 			return none, err
 		}
-		return NewMemo(MemoConfig[struct{}]{Read: read, TTL: ttl, ErrorTTL: ttl, Timeout: settleTimeout, Now: c.Now})
+		return NewMemo(MemoConfig[struct{}]{Read: read, TTL: ttl, ErrorTTL: settleTTL, Timeout: settleTimeout, Now: c.Now})
 	}
 	return &Payments{
 		config: c, chain: memo(c.Chain, settleTTL), token: memo(c.Token, c.WatchEvery), settler: memo(c.Settler, settleTTL),

@@ -105,6 +105,22 @@ func TestSettleAsksAndInviteDoesNot(t *testing.T) {
 	})
 }
 
+// TestFailureToReadTheTokenIsForgottenSoon: it may be one answer of a node that came late, and turns payers away.
+func TestFailureToReadTheTokenIsForgottenSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w world
+		p := w.payments()
+		w.token.fails(errDown)
+		wantFault(t, "settle", p.Settle(t.Context()), fault.DependencyDown)
+		w.token.fails(nil)
+		time.Sleep(time.Second - time.Nanosecond)
+		wantFault(t, "within a second", p.Settle(t.Context()), fault.DependencyDown)
+		time.Sleep(time.Nanosecond)
+		wantFault(t, "after a second", p.Settle(t.Context()), "")
+		w.wantAsked(t, 2, 2, 2)
+	})
+}
+
 // TestSettleNamesWhoseFaultItIs: of several failures the first that is known; without one, a dependency is down.
 func TestSettleNamesWhoseFaultItIs(t *testing.T) {
 	for name, tc := range map[string]struct {
