@@ -201,12 +201,18 @@ func (c *Chain) prepare(ctx context.Context, client *rpc.Client) error {
 	return checkToken(ctx, client)
 }
 
+// keptStates is after how many of the last blocks accounts and contracts can be read. Blocks and logs are kept.
+const keptStates = "256"
+
 func anvilArgs(port int, cfg ChainConfig) []string {
 	args := []string{
 		"--host", "127.0.0.1", "--port", strconv.Itoa(port), "--quiet",
 		"--chain-id", strconv.Itoa(ChainID), "--hardfork", "osaka",
 		"--accounts", "0", // ours are placed, and none is unlocked in the node
 		"--gas-limit", "150000000", "--slots-in-an-epoch", "1",
+		// Otherwise the state after each block before the last hundreds is written into the user's home, whole, and stays
+		// there when the node is killed.
+		"--prune-history", keptStates,
 	}
 	if seconds := int(cfg.BlockEvery / time.Second); seconds > 0 {
 		args = append(args, "--block-time", strconv.Itoa(seconds))

@@ -70,6 +70,29 @@ func TestChainContinuesAfterARestart(t *testing.T) {
 	}
 }
 
+// TestChainKeepsStatesInMemory: of many blocks nothing is left in the user's home, not even by a node that is killed.
+func TestChainKeepsStatesInMemory(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	chain := startChainForTest(t, ChainConfig{})
+	client := connect(t, chain.RPCURL).eth.Client()
+	for range 10 {
+		if err := client.CallContext(t.Context(), nil, "anvil_mine", "0x64"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := filepath.WalkDir(home, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			t.Errorf("%s was written", path)
+			return filepath.SkipAll
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestBlocksHaveWallTimeAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	payee := common.HexToAddress(WalletsOf(RolePayee)[0].Address)
