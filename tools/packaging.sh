@@ -92,9 +92,10 @@ chart() {
 # release checks the configuration, and makes a release of this machine's kind without publishing it, or with SNAPSHOT=all of
 # each kind.
 release() {
-  local config=packaging/goreleaser.yaml skip= archive
-  if ! built goreleaser github.com/goreleaser/goreleaser/v2; then
-    echo "goreleaser could not be built"
+  local config=packaging/goreleaser.yaml archive document
+  if ! built goreleaser github.com/goreleaser/goreleaser/v2 ||
+    ! built cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod; then
+    echo "goreleaser and what makes its SBOMs could not be built"
     return "$left_out"
   fi
   bin/goreleaser check --config "$config" || return 1
@@ -102,17 +103,15 @@ release() {
     sed "s/goos: .*/goos: [$(go env GOOS)]/; s/goarch: .*/goarch: [$(go env GOARCH)]/" "$config" >"$work/goreleaser.yaml"
     config=$work/goreleaser.yaml
   fi
-  if ! command -v syft >/dev/null; then
-    skip=--skip=sbom
-    echo "syft is not installed: the SBOMs are left out"
-  fi
-  bin/goreleaser release --snapshot --clean --config "$config" ${skip:+"$skip"} &&
+  PATH=$PWD/bin:$PATH bin/goreleaser release --snapshot --clean --config "$config" &&
     (cd bin/dist && sha256sum --check --quiet checksums.txt) || return 1
   for archive in bin/dist/*.tar.gz; do
     tar -tzf "$archive" | sort >"$work/archive" &&
       grep -Eqx 'man/roamcard.1.gz' "$work/archive" && grep -qx 'completions/roamcard.bash' "$work/archive" &&
       grep -qx 'packaging/systemd/roamcard-server.service' "$work/archive" && grep -qx roamcard "$work/archive" || return 1
-    echo "$archive: $(wc -l <"$work/archive") files"
+    document=${archive%.tar.gz}.cdx.json
+    echo "$archive: $(wc -l <"$work/archive") files; $document: $(grep -c '"purl"' "$document") modules"
+    grep -q '"pkg:golang/github.com/ethereum/go-ethereum@' "$document" && grep -q '"pkg:golang/std@' "$document" || return 1
   done
 }
 
