@@ -3,8 +3,7 @@
 # Each tool is one function below and one line at the end.
 #
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
-#   STORIES=    leaves the stories of the shop and of the operators' console out, which keep a browser busy for minutes
-#   OPERATIONS= leaves the alerts and the packaging out: promtool, helm and goreleaser take minutes to build, once
+#   QUICK=1     runs the suite and the clients of MCP, the linters of the OpenAPI document, and the page that pays a link
 set -uo pipefail
 cd "$(dirname "$0")/.."
 here=tools/conformance
@@ -25,21 +24,21 @@ trap finish EXIT
 
 # step NAME COMMAND… runs one check that counts as one.
 step() {
-  local name=$1
+  local name=$1 begin=$SECONDS
   shift
   echo "--- $name"
   if "$@"; then
     passed=$((passed + 1))
-    echo "--- $name: ok"
+    echo "--- $name: ok ($((SECONDS - begin)) s)"
   else
     failed=$((failed + 1))
-    echo "--- $name: FAILED"
+    echo "--- $name: FAILED ($((SECONDS - begin)) s)"
   fi
 }
 
 # tests NAME FILE runs a file of node:test and counts each of its tests.
 tests() {
-  local name=$1 code=0 p f
+  local name=$1 code=0 begin=$SECONDS p f
   echo "--- $name"
   node --test --test-reporter=spec "$here/$2" >"$work/tests" 2>&1 || code=$?
   cat "$work/tests"
@@ -47,7 +46,7 @@ tests() {
   # A file that breaks fails no test by itself.
   if [[ $code -ne 0 && ${f:-0} -eq 0 ]]; then f=1; fi
   passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0}))
-  echo "--- $name: ${p:-0} passed, ${f:-0} failed"
+  echo "--- $name: ${p:-0} passed, ${f:-0} failed ($((SECONDS - begin)) s)"
 }
 
 # operators runs the tests of the console against a server of their own, whose supplier can lose an order for good.
@@ -166,42 +165,49 @@ packaging() {
   passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1}))
 }
 
-if [[ -n ${OPERATIONS-yes} ]]; then
+# browsers runs tests in a browser: NAME FILE, and so on.
+browsers() {
+  if [[ $(uname -sm) != "Linux x86_64" ]]; then
+    echo "--- browser: left out, its npm package is for Linux on x86_64"
+    return
+  fi
+  while (($#)); do
+    tests "browser, $1" "$2"
+    shift 2
+  done
+}
+
+# slow is what QUICK leaves out.
+slow() {
   step "Prometheus rules" alerts
   packaging
-fi
+  step "official MCP client of Python, buying" agent_python
+  step "oapi-codegen" openapi_go
+  step "schemathesis" tools/schemathesis.sh
+  tests "clients of agents" agents.test.mjs
+  tests "crawlers of x402" discovery.test.mjs
+  tests "operators of an issuer" operators.test.mjs
+  for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done
+  step "MCP bundle" bundle
+  ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
+  browsers "the documents" docs.test.mjs "cards on pages" reveal.test.mjs "the shop" shop.test.mjs \
+    "the shop when things go wrong" shop-faults.test.mjs
+  if [[ $(uname -sm) == "Linux x86_64" ]]; then operators; fi
+}
+
 if ! start; then
   echo "$passed passed, $((failed + 1)) failed"
   exit 1
 fi
+export ROAMCARD_BIN=$work/roamcard
 step "MCP conformance suite, 2025-06-18" mcp_scenarios
 step "MCP conformance suite, DNS rebinding" mcp_rebinding
 tests "official MCP clients" mcp-clients.test.mjs
-export ROAMCARD_BIN=$work/roamcard
 tests "official MCP clients, buying" agent-server.test.mjs
-step "official MCP client of Python, buying" agent_python
 step "Spectral" openapi_spectral
 step "Redocly" openapi_redocly
-step "oapi-codegen" openapi_go
-step "schemathesis" tools/schemathesis.sh
-tests "clients of agents" agents.test.mjs
-tests "crawlers of x402" discovery.test.mjs
-tests "operators of an issuer" operators.test.mjs
-for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done
-step "MCP bundle" bundle
-ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
-if [[ $(uname -sm) == "Linux x86_64" ]]; then
-  tests "browser" docs.test.mjs
-  tests "browser, cards on pages" reveal.test.mjs
-  tests "browser, paying a link" pay.test.mjs
-  if [[ -n ${STORIES-yes} ]]; then
-    tests "browser, the shop" shop.test.mjs
-    tests "browser, the shop when things go wrong" shop-faults.test.mjs
-    operators
-  fi
-else
-  echo "--- browser: left out, its npm package is for Linux on x86_64"
-fi
+browsers "paying a link" pay.test.mjs
+if [[ -z ${QUICK:-} ]]; then slow; fi
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

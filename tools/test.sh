@@ -60,9 +60,8 @@ gotests() {
 clients() {
   step "official clients" npm test --prefix clients/typescript
   step "python client" tools/test-python.sh
-  # Every operation in every phase, with fewer examples and recipes than `make conformance` has by default. The alerts
-  # and the chart are tested there; the Go tests look at what they name. So are the shop and the console in a browser.
-  step "conformance" env OPERATIONS= STORIES= EXAMPLES="${EXAMPLES:-5}" CASES="${CASES:-2500}" RECIPES="${RECIPES-vercel}" tools/conformance.sh
+  # What takes longer runs in `make conformance`: the fuzzer of the API, the recipes, the pages in a browser.
+  step "conformance" env QUICK=1 tools/conformance.sh
 }
 
 step "lint" tools/lint.sh
@@ -73,8 +72,11 @@ clients >"$report/clients.log" 2>&1 &
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 programs='/internal/testing/(endtoend|crash|hostile)$'
-# One at a time: each keeps the processors busy by itself, and what they time means little when others do, too.
-gotests "go, whole programs" . -race -count=1 -timeout 45m -p 1 $(grep -E "$programs" <<<"$packages")
+# The race detector doubles the processors' time of these, so here it watches only those that race on purpose; all of them
+# run with it in `make torture`.
+gotests "go, whole programs" . -count=1 -timeout 45m -p 2 $(grep -E "$programs" <<<"$packages")
+gotests "go, races of whole programs" . -race -count=1 -timeout 20m \
+  -run 'Race|Concurrent|ManyBuyers|ManyClaims|AtOnce|UnderLoad|EitherOrder' ./internal/testing/endtoend
 gotests "go" . -race -count=1 -timeout 45m $(grep -vE "$programs" <<<"$packages")
 wait
 cat "$report/clients.log"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Kills the program at every point of a purchase, alone and again while it recovers, under every settler, and
 # with the same payment and a new one; attacks it with all that the hostile suite has; drills incidents with their
-# alerts; kills a primary database under load and promotes its standby; and sells next to the release before. Prints its
-# seed, what it measured, and ends with one line: N passed, N failed.
+# alerts; kills a primary database under load and promotes its standby; and sells next to the release before; all of it
+# with the race detector. Prints its seed, what it measured, and ends with one line: N passed, N failed.
 #
 #   CASES=300   how many cases of the matrix to draw; all for every one, which takes more than an hour
 #   SEED=…      repeats a run
@@ -29,7 +29,7 @@ echo "seed $seed, $cases cases"
 
 code=0
 env ROAMCARD_TORTURE=1 ROAMCARD_SEED="$seed" ROAMCARD_CASES="${cases/all/1000000}" ROAMCARD_MATRIX="$(realpath -m "$matrix")" ROAMCARD_HOSTILE="$(realpath -m "$attacks")" \
-  go test -json -count=1 -p 1 -timeout 6h ${PACKAGES:-./internal/testing/endtoend ./internal/testing/crash ./internal/testing/hostile} >"$report/go.json" 2>"$report/go.err" || code=$?
+  go test -json -race -count=1 -p 1 -timeout 6h ${PACKAGES:-./internal/testing/endtoend ./internal/testing/crash ./internal/testing/hostile} >"$report/go.json" 2>"$report/go.err" || code=$?
 counts=$(node tools/gotest-report.mjs "$report/go.json") || code=1
 cat "$report/go.err"
 echo "$counts" | sed '$d'
