@@ -197,6 +197,7 @@ if [[ $(uname -sm) == "Linux x86_64" ]]; then
   if [[ -n ${STORIES-yes} ]]; then
     tests "browser, the shop" shop.test.mjs
     tests "browser, the shop when things go wrong" shop-faults.test.mjs
+    tests "browser, Lighthouse" lighthouse.test.mjs
     operators
   fi
 else
