@@ -50,11 +50,12 @@ tests() {
   echo "--- $name: ${p:-0} passed, ${f:-0} failed"
 }
 
-# operators runs the tests of the console against a server of their own, whose supplier can lose an order for good.
+# operators runs the tests of the console against a server of their own, whose supplier can lose an order for good, and is
+# not waited for long when it says nothing.
 operators() {
   local ready=$work/operators.json log=$work/operators.log own
   "$work/roamcard" dev --addr 127.0.0.1:0 --supplier esim-access --supplier-visibility-delay 2s --data "$work/operators" \
-    --second-approver-above 600 --ready-file "$ready" >"$log" 2>&1 &
+    --supplier-deadline 15s --second-approver-above 600 --ready-file "$ready" >"$log" 2>&1 &
   own=$!
   for _ in $(seq 600); do
     [[ -s $ready ]] && break
