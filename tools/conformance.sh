@@ -49,11 +49,12 @@ tests() {
   echo "--- $name: ${p:-0} passed, ${f:-0} failed ($((SECONDS - begin)) s)"
 }
 
-# operators runs the tests of the console against a server of their own, whose supplier can lose an order for good.
+# operators runs the tests of the console against a server of their own, whose supplier can lose an order for good, and is
+# not waited for long when it says nothing.
 operators() {
   local ready=$work/operators.json log=$work/operators.log own
   "$work/roamcard" dev --addr 127.0.0.1:0 --supplier esim-access --supplier-visibility-delay 2s --data "$work/operators" \
-    --second-approver-above 600 --ready-file "$ready" >"$log" 2>&1 &
+    --supplier-deadline 15s --second-approver-above 600 --ready-file "$ready" >"$log" 2>&1 &
   own=$!
   for _ in $(seq 600); do
     [[ -s $ready ]] && break
@@ -191,7 +192,7 @@ slow() {
   step "MCP bundle" bundle
   ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
   browsers "the documents" docs.test.mjs "cards on pages" reveal.test.mjs "the shop" shop.test.mjs \
-    "the shop when things go wrong" shop-faults.test.mjs
+    "the shop when things go wrong" shop-faults.test.mjs "Lighthouse" lighthouse.test.mjs
   if [[ $(uname -sm) == "Linux x86_64" ]]; then operators; fi
 }
 

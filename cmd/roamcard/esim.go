@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -20,8 +21,8 @@ func esim() *cobra.Command {
 	}
 	b.flags(cmd)
 	b.paying(cmd)
-	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimProfile(), b.esimInstall(), b.esimCancel(),
-		b.esimTopups(), b.esimTopup())
+	cmd.AddCommand(b.esimPlans(), b.esimBuy(), b.esimStatus(), b.esimProfile(), b.esimInstall(), b.esimRotateToken(),
+		b.esimCancel(), b.esimTopups(), b.esimTopup())
 	return cmd
 }
 
@@ -202,9 +203,8 @@ func (b *buyer) esimInstall() *cobra.Command {
 			"terminal\n" +
 			"and, when --json asks for it, to standard output.",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			out, ok := cmd.OutOrStdout().(*os.File)
-			if !b.asJSON && (!ok || !terminal(out)) {
-				return fmt.Errorf("%w: standard output is no terminal; ask with --json for what installs the eSIM", errUsage)
+			if err := b.toldSecrets(cmd, "what installs the eSIM"); err != nil {
+				return err
 			}
 			res, err := client.Services.Esim.GetEsimCredentials(cmd.Context(), &roamcardv1.GetEsimCredentialsRequest{
 				OrderId: args[0],
@@ -229,6 +229,43 @@ func (b *buyer) esimInstall() *cobra.Command {
 				fmt.Fprintf(w, "SM-DP+ address\t%s\nactivation code\t%s\nICCID\t%s\n", c.GetSmdpAddress(), c.GetMatchingId(),
 					c.GetIccid())
 				fmt.Fprintf(w, "on the iPhone\t%s\non Android\t%s\n", c.GetInstallUrls().GetIos(), c.GetInstallUrls().GetAndroid())
+			})
+		}),
+	}
+}
+
+// toldSecrets checks that somebody asked for secrets to go where they would: to a terminal, or as JSON.
+func (b *buyer) toldSecrets(cmd *cobra.Command, what string) error {
+	out, ok := cmd.OutOrStdout().(*os.File)
+	if !b.asJSON && (!ok || !terminal(out)) {
+		return fmt.Errorf("%w: standard output is no terminal; ask with --json for %s", errUsage, what)
+	}
+	return nil
+}
+
+func (b *buyer) esimRotateToken() *cobra.Command {
+	return &cobra.Command{
+		Use: "rotate-token ORDER", Args: oneArg,
+		Short:             "Make a new delivery token for an eSIM; those it had before open it no more",
+		ValidArgsFunction: firstArg(b.completeOrders),
+		Long: "Whoever has the delivery token has the eSIM: it opens this one order, in X-Esim-Delivery-Token,\nuntil it ends. " +
+			"So it goes to a terminal and, when --json asks for it, to standard output.",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			if err := b.toldSecrets(cmd, "the token"); err != nil {
+				return err
+			}
+			token, until, err := client.ESIM.RotateToken(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if b.asJSON {
+				return b.showJSON(cmd, map[string]any{
+					"orderId": args[0], "token": token.Reveal(), "tokenExpiresAt": until.UTC(),
+				})
+			}
+			m := &roamcardv1.EsimDelivery{TokenExpiresAt: timestamppb.New(until)}
+			return b.show(cmd, m, func(w io.Writer) {
+				fmt.Fprintf(w, "token\t%s\nexpires\t%s\n", line(token.Reveal()), until.UTC().Format("2006-01-02 15:04 MST"))
 			})
 		}),
 	}

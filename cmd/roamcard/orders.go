@@ -23,11 +23,11 @@ func orders() *cobra.Command {
 }
 
 func (b *buyer) ordersList() *cobra.Command {
-	var active bool
+	var filter roamcard.OrderFilter
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List the wallet's orders, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			all, err := roamcard.Collect(client.Orders.List(cmd.Context(), active))
+			all, err := roamcard.Collect(client.Orders.Find(cmd.Context(), filter))
 			if err != nil {
 				return err
 			}
@@ -39,7 +39,9 @@ func (b *buyer) ordersList() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&active, "active", false, "leave out orders that are final")
+	cmd.Flags().BoolVar(&filter.Active, "active", false, "leave out orders that are final")
+	cmd.Flags().StringVar(&filter.Kind, "kind", "", "only card_issue, card_topup, esim or esim_topup")
+	complete(cmd, "kind", fixed("card_issue", "card_topup", "esim", "esim_topup"))
 	return cmd
 }
 

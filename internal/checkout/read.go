@@ -24,10 +24,15 @@ func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (
 	if err != nil {
 		return PaidOrder{}, err
 	}
-	if c.Preconfirmed != nil && o.Status == order.Settling {
+	if c.mayBePreconfirmed(o) {
 		all[0].Preconfirmed = c.Preconfirmed(ctx, all[0].Payment)
 	}
 	return all[0], nil
+}
+
+// mayBePreconfirmed reports whether an order's payment is looked for in the block that is being built.
+func (c *Checkout) mayBePreconfirmed(o order.Order) bool {
+	return c.Preconfirmed != nil && o.Status == order.Settling
 }
 
 // Orders lists a wallet's orders, newest first. next is the cursor of the next page, or empty.

@@ -43,7 +43,7 @@ func (c *Checkout) Watch(
 			return nil
 		}
 		pause := watchPoll
-		if c.Preconfirmed != nil && at.Order.Status == order.Settling && !previewed {
+		if c.mayBePreconfirmed(at.Order) && !previewed {
 			pause = previewPoll
 		}
 		poll.Reset(pause)

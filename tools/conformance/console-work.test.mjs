@@ -56,6 +56,14 @@ const closingOf = async (sale) => of(sale, (await admin("card-closings")).closin
 const cancellationOf = async (sale) => of(sale, (await admin("esim-cancellations")).cancellations);
 const parked = (work) => work?.status === "operator_review";
 
+/** What an owner's call answers. */
+async function ofOwner({ session }, path, method = "GET") {
+  const answer = await fetch(`${dev.baseUrl}/api/${path}`, { method, headers: session });
+  const body = await answer.text();
+  assert.equal(answer.status, 200, body);
+  return JSON.parse(body);
+}
+
 /** How often an action was recorded with a reason. */
 async function recorded(action, reason) {
   const { records } = await admin(`audit?action=${action}`);
@@ -175,9 +183,7 @@ test("a closing whose refund cannot be made is concluded by a transaction", { ti
 
 test("a cancellation that waits goes on with its stage, however often", { timeout }, async () => {
   const { owner, order: { orderId } } = gone;
-  const path = `${dev.baseUrl}/api/esim/orders/${orderId}/cancel`;
-  const asked = await fetch(path, { method: "POST", headers: owner.session });
-  assert.equal(asked.status, 200, await asked.text());
+  await ofOwner(owner, `esim/orders/${orderId}/cancel`, "POST");
   const find = () => cancellationOf(gone);
   assert.equal((await until("parked", find, parked)).stage, "refunding");
   const { tab, notes } = await operating(browser);
@@ -193,6 +199,79 @@ test("a cancellation that waits goes on with its stage, however often", { timeou
   // It comes back, as nothing has changed: what was never paid is not refunded.
   await until("parked again", find, parked);
   assert.equal(await held(owner.account.address), before);
+  await tab.close();
+});
+
+test("a cancellation that its supplier did not answer is refunded, on chain and in the books", { timeout }, async () => {
+  const sale = await bought(9, `given-back-${process.pid}`);
+  const { owner, order: { orderId } } = sale;
+  await until("delivered", () => admin(`orders/${orderId}`), ({ order }) => order.status === "fulfilled");
+  const find = () => cancellationOf(sale);
+  const profile = () => ofOwner(owner, `esim/orders/${orderId}/profile`);
+  const takenBack = async () => {
+    const { esims } = await sandbox("esim-access/control/books");
+    return esims.filter(({ status }) => status === "cancelled").length;
+  };
+  const [was, before] = [await held(owner.account.address), await takenBack()];
+  // More requests break than are made while it is waited for twice, 15 s each; the rest are withdrawn below.
+  for (let i = 0; i < 200; i++) await sandbox("esim-access/control/faults", { op: "cancel", mode: "timeout_before" });
+  await ofOwner(owner, `esim/orders/${orderId}/cancel`, "POST");
+  const waiting = await until("parked", find, parked);
+  assert.deepEqual([waiting.stage, waiting.creditAmount], ["cancelling", undefined]);
+  assert.equal((await profile()).cancellation.status, "review");
+
+  const { tab, notes } = await operating(browser);
+  await goTo(tab, "#/cancellations");
+  await says(tab, "the supplier does not say whether the profile is cancelled");
+  await looked(tab, notes, "cancellation-unanswered");
+  // In vain first: nothing is refunded before the supplier has confirmed.
+  await pressIn(tab, orderId, "Let it go on");
+  await says(tab, "It goes on from its stage: Cancelling.");
+  await confirm(tab, "in vain");
+  await says(tab, "It goes on.");
+  await until("parked again", find, (work) => parked(work) && work.since > waiting.since);
+  assert.deepEqual([await held(owner.account.address), await takenBack()], [was, before]);
+
+  await sandbox("esim-access/control/faults", undefined, "DELETE");
+  await press(tab, "Refresh");
+  await settledPage(tab);
+  await pressIn(tab, orderId, "Let it go on");
+  await looked(tab, notes, "cancellation-goes-on");
+  await confirm(tab, "the supplier answers again, ticket 23");
+  await says(tab, "It goes on.");
+  const done = await until("refunded", find, ({ status }) => status === "succeeded");
+  const refund = BigInt(done.refundAmount);
+  assert.equal(done.stage, "refunded");
+  assert.ok(refund > 0n && refund <= sale.price, `${refund} of ${sale.price}`);
+  assert.equal(await held(owner.account.address), was + refund);
+  const { cancellation, status } = await profile();
+  assert.deepEqual([status, cancellation.status], ["cancelled", "refunded"]);
+  assert.equal(cancellation.refundAmount, done.refundAmount);
+  assert.equal((await rpc("eth_getTransactionReceipt", [cancellation.transaction])).status, "0x1");
+  assert.equal(await takenBack(), before + 1, "the supplier took it back once");
+
+  const { postings, order } = await admin(`orders/${orderId}/review`);
+  assert.equal(order.status, "fulfilled", "the sale stays what it was");
+  const posted = (kind) => postings.filter((each) => each.kind === kind);
+  const moved = ([posting, ...more]) => {
+    assert.ok(posting && more.length === 0, JSON.stringify(postings));
+    const of = (account) => account.replace(`:${orderId}`, "");
+    return Object.fromEntries(posting.entries.map(({ account, units }) => [of(account), BigInt(units)]));
+  };
+  const credit = BigInt(done.creditAmount);
+  assert.deepEqual(moved(posted("cancelled")),
+    { "supplier:float": credit, "cost:esim": -credit, "revenue:esim": refund, customer: -refund });
+  assert.deepEqual(moved(posted("remainder_returned")), { customer: refund, "treasury:usdc": -refund });
+  assert.equal(await recorded("esim_cancellation.retry", "in vain"), 1);
+  assert.equal(await recorded("esim_cancellation.retry", "the supplier answers again, ticket 23"), 1);
+
+  await goTo(tab, "#/cancellations?status=succeeded");
+  await says(tab, orderId);
+  await says(tab, "Refunded");
+  await looked(tab, notes, "cancellation-refunded");
+  await goTo(tab, `#/orders/${orderId}`);
+  await says(tab, "the supplier answers again, ticket 23");
+  await looked(tab, notes, "order-given-back");
   await tab.close();
 });
 

@@ -54,8 +54,7 @@ export async function planAbove(cents) {
 }
 
 /** Asks the sandbox of suppliers and issuers for something. */
-export async function sandbox(path, body) {
-  const method = body === undefined ? "GET" : "POST";
+export async function sandbox(path, body, method = body === undefined ? "GET" : "POST") {
   const headers = { "content-type": "application/json" };
   const answer = await fetch(`${dev.sandboxUrl}/${path}`, {
     method, ...(body !== undefined && { headers, body: JSON.stringify(body) }),

@@ -248,6 +248,48 @@ test("a sale that is paused, an order that expired, one that is none, and a serv
   await tab.close();
 });
 
+test("a payment in the block that is being built is shown as such, and decides nothing", { timeout }, async () => {
+  const owner = await ownerAt(7);
+  const order = await orderOf(owner);
+  const wallet = walletOf(owner.account);
+  const before = await transfers(owner.account.address);
+  const { tab, notes } = await tabWith(browser, [wallet]);
+  // The payment is held on its way to the service, while its link tells what a service with chain.preconfirmed tells.
+  let arrive;
+  const held = new Promise((done) => (arrive = done));
+  let looks = 0;
+  let paying = false;
+  await tab.setRequestInterception(true);
+  tab.on("request", async (request) => {
+    if (request.headers()["payment-signature"]) {
+      paying = true;
+      await held;
+      return request.continue();
+    }
+    if (!paying || !/GetPayableOrder/.test(request.url())) return request.continue();
+    const shown = await (await fetch(`${dev.baseUrl}/api/orders/${order.orderId}/payable`)).json();
+    const body = JSON.stringify({ order: { ...shown, status: "settling", preconfirmed: ++looks > 2 } });
+    return request.respond({ status: 200, contentType: "application/json", body });
+  });
+  await tab.goto(order.payable_url);
+  await press(tab, "Test wallet");
+  await press(tab, "Pay $");
+  await says(tab, "Payment signed. Waiting for it to arrive");
+  const text = await says(tab, "The payment is in the block that is being built");
+  assert.equal(looks, 3, "asked until it is there, and not again");
+  assert.equal(text.includes("The eSIM is ready"), false);
+  await looked(tab, notes, "preconfirmed");
+  assert.equal((await read(owner, order.orderId)).status, "payment_required");
+  assert.equal(await transfers(owner.account.address), before);
+  arrive();
+  const paid = await says(tab, "The eSIM is ready to install.");
+  assert.equal(paid.includes("being built"), false);
+  assert.equal(looks, 3);
+  assert.equal(wallet.signatures(), 1);
+  assert.equal(await transfers(owner.account.address), before + 1);
+  await tab.close();
+});
+
 test("hostile names are text", { timeout }, async () => {
   const owner = await ownerAt(7);
   const order = await orderOf(owner);

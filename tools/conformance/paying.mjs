@@ -1,5 +1,5 @@
 // What the tests of pages share: orders to pay, and a browser with a wallet that signs with a development key.
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import chromium from "@sparticuz/chromium";
 import puppeteer from "puppeteer-core";
@@ -12,8 +12,9 @@ const chain = `0x${dev.chainId.toString(16)}`;
 // This build of the browser is run without the rules for other origins, unless a test is about them.
 const lawless = ["--disable-web-security", "--disable-site-isolation-trials", "--allow-running-insecure-content"];
 
-export function launch({ strict = false } = {}) {
-  const args = strict ? chromium.args.filter((each) => !lawless.includes(each)) : chromium.args;
+export function launch({ strict = false, without = [], more = [] } = {}) {
+  const left = [...(strict ? lawless : []), ...without];
+  const args = [...chromium.args.filter((each) => !left.includes(each)), ...more];
   return chromium.executablePath().then((executablePath) => puppeteer.launch({ executablePath, args, headless: "shell" }));
 }
 
@@ -181,4 +182,10 @@ export async function press(tab, text) {
 export async function shot(tab, name) {
   await mkdir(shots, { recursive: true });
   await tab.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
+}
+
+/** Keeps a file next to the pictures. */
+export async function keep(name, content) {
+  await mkdir(shots, { recursive: true });
+  await writeFile(join(shots, name), content);
 }

@@ -24,22 +24,35 @@ func (o Orders) List(ctx context.Context, active bool) iter.Seq2[*roamcardv1.Ord
 
 // ListKind lists the wallet's orders of one kind, such as esim, newest first, page by page as they are taken.
 func (o Orders) ListKind(ctx context.Context, kind string) iter.Seq2[*roamcardv1.Order, error] {
-	return pages(func(token string) (*Page[*roamcardv1.Order], error) {
-		return o.page(ctx, &roamcardv1.ListOrdersRequest{Kind: given(kind), PageToken: given(token)})
-	})
+	return o.Find(ctx, OrderFilter{Kind: kind})
+}
+
+// OrderFilter selects orders of the wallet. The zero value selects all.
+type OrderFilter struct {
+	// Active leaves out those that are final.
+	Active bool
+	// Kind selects those of one kind, such as esim, unless it is empty.
+	Kind string
+}
+
+// Find lists the wallet's orders that a filter selects, newest first, page by page as they are taken.
+func (o Orders) Find(ctx context.Context, of OrderFilter) iter.Seq2[*roamcardv1.Order, error] {
+	return pages(func(token string) (*Page[*roamcardv1.Order], error) { return o.page(ctx, of, token) })
 }
 
 // Page reads one page of what List lists: the first one, or the one that token names.
 func (o Orders) Page(ctx context.Context, active bool, token string) (*Page[*roamcardv1.Order], error) {
-	status := ""
-	if active {
-		status = "active"
-	}
-	return o.page(ctx, &roamcardv1.ListOrdersRequest{Status: given(status), PageToken: given(token)})
+	return o.page(ctx, OrderFilter{Active: active}, token)
 }
 
-func (o Orders) page(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*Page[*roamcardv1.Order], error) {
-	res, err := o.client.Services.Order.ListOrders(ctx, req)
+func (o Orders) page(ctx context.Context, of OrderFilter, token string) (*Page[*roamcardv1.Order], error) {
+	status := ""
+	if of.Active {
+		status = "active"
+	}
+	res, err := o.client.Services.Order.ListOrders(ctx, &roamcardv1.ListOrdersRequest{
+		Status: given(status), Kind: given(of.Kind), PageToken: given(token),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -75,6 +75,11 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 	if err := UseSupplier(&cfg, c.Supplier, c.SandboxURL, c.SupplierVisibilityDelay); err != nil {
 		return cfg, Ready{}, err
 	}
+	if c.SupplierDeadline != 0 {
+		if err := cfg.Set("supplier.deadline", c.SupplierDeadline.String()); err != nil {
+			return cfg, Ready{}, fmt.Errorf("read the supplier's deadline: %w", err)
+		}
+	}
 	if err := cfg.Set("routing.rules", c.Routing); err != nil {
 		return cfg, Ready{}, fmt.Errorf("read the routing rules: %w", err)
 	}

@@ -129,13 +129,39 @@ func (w *world) send(r request) answer {
 // settled is the answer once the outcome of the payment that the request claimed is known: the request is repeated as
 // its answers advise. On a busy machine a block takes longer than a request waits.
 func (a answer) settled() answer {
-	for deadline := time.Now().Add(slowdown * 30 * time.Second); ; pause(100 * time.Millisecond) {
-		if a.again == nil || !a.is(fault.SettlementUnknown) || a.problem.OrderID == "" || time.Now().After(deadline) {
+	return untilClear(30*time.Second, answer.unsettled, func(n int) answer {
+		if n > 0 {
+			a = a.again()
+		}
+		return a
+	})
+}
+
+// unsettled says that the request claimed a payment whose outcome is not known yet.
+func (a answer) unsettled() bool {
+	return a.again != nil && a.is(fault.SettlementUnknown) && a.problem.OrderID != ""
+}
+
+// worthRepeating says that the same request may have another answer: there was none, or it says so, and that the
+// payment must not be replaced.
+func (a answer) worthRepeating() bool {
+	return a.err != nil || a.status == http.StatusServiceUnavailable &&
+		a.problem.Retryable != nil && *a.problem.Retryable && !*a.problem.SafeToPayAgain
+}
+
+// untilClear is the answer to the nth try to send something: the first that is clear, or the one after the time is over.
+func untilClear(within time.Duration, unclear func(answer) bool, send func(n int) answer) answer {
+	deadline := time.Now().Add(slowdown * within)
+	for n := 0; ; n++ {
+		if a := send(n); !unclear(a) || time.Now().After(deadline) {
 			return a
 		}
-		a = a.again()
+		pause(100 * time.Millisecond)
 	}
 }
+
+// pause spaces out the tries of a client; no test waits for anything by it.
+func pause(d time.Duration) { <-time.After(d) }
 
 // awaited is the answer to compare with a wanted status: a purchase that must succeed is repeated until it is known.
 func (a answer) awaited(status int) answer {

@@ -3,6 +3,7 @@ package endtoend_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,27 +25,17 @@ func (b *buyer) buyRetrying(key string, within time.Duration) (paidOrder, error)
 	return b.retry(key, header(b.w.t, b.payment()), within)
 }
 
-// retry repeats a purchase with the same payment until it is sold.
+// retry repeats a purchase with the same payment, at each process in turn, until it is sold.
 func (b *buyer) retry(key, payment string, within time.Duration) (paidOrder, error) {
-	deadline := time.Now().Add(slowdown * within)
-	for n := 0; ; n++ {
-		r := purchase(key, payment).on(b.w.instances[n%len(b.w.instances)])
-		a := b.w.send(r)
-		switch {
-		case a.err == nil && a.status == 200:
-			var o paidOrder
-			a.into(b.w.t, 200, &o)
-			return o, nil
-		case a.err != nil, a.status == 503 && a.problem.Retryable != nil && *a.problem.Retryable &&
-			!*a.problem.SafeToPayAgain:
-		default:
-			return paidOrder{}, fmt.Errorf("after %d tries: %d %s", n, a.status, clipped(a.body))
-		}
-		if time.Now().After(deadline) {
-			return paidOrder{}, fmt.Errorf("not sold within %s: %d %s (%v)", within, a.status, clipped(a.body), a.err)
-		}
-		pause(100 * time.Millisecond)
+	a := untilClear(within, answer.worthRepeating, func(n int) answer {
+		return b.w.send(purchase(key, payment).on(b.w.instances[n%len(b.w.instances)]))
+	})
+	if a.err != nil || a.status != http.StatusOK {
+		return paidOrder{}, fmt.Errorf("not sold within %s: %d %s (%v)", within, a.status, clipped(a.body), a.err)
 	}
+	var o paidOrder
+	a.into(b.w.t, http.StatusOK, &o)
+	return o, nil
 }
 
 // wantSold buys with a fresh authorization, repeating the request as the answers advise, and must end with an order.
@@ -60,9 +51,6 @@ func (b *buyer) wantRetrySold(key, payment string, within time.Duration) {
 		b.w.t.Errorf("%s: %v", key, err)
 	}
 }
-
-// pause spaces out the tries of a client; no test waits for anything by it.
-func pause(d time.Duration) { <-time.After(d) }
 
 // buyDuring lets n buyers buy while something goes wrong, and checks that each gets one card for one payment.
 func (w *world) buyDuring(n int, disturb func()) {

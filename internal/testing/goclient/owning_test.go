@@ -141,6 +141,10 @@ func (s *stage) areFollowed(name string, faults []fault) {
 	if err != nil || len(of) != 1 || of[0].GetOrderId() != ids[1] || of[0].GetDelivery().GetPlanName() == "" {
 		s.t.Errorf("orders of eSIMs: %v, %v", of, err)
 	}
+	moving := roamcard.OrderFilter{Kind: "esim", Active: true}
+	if of, err = roamcard.Collect(c.Orders.Find(s.t.Context(), moving)); err != nil || len(of) != 0 {
+		s.t.Errorf("orders of eSIMs that are not final: %v, %v", of, err)
+	}
 	token, until, err := c.ESIM.RotateToken(s.t.Context(), ids[1])
 	if err != nil || token.Reveal() == esim.DeliveryToken.Reveal() || !until.After(time.Now()) {
 		s.t.Errorf("the renewed token ends at %v, %v", until, err)

@@ -25,8 +25,8 @@ type OrderService struct {
 
 // Links are what orders show to those who have their links, and the tokens of those who paid.
 type Links interface {
-	// Linked is any order and what it is for, or an order_not_found.
-	Linked(ctx context.Context, id order.ID) (o order.Order, about string, err error)
+	// Linked is what any order's link tells, or an order_not_found.
+	Linked(ctx context.Context, id order.ID) (checkout.LinkedOrder, error)
 	// WatchToken watches an order without a session until it ends.
 	WatchToken(o order.Order) (token secret.Text, until time.Time)
 }

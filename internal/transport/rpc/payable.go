@@ -65,15 +65,16 @@ func (s OrderService) pay(
 func (s OrderService) GetPayableOrder(
 	ctx context.Context, req *roamcardv1.GetPayableOrderRequest,
 ) (*roamcardv1.GetPayableOrderResponse, error) {
-	o, about, err := s.Links.Linked(ctx, order.ID(req.GetOrderId()))
+	linked, err := s.Links.Linked(ctx, order.ID(req.GetOrderId()))
 	if err != nil {
 		return nil, err
 	}
+	o := linked.Order
 	m := &roamcardv1.PayableOrder{
-		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Description: about,
+		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Description: linked.About,
 		AmountUsdCents: uint32(o.Price), Amount: o.Price.USDC().String(), Network: s.Terms.Network,
 		Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(), Owner: masked(o.Owner),
-		ExpiresAt: optionalTimestamp(o.ExpiresAt), UpdatedAt: timestamp(o.UpdatedAt),
+		ExpiresAt: optionalTimestamp(o.ExpiresAt), UpdatedAt: timestamp(o.UpdatedAt), Preconfirmed: linked.Preconfirmed,
 	}
 	if o.Status == order.PaymentRequired {
 		m.PayableUrl = proto.String(s.payableURL(o.ID))

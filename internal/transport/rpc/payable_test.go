@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 func TestAmountIsGivenInDollarsOrCents(t *testing.T) {
@@ -112,6 +114,32 @@ func TestResourceMustBeOnOwnOrigin(t *testing.T) {
 	} {
 		if got, err := views.ownURL(bad); fault.Of(err) != fault.SchemaInvalid {
 			t.Errorf("%q is %q, %v", bad, got, err)
+		}
+	}
+}
+
+// links has one order behind every link.
+type links struct{ checkout.LinkedOrder }
+
+func (l links) Linked(context.Context, order.ID) (checkout.LinkedOrder, error) {
+	return l.LinkedOrder, nil
+}
+
+func (links) WatchToken(order.Order) (secret.Text, time.Time) { return secret.Text{}, time.Time{} }
+
+func TestLinkTellsOfThePreconfirmationWhereSomebodyLooks(t *testing.T) {
+	for name, seen := range map[string]*bool{"nobody looks": nil, "in no block": new(bool), "in one": proto.Bool(true)} {
+		s := OrderService{Links: links{checkout.LinkedOrder{
+			Order: order.Order{ID: "ord_1", Kind: card.Kind, Status: order.Settling}, Preconfirmed: seen,
+		}}}
+		res, err := s.GetPayableOrder(t.Context(), &roamcardv1.GetPayableOrderRequest{OrderId: "ord_1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := res.GetOrder()
+		if (got.Preconfirmed == nil) != (seen == nil) || got.GetPreconfirmed() != (seen != nil && *seen) ||
+			got.GetStatus() != "settling" || got.PayableUrl != nil {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -99,16 +99,18 @@ interface WaitingProps {
   step: Step;
   wallet: Wallet | undefined;
   chain: string;
+  /** The payment is in the block that is being built. */
+  preconfirmed?: boolean | undefined;
   cancel: () => void;
 }
 
-export function Waiting({ step, wallet, chain, cancel }: WaitingProps) {
+export function Waiting({ step, wallet, chain, preconfirmed, cancel }: WaitingProps) {
   const says: Record<Step, string> = {
     connecting: t.connecting(wallet?.name || t.unnamedWallet),
     switching: t.switching(chain),
     checking: t.checking,
     signing: t.signing,
-    sending: t.sending,
+    sending: preconfirmed ? t.preconfirmed : t.sending,
   };
   return (
     <>

@@ -31,6 +31,8 @@ export interface State {
 /** How often the page looks again while something is closed or does not answer. */
 const lookEvery = 3_000;
 const askEvery = 15_000;
+/** How often the page asks for the block that is being built while a payment is on its way. */
+const previewEvery = 500;
 
 /** One order on its page. */
 export class PayFlow {
@@ -41,6 +43,7 @@ export class PayFlow {
   #signing: AbortController | undefined;
   #unfollow: (() => void) | undefined;
   #looking = false;
+  #previewing = false;
   #resuming = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -67,6 +70,28 @@ export class PayFlow {
   #signed(): void {
     this.#set({ step: "sending", notice: undefined });
     this.#tabs.postMessage("signed");
+    void this.#preview();
+  }
+
+  // preview shows whether the payment that is on its way is in the block that is being built, where the service looks.
+  // Nothing is decided by it: the answer to the payment is.
+  async #preview(): Promise<void> {
+    if (this.#previewing) return;
+    this.#previewing = true;
+    try {
+      while (this.state.step === "sending") {
+        await new Promise((done) => setTimeout(done, previewEvery));
+        const order = await this.#link.read();
+        if (this.state.step !== "sending") return;
+        const looks = order.status === "payment_required" || order.preconfirmed !== undefined;
+        if (order.preconfirmed) this.#set({ order });
+        if (!looks || order.preconfirmed) return;
+      }
+    } catch {
+      // It is only a hint: what becomes of the payment is asked elsewhere.
+    } finally {
+      this.#previewing = false;
+    }
   }
 
   #later(ms: number, what: () => void): void {
@@ -195,6 +220,7 @@ export class PayFlow {
     this.#resuming = true;
     try {
       this.#set({ at: "paid", step: "sending" });
+      void this.#preview();
       const paid = await this.#link.resume();
       void this.#paid(paid);
     } catch (error) {

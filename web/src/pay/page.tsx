@@ -112,7 +112,13 @@ function Paying({ state, flow }: Props) {
     <section class="do">
       <NoticeBox notice={state.notice} about={aboutOf(state)} />
       {step ? (
-        <Waiting step={step} wallet={wallet} chain={state.chain?.name ?? ""} cancel={() => flow.cancel()} />
+        <Waiting
+          step={step}
+          wallet={wallet}
+          chain={state.chain?.name ?? ""}
+          preconfirmed={order.preconfirmed}
+          cancel={() => flow.cancel()}
+        />
       ) : wallet ? (
         <>
           <p class="account">
@@ -162,7 +168,7 @@ function Paid({ state }: { state: State }) {
       {step === "sending" && (
         <div class="waiting" role="status">
           <Spinner />
-          <span>{t.sending}</span>
+          <span>{order?.preconfirmed ? t.preconfirmed : t.sending}</span>
         </div>
       )}
       {!step && !ended && (
@@ -195,6 +201,7 @@ function Closed({ state: { order } }: { state: State }) {
   return (
     <section class="do">
       {ended ?? <Message tone="good" title={t.paidElsewhere} text={text} />}
+      {order?.preconfirmed && <p class="hint">{t.preconfirmed}</p>}
       <Steps signed settled={status !== "settling"} delivered={done} over={!isMoving(status) && !done} />
     </section>
   );

@@ -76,7 +76,7 @@ function OrderLine({ order }: { order: Order }) {
       </a>
       <span class="line-end">
         <span class="amount">{dollars(amountUsdCents)}</span>
-        <span class={`status ${toneOf(status)}`}>{t.orderStatus[status]}</span>
+        <span class={`status ${toneOf(status)}`}>{stateOf(order)}</span>
         {status === "payment_required" && <PayLink orderId={orderId} expiresAt={expiresAt} />}
       </span>
     </li>
@@ -102,6 +102,10 @@ function planNameOf({ delivery, esimTopup }: Order): string | undefined {
 function toneOf(status: Order["status"]): string {
   if (status === "fulfilled") return "good";
   return status === "expired" ? "off" : "warn";
+}
+
+function stateOf({ status, preconfirmed }: Order): string {
+  return t.orderStatus[preconfirmed ? "preconfirmed" : status];
 }
 
 function OneOrder({ id, state, shop }: Props & { id: string }) {
@@ -134,7 +138,7 @@ function OrderPanel({ order, state, shop }: Props & { order: Order }) {
     <section class="panel stack">
       <h1>{kindOf(kind)}</h1>
       <p>
-        <span class={`status ${toneOf(status)}`}>{t.orderStatus[status]}</span>
+        <span class={`status ${toneOf(status)}`}>{stateOf(order)}</span>
       </p>
       {outcomeOf(status)}
       {paid && (

@@ -40,6 +40,7 @@ export const de: Texts = {
     signing: "Bestätige die Zahlung in der Wallet …",
     otherTab: "Ist diese Bestellung in einem anderen Tab offen, dann schließe sie dort ab: Beide sind eine Zahlung.",
     sending: "Die Zahlung ist unterschrieben. Warten, bis sie ankommt …",
+    preconfirmed: "Die Zahlung steht in dem Block, der gerade entsteht. Warten auf die Bestätigung …",
     connected: (account) => `Verbunden: ${account}`,
     balance: (usdc) => `${usdc} USDC verfügbar`,
     otherWallet: "Andere Wallet verwenden",
@@ -275,6 +276,7 @@ export const de: Texts = {
     orderStatus: {
       payment_required: "Noch zu zahlen",
       settling: "Zahlung unterwegs",
+      preconfirmed: "Zahlung im nächsten Block",
       settled: "Bezahlt",
       provisioning: "Wird geliefert",
       fulfilled: "Geliefert",

@@ -37,6 +37,7 @@ export const en = {
     signing: "Confirm the payment in your wallet…",
     otherTab: "If another tab has this order open, finish there: both are one payment.",
     sending: "Payment signed. Waiting for it to arrive…",
+    preconfirmed: "The payment is in the block that is being built. Waiting for its confirmation…",
     connected: (account: string) => `Connected: ${account}`,
     balance: (usdc: string) => `${usdc} USDC available`,
     otherWallet: "Use another wallet",
@@ -269,6 +270,7 @@ export const en = {
     orderStatus: {
       payment_required: "To be paid",
       settling: "Payment on its way",
+      preconfirmed: "Payment in the next block",
       settled: "Paid",
       provisioning: "Being delivered",
       fulfilled: "Delivered",

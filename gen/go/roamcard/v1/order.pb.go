@@ -1914,7 +1914,10 @@ type PayableOrder struct {
 	// Where it is paid; absent when it cannot be paid.
 	PayableUrl *string `protobuf:"bytes,12,opt,name=payable_url,proto3,oneof" json:"payable_url,omitempty"`
 	// When the order last changed.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// Whether the payment's transaction is in the block that the chain is building, while the order is settling. Such a
+	// block can still be replaced: for display only, the order is not paid. Absent where the service does not look.
+	Preconfirmed  *bool `protobuf:"varint,14,opt,name=preconfirmed,proto3,oneof" json:"preconfirmed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2038,6 +2041,13 @@ func (x *PayableOrder) GetUpdatedAt() *timestamppb.Timestamp {
 		return x.UpdatedAt
 	}
 	return nil
+}
+
+func (x *PayableOrder) GetPreconfirmed() bool {
+	if x != nil && x.Preconfirmed != nil {
+		return *x.Preconfirmed
+	}
+	return false
 }
 
 var File_roamcard_v1_order_proto protoreflect.FileDescriptor
@@ -2207,7 +2217,7 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x16GetPayableOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"J\n" +
 	"\x17GetPayableOrderResponse\x12/\n" +
-	"\x05order\x18\x01 \x01(\v2\x19.roamcard.v1.PayableOrderR\x05order\"\xc3\x03\n" +
+	"\x05order\x18\x01 \x01(\v2\x19.roamcard.v1.PayableOrderR\x05order\"\xfd\x03\n" +
 	"\fPayableOrder\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -2224,8 +2234,10 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"expires_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12%\n" +
 	"\vpayable_url\x18\f \x01(\tH\x00R\vpayable_url\x88\x01\x01\x129\n" +
 	"\n" +
-	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAtB\x0e\n" +
-	"\f_payable_url2\xb9\x12\n" +
+	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12'\n" +
+	"\fpreconfirmed\x18\x0e \x01(\bH\x01R\fpreconfirmed\x88\x01\x01B\x0e\n" +
+	"\f_payable_urlB\x0f\n" +
+	"\r_preconfirmed2\xb9\x12\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +

@@ -54,3 +54,9 @@ func (s *Server) addFault(w http.ResponseWriter, r *http.Request) {
 	}
 	write(w, http.StatusOK, asked)
 }
+
+// clearFaults answers DELETE /control/faults: what was to go wrong does not.
+func (s *Server) clearFaults(w http.ResponseWriter, _ *http.Request) {
+	s.faults.Clear()
+	write(w, http.StatusOK, struct{}{})
+}

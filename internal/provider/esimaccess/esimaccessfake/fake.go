@@ -83,6 +83,7 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("/api/v1/open/esim/topup", s.serve(always("topup"), s.topup))
 	s.mux.HandleFunc("GET /control/books", s.showBooks)
 	s.mux.HandleFunc("POST /control/faults", s.addFault)
+	s.mux.HandleFunc("DELETE /control/faults", s.clearFaults)
 	return s
 }
 

@@ -158,3 +158,26 @@ func TestAllocationTakesItsTime(t *testing.T) {
 		t.Errorf("credited %d", credited)
 	}
 }
+
+func TestClearedFaultsSpoilNothing(t *testing.T) {
+	c := newClient(t, esimaccessfake.Config{})
+	control := func(method, body string) int {
+		w := httptest.NewRecorder()
+		c.server.ServeHTTP(w, httptest.NewRequest(method, "/control/faults", bytes.NewReader([]byte(body))))
+		return w.Code
+	}
+	fault := func() {
+		if code := control(http.MethodPost, `{"op":"balance","mode":"busy_before"}`); code != http.StatusOK {
+			t.Fatalf("added: %d", code)
+		}
+	}
+	fault()
+	c.want("900001", "balance/query", `{}`, nil)
+	c.want("0", "balance/query", `{}`, nil)
+	fault()
+	fault()
+	if code := control(http.MethodDelete, ""); code != http.StatusOK {
+		t.Fatalf("cleared: %d", code)
+	}
+	c.want("0", "balance/query", `{}`, nil)
+}

@@ -30,3 +30,10 @@ func (q *Queue[Mode]) Take(op string) (mode Mode, ok bool) {
 	q.modes[op] = modes[1:]
 	return modes[0], true
 }
+
+// Clear leaves all requests that are still to come as they are.
+func (q *Queue[Mode]) Clear() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.modes = nil
+}

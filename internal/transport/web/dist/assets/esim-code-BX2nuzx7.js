@@ -1,0 +1,1 @@
+export{t as EsimCode}from"./esim-code-DE45Wi1t.js";
