@@ -371,6 +371,8 @@ func TestBuyerOnTheCommandLine(t *testing.T) {
 		{"admin orders stuck", exitOK, "REASON", ""},
 		{"admin books compare", exitOK, "checked", ""},
 		{"admin books show --json", exitOK, `"findings": []`, ""},
+		{"admin reconciliations list --outcome agreed --most 1", exitOK, "agreed", ""},
+		{"admin reconciliations list --outcome lost", exitFailure, "", "schema_invalid"},
 		{"card details", exitOK, "3-D Secure   automatic", ""},
 		{"card details --json", exitOK, `"postalCode": "19901"`, ""},
 		{"card limits", exitOK, "blocked categories  none", ""},

@@ -419,6 +419,14 @@ var (
 				},
 			},
 			{
+				Name:    "findings_closed",
+				Unique:  false,
+				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[14]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(closed_at IS NOT NULL)",
+				},
+			},
+			{
 				Name:    "findings_blocking",
 				Unique:  false,
 				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[6]},
@@ -864,6 +872,49 @@ var (
 		Columns:    ReconciliationsColumns,
 		PrimaryKey: []*schema.Column{ReconciliationsColumns[0]},
 	}
+	// ReconciliationRunsColumns holds the columns for the "reconciliation_runs" table.
+	ReconciliationRunsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeInt64, Increment: true},
+		{Name: "reconciliation_id", Type: field.TypeString},
+		{Name: "began_at", Type: field.TypeTime},
+		{Name: "ended_at", Type: field.TypeTime},
+		{Name: "outcome", Type: field.TypeString},
+		{Name: "unread", Type: field.TypeString, Default: ""},
+		{Name: "first_block", Type: field.TypeInt64, Default: 0},
+		{Name: "last_block", Type: field.TypeInt64, Default: 0},
+		{Name: "orders", Type: field.TypeInt64, Default: 0},
+		{Name: "payments", Type: field.TypeInt64, Default: 0},
+		{Name: "transfers", Type: field.TypeInt64, Default: 0},
+		{Name: "postings", Type: field.TypeInt64, Default: 0},
+		{Name: "cards", Type: field.TypeInt64, Default: 0},
+		{Name: "movements", Type: field.TypeInt64, Default: 0},
+		{Name: "spent_usd_cents", Type: field.TypeInt64, Default: 0},
+		{Name: "opened", Type: field.TypeInt64, Default: 0},
+		{Name: "closed", Type: field.TypeInt64, Default: 0},
+		{Name: "open", Type: field.TypeInt64, Default: 0},
+		{Name: "blocking", Type: field.TypeInt64, Default: 0},
+		{Name: "resolved", Type: field.TypeInt64, Default: 0},
+		{Name: "sums", Type: field.TypeJSON, Nullable: true},
+		{Name: "balances", Type: field.TypeJSON, Nullable: true},
+	}
+	// ReconciliationRunsTable holds the schema information for the "reconciliation_runs" table.
+	ReconciliationRunsTable = &schema.Table{
+		Name:       "reconciliation_runs",
+		Columns:    ReconciliationRunsColumns,
+		PrimaryKey: []*schema.Column{ReconciliationRunsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "reconciliation_runs_listed",
+				Unique:  false,
+				Columns: []*schema.Column{ReconciliationRunsColumns[1], ReconciliationRunsColumns[0]},
+			},
+			{
+				Name:    "reconciliation_runs_age",
+				Unique:  false,
+				Columns: []*schema.Column{ReconciliationRunsColumns[3]},
+			},
+		},
+	}
 	// RefundsColumns holds the columns for the "refunds" table.
 	RefundsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -1305,6 +1356,7 @@ var (
 		ProgressTable,
 		RateLimitsTable,
 		ReconciliationsTable,
+		ReconciliationRunsTable,
 		RefundsTable,
 		ReportedTransfersTable,
 		ReservationsTable,
@@ -1397,6 +1449,12 @@ func init() {
 	}
 	ProgressTable.Annotation = &entsql.Annotation{
 		Table: "progress",
+	}
+	ReconciliationRunsTable.Annotation = &entsql.Annotation{
+		Table: "reconciliation_runs",
+	}
+	ReconciliationRunsTable.Annotation.Checks = map[string]string{
+		"reconciliation_runs_outcome": "outcome IN ('agreed', 'differed', 'incomplete', 'failed')",
 	}
 	RefundsTable.Annotation = &entsql.Annotation{}
 	RefundsTable.Annotation.Checks = map[string]string{

@@ -222,7 +222,18 @@ test("a transfer for no order is resolved, next to its payer's orders", { timeou
     return (await admin("transfers")).transfers;
   }, (open) => open.some((each) => each.transaction === transaction));
   await settledPage(tab);
+  await says(tab, "Comparisons");
+  await says(tab, "Differed");
+  const [newest] = (await admin("reconciliations")).reconciliations;
+  assert.deepEqual([newest.outcome, newest.unread], ["differed", undefined]);
+  assert.equal(newest.open, newest.sums.reduce((sum, { open }) => sum + open, 0));
+  await says(tab, `${newest.checked.orders} orders, ${newest.checked.transfers} transfers`);
+  await tab.evaluate(() => document.querySelector("[data-row] details > summary").click());
   await looked(tab, notes, "books");
+  await goTo(tab, "#/books?outcome=agreed");
+  await settledPage(tab);
+  const agreed = (await rows(tab)).filter((row) => /orders, \d+ transfers/.test(row));
+  assert.ok(agreed.every((row) => row.includes("Agreed")), agreed.join("\n"));
   await goTo(tab, "#/findings");
   await says(tab, "transfer_unmatched");
   await looked(tab, notes, "findings");

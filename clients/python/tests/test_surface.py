@@ -107,6 +107,9 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     assert (
         client.admin.reconcile().at == client.admin.reconciliation().at or client.admin.reconciliation().at is not None
     )
+    runs = list(client.admin.reconciliations(outcome="agreed"))
+    assert all(r.outcome == "agreed" and r.open == 0 and r.began_at <= r.ended_at for r in runs)
+    assert {r.id for r in runs} <= {r.id for r in client.admin.reconciliations()}
     assert all(t.status == "open" for t in client.admin.transfers(status="open"))
     with pytest.raises(NotFoundError, match="transfer_not_found"):
         client.admin.resolve_transfer("0x" + "0" * 64, 0, "known", "a test")

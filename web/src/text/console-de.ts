@@ -111,6 +111,11 @@ export const de: ConsoleTexts = {
     stage: "Stufe",
     code: "Code",
     detail: "Was abweicht",
+    ended: "Beendet",
+    outcome: "Ergebnis",
+    took: "Dauer",
+    fresh: "Neu",
+    gone: "Weg",
   },
   statuses: {
     payment_required: "Unbezahlt",
@@ -136,6 +141,9 @@ export const de: ConsoleTexts = {
     approved: "Freigegeben",
     rejected: "Abgelehnt",
     approval_pending: "Wartet auf Freigabe",
+    agreed: "Stimmt überein",
+    differed: "Weicht ab",
+    incomplete: "Unvollständig",
   },
   stages: {
     locking: "Sperren",
@@ -330,6 +338,12 @@ export const de: ConsoleTexts = {
     `${of.orders} Bestellungen, ${of.payments} Zahlungen, ${of.transfers} Überweisungen, ${of.postings} Buchungen, ` +
     `${of.cards} Karten, ${of.movements} Bewegungen`,
   ledger: "Salden des Hauptbuchs",
+  comparisons: "Abgleiche",
+  unreadBooks: { chain: "die Chain wurde nicht gelesen", records: "unsere Einträge wurden nicht gelesen" },
+  took: (ms) =>
+    ms < 1000 ? `${ms} ms` : `${(ms / 1000).toLocaleString(lang, { maximumFractionDigits: 1 })} s`,
+  looked: ({ orders, transfers }) => `${orders} Bestellungen, ${transfers} Überweisungen`,
+  openOf: (open, blocking) => `${open} offen, ${blocking} davon sperren`,
 
   jobsHint: "Jobs, die stehen geblieben sind. Wo etwas zu entscheiden ist, geht es durch die Entscheidung weiter.",
   stopped: "Stehen geblieben",

@@ -124,6 +124,11 @@ export const en = {
     stage: "Stage",
     code: "Code",
     detail: "What differs",
+    ended: "Ended",
+    outcome: "Outcome",
+    took: "Took",
+    fresh: "New",
+    gone: "Gone",
   },
   statuses: {
     payment_required: "Unpaid",
@@ -149,6 +154,9 @@ export const en = {
     approved: "Approved",
     rejected: "Rejected",
     approval_pending: "Waits for approval",
+    agreed: "Agreed",
+    differed: "Differed",
+    incomplete: "Incomplete",
   },
   stages: {
     locking: "Locking",
@@ -342,6 +350,12 @@ export const en = {
     `${of.orders} orders, ${of.payments} payments, ${of.transfers} transfers, ${of.postings} postings, ` +
     `${of.cards} cards, ${of.movements} movements`,
   ledger: "Balances of the ledger",
+  comparisons: "Comparisons",
+  unreadBooks: { chain: "the chain was not read", records: "our records were not read" } as Record<string, string>,
+  took: (ms: number) =>
+    ms < 1000 ? `${ms} ms` : `${(ms / 1000).toLocaleString(lang, { maximumFractionDigits: 1 })} s`,
+  looked: ({ orders, transfers }: { orders: number; transfers: number }) => `${orders} orders, ${transfers} transfers`,
+  openOf: (open: number, blocking: number) => `${open} open, ${blocking} of them block`,
 
   jobsHint: "Jobs that have stopped. Those with a decision to be made go on by the decision.",
   stopped: "Stopped",

@@ -30,6 +30,7 @@ from .._gen.models import (
     PruneChallengesResponse,
     QueuedOrder,
     Reconciliation,
+    ReconciliationRun,
     ReviewOrderResponse,
     StrayTransfer,
     Switch,
@@ -58,6 +59,7 @@ from .._gen.roamcard.v1.operator_pb import (
     ListFindingsRequest,
     ListJobsRequest,
     ListOrderQueueRequest,
+    ListReconciliationsRequest,
     ListSwitchesRequest,
     ListTokensRequest,
     ListTransfersRequest,
@@ -194,6 +196,13 @@ class AsyncAdmin(Group):
         )
         answer = await self._call("resolve_transfer", request, idempotency_key or new_key())
         return read(StrayTransfer, answer.transfer)
+
+    def reconciliations(
+        self, *, outcome: Literal["agreed", "differed", "incomplete", "failed"] | None = None
+    ) -> AsyncListing[ReconciliationRun]:
+        """Lists the comparisons of the books that have ended, newest first: all, or those that ended so."""
+        request = ListReconciliationsRequest(outcome=outcome)
+        return self._list(ReconciliationRun, "list_reconciliations", "reconciliations", request)
 
     def findings(
         self, *, status: Literal["open", "resolved"] | None = None, code: str | None = None

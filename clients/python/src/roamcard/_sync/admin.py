@@ -31,6 +31,7 @@ from .._gen.models import (
     PruneChallengesResponse,
     QueuedOrder,
     Reconciliation,
+    ReconciliationRun,
     ReviewOrderResponse,
     StrayTransfer,
     Switch,
@@ -59,6 +60,7 @@ from .._gen.roamcard.v1.operator_pb import (
     ListFindingsRequest,
     ListJobsRequest,
     ListOrderQueueRequest,
+    ListReconciliationsRequest,
     ListSwitchesRequest,
     ListTokensRequest,
     ListTransfersRequest,
@@ -195,6 +197,13 @@ class Admin(Group):
         )
         answer = self._call("resolve_transfer", request, idempotency_key or new_key())
         return read(StrayTransfer, answer.transfer)
+
+    def reconciliations(
+        self, *, outcome: Literal["agreed", "differed", "incomplete", "failed"] | None = None
+    ) -> Listing[ReconciliationRun]:
+        """Lists the comparisons of the books that have ended, newest first: all, or those that ended so."""
+        request = ListReconciliationsRequest(outcome=outcome)
+        return self._list(ReconciliationRun, "list_reconciliations", "reconciliations", request)
 
     def findings(
         self, *, status: Literal["open", "resolved"] | None = None, code: str | None = None
