@@ -17473,6 +17473,7 @@ type OrderMutation struct {
 	created_at          *time.Time
 	updated_at          *time.Time
 	expires_at          *time.Time
+	request_id          *string
 	clearedFields       map[string]struct{}
 	done                bool
 	oldValue            func(context.Context) (*Order, error)
@@ -18309,6 +18310,55 @@ func (m *OrderMutation) ResetExpiresAt() {
 	delete(m.clearedFields, order.FieldExpiresAt)
 }
 
+// SetRequestID sets the "request_id" field.
+func (m *OrderMutation) SetRequestID(s string) {
+	m.request_id = &s
+}
+
+// RequestID returns the value of the "request_id" field in the mutation.
+func (m *OrderMutation) RequestID() (r string, exists bool) {
+	v := m.request_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRequestID returns the old "request_id" field's value of the Order entity.
+// If the Order object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OrderMutation) OldRequestID(ctx context.Context) (v *string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRequestID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRequestID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRequestID: %w", err)
+	}
+	return oldValue.RequestID, nil
+}
+
+// ClearRequestID clears the value of the "request_id" field.
+func (m *OrderMutation) ClearRequestID() {
+	m.request_id = nil
+	m.clearedFields[order.FieldRequestID] = struct{}{}
+}
+
+// RequestIDCleared returns if the "request_id" field was cleared in this mutation.
+func (m *OrderMutation) RequestIDCleared() bool {
+	_, ok := m.clearedFields[order.FieldRequestID]
+	return ok
+}
+
+// ResetRequestID resets all changes to the "request_id" field.
+func (m *OrderMutation) ResetRequestID() {
+	m.request_id = nil
+	delete(m.clearedFields, order.FieldRequestID)
+}
+
 // Where appends a list predicates to the OrderMutation builder.
 func (m *OrderMutation) Where(ps ...predicate.Order) {
 	m.predicates = append(m.predicates, ps...)
@@ -18343,7 +18393,7 @@ func (m *OrderMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *OrderMutation) Fields() []string {
-	fields := make([]string, 0, 17)
+	fields := make([]string, 0, 18)
 	if m.operation_id != nil {
 		fields = append(fields, order.FieldOperationID)
 	}
@@ -18395,6 +18445,9 @@ func (m *OrderMutation) Fields() []string {
 	if m.expires_at != nil {
 		fields = append(fields, order.FieldExpiresAt)
 	}
+	if m.request_id != nil {
+		fields = append(fields, order.FieldRequestID)
+	}
 	return fields
 }
 
@@ -18437,6 +18490,8 @@ func (m *OrderMutation) Field(name string) (ent.Value, bool) {
 		return m.UpdatedAt()
 	case order.FieldExpiresAt:
 		return m.ExpiresAt()
+	case order.FieldRequestID:
+		return m.RequestID()
 	}
 	return nil, false
 }
@@ -18480,6 +18535,8 @@ func (m *OrderMutation) OldField(ctx context.Context, name string) (ent.Value, e
 		return m.OldUpdatedAt(ctx)
 	case order.FieldExpiresAt:
 		return m.OldExpiresAt(ctx)
+	case order.FieldRequestID:
+		return m.OldRequestID(ctx)
 	}
 	return nil, fmt.Errorf("unknown Order field %s", name)
 }
@@ -18608,6 +18665,13 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetExpiresAt(v)
 		return nil
+	case order.FieldRequestID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRequestID(v)
+		return nil
 	}
 	return fmt.Errorf("unknown Order field %s", name)
 }
@@ -18686,6 +18750,9 @@ func (m *OrderMutation) ClearedFields() []string {
 	if m.FieldCleared(order.FieldExpiresAt) {
 		fields = append(fields, order.FieldExpiresAt)
 	}
+	if m.FieldCleared(order.FieldRequestID) {
+		fields = append(fields, order.FieldRequestID)
+	}
 	return fields
 }
 
@@ -18708,6 +18775,9 @@ func (m *OrderMutation) ClearField(name string) error {
 		return nil
 	case order.FieldExpiresAt:
 		m.ClearExpiresAt()
+		return nil
+	case order.FieldRequestID:
+		m.ClearRequestID()
 		return nil
 	}
 	return fmt.Errorf("unknown Order nullable field %s", name)
@@ -18767,6 +18837,9 @@ func (m *OrderMutation) ResetField(name string) error {
 		return nil
 	case order.FieldExpiresAt:
 		m.ResetExpiresAt()
+		return nil
+	case order.FieldRequestID:
+		m.ResetRequestID()
 		return nil
 	}
 	return fmt.Errorf("unknown Order field %s", name)
@@ -29549,6 +29622,7 @@ type TimelineMutation struct {
 	actor         *string
 	reason        *string
 	evidence      *map[string]string
+	request_id    *string
 	clearedFields map[string]struct{}
 	done          bool
 	oldValue      func(context.Context) (*Timeline, error)
@@ -30016,6 +30090,55 @@ func (m *TimelineMutation) ResetEvidence() {
 	delete(m.clearedFields, timeline.FieldEvidence)
 }
 
+// SetRequestID sets the "request_id" field.
+func (m *TimelineMutation) SetRequestID(s string) {
+	m.request_id = &s
+}
+
+// RequestID returns the value of the "request_id" field in the mutation.
+func (m *TimelineMutation) RequestID() (r string, exists bool) {
+	v := m.request_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRequestID returns the old "request_id" field's value of the Timeline entity.
+// If the Timeline object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TimelineMutation) OldRequestID(ctx context.Context) (v *string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRequestID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRequestID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRequestID: %w", err)
+	}
+	return oldValue.RequestID, nil
+}
+
+// ClearRequestID clears the value of the "request_id" field.
+func (m *TimelineMutation) ClearRequestID() {
+	m.request_id = nil
+	m.clearedFields[timeline.FieldRequestID] = struct{}{}
+}
+
+// RequestIDCleared returns if the "request_id" field was cleared in this mutation.
+func (m *TimelineMutation) RequestIDCleared() bool {
+	_, ok := m.clearedFields[timeline.FieldRequestID]
+	return ok
+}
+
+// ResetRequestID resets all changes to the "request_id" field.
+func (m *TimelineMutation) ResetRequestID() {
+	m.request_id = nil
+	delete(m.clearedFields, timeline.FieldRequestID)
+}
+
 // Where appends a list predicates to the TimelineMutation builder.
 func (m *TimelineMutation) Where(ps ...predicate.Timeline) {
 	m.predicates = append(m.predicates, ps...)
@@ -30050,7 +30173,7 @@ func (m *TimelineMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *TimelineMutation) Fields() []string {
-	fields := make([]string, 0, 9)
+	fields := make([]string, 0, 10)
 	if m.order_id != nil {
 		fields = append(fields, timeline.FieldOrderID)
 	}
@@ -30078,6 +30201,9 @@ func (m *TimelineMutation) Fields() []string {
 	if m.evidence != nil {
 		fields = append(fields, timeline.FieldEvidence)
 	}
+	if m.request_id != nil {
+		fields = append(fields, timeline.FieldRequestID)
+	}
 	return fields
 }
 
@@ -30104,6 +30230,8 @@ func (m *TimelineMutation) Field(name string) (ent.Value, bool) {
 		return m.Reason()
 	case timeline.FieldEvidence:
 		return m.Evidence()
+	case timeline.FieldRequestID:
+		return m.RequestID()
 	}
 	return nil, false
 }
@@ -30131,6 +30259,8 @@ func (m *TimelineMutation) OldField(ctx context.Context, name string) (ent.Value
 		return m.OldReason(ctx)
 	case timeline.FieldEvidence:
 		return m.OldEvidence(ctx)
+	case timeline.FieldRequestID:
+		return m.OldRequestID(ctx)
 	}
 	return nil, fmt.Errorf("unknown Timeline field %s", name)
 }
@@ -30203,6 +30333,13 @@ func (m *TimelineMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetEvidence(v)
 		return nil
+	case timeline.FieldRequestID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRequestID(v)
+		return nil
 	}
 	return fmt.Errorf("unknown Timeline field %s", name)
 }
@@ -30251,6 +30388,9 @@ func (m *TimelineMutation) ClearedFields() []string {
 	if m.FieldCleared(timeline.FieldEvidence) {
 		fields = append(fields, timeline.FieldEvidence)
 	}
+	if m.FieldCleared(timeline.FieldRequestID) {
+		fields = append(fields, timeline.FieldRequestID)
+	}
 	return fields
 }
 
@@ -30267,6 +30407,9 @@ func (m *TimelineMutation) ClearField(name string) error {
 	switch name {
 	case timeline.FieldEvidence:
 		m.ClearEvidence()
+		return nil
+	case timeline.FieldRequestID:
+		m.ClearRequestID()
 		return nil
 	}
 	return fmt.Errorf("unknown Timeline nullable field %s", name)
@@ -30302,6 +30445,9 @@ func (m *TimelineMutation) ResetField(name string) error {
 		return nil
 	case timeline.FieldEvidence:
 		m.ResetEvidence()
+		return nil
+	case timeline.FieldRequestID:
+		m.ResetRequestID()
 		return nil
 	}
 	return fmt.Errorf("unknown Timeline field %s", name)

@@ -715,6 +715,7 @@ var (
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
 		{Name: "expires_at", Type: field.TypeTime, Nullable: true},
+		{Name: "request_id", Type: field.TypeString, Nullable: true},
 	}
 	// OrdersTable holds the schema information for the "orders" table.
 	OrdersTable = &schema.Table{
@@ -746,6 +747,14 @@ var (
 				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[16]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'fulfilled'::text)",
+				},
+			},
+			{
+				Name:    "orders_request",
+				Unique:  false,
+				Columns: []*schema.Column{OrdersColumns[18]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(request_id IS NOT NULL)",
 				},
 			},
 			{
@@ -1147,6 +1156,7 @@ var (
 		{Name: "actor", Type: field.TypeString},
 		{Name: "reason", Type: field.TypeString, Size: 2147483647},
 		{Name: "evidence", Type: field.TypeJSON, Nullable: true},
+		{Name: "request_id", Type: field.TypeString, Nullable: true},
 	}
 	// TimelineTable holds the schema information for the "timeline" table.
 	TimelineTable = &schema.Table{
@@ -1158,6 +1168,14 @@ var (
 				Name:    "timeline_move",
 				Unique:  true,
 				Columns: []*schema.Column{TimelineColumns[1], TimelineColumns[2], TimelineColumns[3]},
+			},
+			{
+				Name:    "timeline_request",
+				Unique:  false,
+				Columns: []*schema.Column{TimelineColumns[10]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(request_id IS NOT NULL)",
+				},
 			},
 		},
 	}

@@ -117,6 +117,8 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     assert order.order_id in [o.order_id for o in client.admin.orders(status="fulfilled")]
     inspected = client.admin.inspect_order(order.order_id)
     assert order.order_id in [o.order_id for o in client.admin.orders(owner=inspected.owner, sort="oldest")]
+    assert order.order_id in [o.order_id for o in client.admin.orders(request_id=inspected.timeline[0].request_id)]
+    assert list(client.admin.orders(request_id="of-nobody")) == []
     assert {r.actor for r in client.admin.audit(action="order.inspect", subject=order.order_id)} == {
         client.admin.whoami()
     }

@@ -262,11 +262,12 @@ export class Admin {
 
   /** Reads the orders that somebody has to look at, or those that are selected: one by one, or by page(). */
   orders({
-    status, kind, owner, transaction, sort, pageSize, pageToken, ...options
+    status, kind, owner, transaction, requestId, sort, pageSize, pageToken, ...options
   }: ListOptions & {
-    status?: OrderStatus; kind?: OrderKind; owner?: string; transaction?: string; sort?: "newest" | "oldest";
+    status?: OrderStatus; kind?: OrderKind; owner?: string; transaction?: string; requestId?: string;
+    sort?: "newest" | "oldest";
   } = {}): Listing<QueuedOrder> {
-    const selected = given({ status, kind, owner, transaction, sort });
+    const selected = given({ status, kind, owner, transaction, requestId, sort });
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
         const request = { ...page, ...selected };

@@ -335,6 +335,9 @@ scenario("an operator works with a token, and with a wallet that may see activit
   assert.ok((await all(admin.orders({ status: "fulfilled" }))).some((o) => o.orderId === order.orderId));
   const [mine] = await all(admin.orders({ owner: inspected.owner, sort: "oldest" }));
   assert.equal(mine.orderId, order.orderId);
+  const { requestId } = inspected.timeline[0];
+  assert.deepEqual((await all(admin.orders({ requestId }))).map((o) => o.orderId), [order.orderId]);
+  assert.deepEqual(await all(admin.orders({ requestId: "of-nobody" })), []);
   const name = await admin.whoami();
   const { items: [audited] } = await admin.audit({ action: "order.inspect", subject: order.orderId }).page();
   assert.equal(audited.actor, name);

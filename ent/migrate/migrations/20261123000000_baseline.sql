@@ -120,7 +120,7 @@ CREATE INDEX "ledger_postings_order" ON "ledger_postings" ("order_id", "owner", 
 -- create "locks" table
 CREATE TABLE "locks" ("id" character varying NOT NULL, PRIMARY KEY ("id"));
 -- create "orders" table
-CREATE TABLE "orders" ("id" character varying NOT NULL, "operation_id" uuid NOT NULL, "kind" character varying NOT NULL, "status" character varying NOT NULL, "owner" character varying NOT NULL, "idempotency_key" character varying NOT NULL, "fingerprint" bytea NOT NULL, "price_usd_cents" bigint NOT NULL, "item" jsonb NOT NULL, "resource" character varying NOT NULL DEFAULT '', "version" bigint NOT NULL, "delivery_attempt" bigint NOT NULL DEFAULT 1, "reference" uuid NULL, "refund_reason" text NOT NULL DEFAULT '', "adopted_reference" uuid NULL, "created_at" timestamptz NOT NULL, "updated_at" timestamptz NOT NULL, "expires_at" timestamptz NULL, PRIMARY KEY ("id", "owner"), CONSTRAINT "orders_kind" CHECK ((kind)::text ~ '^[a-z][a-z_]{0,31}$'::text), CONSTRAINT "orders_price" CHECK (price_usd_cents > 0), CONSTRAINT "orders_status" CHECK ((status)::text = ANY ((ARRAY['payment_required'::character varying, 'settling'::character varying, 'settled'::character varying, 'provisioning'::character varying, 'fulfilled'::character varying, 'expired'::character varying, 'refund_pending'::character varying, 'refunded'::character varying, 'operator_review'::character varying])::text[])));
+CREATE TABLE "orders" ("id" character varying NOT NULL, "operation_id" uuid NOT NULL, "kind" character varying NOT NULL, "status" character varying NOT NULL, "owner" character varying NOT NULL, "idempotency_key" character varying NOT NULL, "fingerprint" bytea NOT NULL, "price_usd_cents" bigint NOT NULL, "item" jsonb NOT NULL, "resource" character varying NOT NULL DEFAULT '', "version" bigint NOT NULL, "delivery_attempt" bigint NOT NULL DEFAULT 1, "reference" uuid NULL, "refund_reason" text NOT NULL DEFAULT '', "adopted_reference" uuid NULL, "created_at" timestamptz NOT NULL, "updated_at" timestamptz NOT NULL, "expires_at" timestamptz NULL, "request_id" character varying NULL, PRIMARY KEY ("id", "owner"), CONSTRAINT "orders_kind" CHECK ((kind)::text ~ '^[a-z][a-z_]{0,31}$'::text), CONSTRAINT "orders_price" CHECK (price_usd_cents > 0), CONSTRAINT "orders_status" CHECK ((status)::text = ANY ((ARRAY['payment_required'::character varying, 'settling'::character varying, 'settled'::character varying, 'provisioning'::character varying, 'fulfilled'::character varying, 'expired'::character varying, 'refund_pending'::character varying, 'refunded'::character varying, 'operator_review'::character varying])::text[])));
 -- create index "order_owner_id" to table: "orders"
 CREATE INDEX "order_owner_id" ON "orders" ("owner", "id");
 -- create index "orders_adopted" to table: "orders"
@@ -133,6 +133,8 @@ CREATE INDEX "orders_expired" ON "orders" ("updated_at") WHERE ((status)::text =
 CREATE INDEX "orders_open" ON "orders" ("status", "updated_at") WHERE ((status)::text <> 'fulfilled'::text);
 -- create index "orders_purchase" to table: "orders"
 CREATE UNIQUE INDEX "orders_purchase" ON "orders" ("kind", "owner", "idempotency_key");
+-- create index "orders_request" to table: "orders"
+CREATE INDEX "orders_request" ON "orders" ("request_id") WHERE (request_id IS NOT NULL);
 -- create index "orders_unpaid" to table: "orders"
 CREATE INDEX "orders_unpaid" ON "orders" ("expires_at") WHERE ((status)::text = 'payment_required'::text);
 -- create "payments" table
@@ -202,9 +204,11 @@ CREATE UNIQUE INDEX "supplier_orders_reference" ON "supplier_orders" ("provider"
 -- create index "supplier_orders_sent" to table: "supplier_orders"
 CREATE INDEX "supplier_orders_sent" ON "supplier_orders" ("provider", "code", "sent_at");
 -- create "timeline" table
-CREATE TABLE "timeline" ("id" uuid NOT NULL, "order_id" character varying NOT NULL, "owner" character varying NOT NULL, "version" bigint NOT NULL, "at" timestamptz NOT NULL, "from_status" character varying NOT NULL, "to_status" character varying NOT NULL, "actor" character varying NOT NULL, "reason" text NOT NULL, "evidence" jsonb NULL, PRIMARY KEY ("id", "owner"));
+CREATE TABLE "timeline" ("id" uuid NOT NULL, "order_id" character varying NOT NULL, "owner" character varying NOT NULL, "version" bigint NOT NULL, "at" timestamptz NOT NULL, "from_status" character varying NOT NULL, "to_status" character varying NOT NULL, "actor" character varying NOT NULL, "reason" text NOT NULL, "evidence" jsonb NULL, "request_id" character varying NULL, PRIMARY KEY ("id", "owner"));
 -- create index "timeline_move" to table: "timeline"
 CREATE UNIQUE INDEX "timeline_move" ON "timeline" ("order_id", "owner", "version");
+-- create index "timeline_request" to table: "timeline"
+CREATE INDEX "timeline_request" ON "timeline" ("request_id") WHERE (request_id IS NOT NULL);
 -- create "transactions" table
 CREATE TABLE "transactions" ("id" uuid NOT NULL, "relayer" character varying NOT NULL, "nonce" bigint NOT NULL, "variants" jsonb NOT NULL, "status" character varying NOT NULL, "created_at" timestamptz NOT NULL, "spent_wei" bigint NOT NULL DEFAULT 0, PRIMARY KEY ("id"), CONSTRAINT "transactions_nonce" CHECK (nonce >= 0), CONSTRAINT "transactions_spent" CHECK (spent_wei >= 0), CONSTRAINT "transactions_status" CHECK ((status)::text = ANY ((ARRAY['open'::character varying, 'reverted'::character varying, 'closed'::character varying])::text[])));
 -- create index "transactions_age" to table: "transactions"
@@ -387,6 +391,8 @@ DROP INDEX "transfers_place";
 DROP INDEX "transfers_authorization";
 -- reverse: create "transfers" table
 DROP TABLE "transfers";
+-- reverse: create index "timeline_request" to table: "timeline"
+DROP INDEX "timeline_request";
 -- reverse: create index "timeline_move" to table: "timeline"
 DROP INDEX "timeline_move";
 -- reverse: create "timeline" table
@@ -459,6 +465,8 @@ DROP INDEX "payment_order_id_owner_created_at";
 DROP TABLE "payments";
 -- reverse: create index "orders_unpaid" to table: "orders"
 DROP INDEX "orders_unpaid";
+-- reverse: create index "orders_request" to table: "orders"
+DROP INDEX "orders_request";
 -- reverse: create index "orders_purchase" to table: "orders"
 DROP INDEX "orders_purchase";
 -- reverse: create index "orders_expired" to table: "orders"

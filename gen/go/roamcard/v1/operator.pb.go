@@ -3146,7 +3146,7 @@ func (x *StrayTransfer) GetPendingApproval() *Approval {
 
 type ListOrderQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only orders in this status; operator_review when absent, unless owner or transaction is given.
+	// Only orders in this status; operator_review when absent, unless owner, transaction or request is given.
 	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
 	// How many orders a page holds, 1 to 100; 50 when absent.
 	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
@@ -3159,7 +3159,10 @@ type ListOrderQueueRequest struct {
 	// Only orders that this wallet pays. An absent status then stands for any.
 	Owner *string `protobuf:"bytes,6,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
 	// Only the order that this transaction paid for or refunded. An absent status then stands for any.
-	Transaction   *string `protobuf:"bytes,7,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
+	Transaction *string `protobuf:"bytes,7,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
+	// Only orders that this request created, paid or decided, as its answer names it in X-Request-Id or `requestId`. An
+	// absent status then stands for any.
+	RequestId     *string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3239,6 +3242,13 @@ func (x *ListOrderQueueRequest) GetOwner() string {
 func (x *ListOrderQueueRequest) GetTransaction() string {
 	if x != nil && x.Transaction != nil {
 		return *x.Transaction
+	}
+	return ""
+}
+
+func (x *ListOrderQueueRequest) GetRequestId() string {
+	if x != nil && x.RequestId != nil {
+		return *x.RequestId
 	}
 	return ""
 }
@@ -3478,7 +3488,9 @@ type InspectOrderResponse struct {
 	// The references that the provider knows the order by.
 	References []*ProviderReference `protobuf:"bytes,6,rep,name=references,proto3" json:"references,omitempty"`
 	// Every move, oldest first.
-	Timeline      []*OrderMove `protobuf:"bytes,7,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	Timeline []*OrderMove `protobuf:"bytes,7,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	// The request that created it before it was paid; absent for an order that was paid at once.
+	RequestId     *string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3560,6 +3572,13 @@ func (x *InspectOrderResponse) GetTimeline() []*OrderMove {
 		return x.Timeline
 	}
 	return nil
+}
+
+func (x *InspectOrderResponse) GetRequestId() string {
+	if x != nil && x.RequestId != nil {
+		return *x.RequestId
+	}
+	return ""
 }
 
 type ReviewOrderRequest struct {
@@ -4244,7 +4263,9 @@ type OrderMove struct {
 	Actor  string `protobuf:"bytes,5,opt,name=actor,proto3" json:"actor,omitempty"`
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the move rests on.
-	Evidence      []*Evidence `protobuf:"bytes,7,rep,name=evidence,proto3" json:"evidence,omitempty"`
+	Evidence []*Evidence `protobuf:"bytes,7,rep,name=evidence,proto3" json:"evidence,omitempty"`
+	// The request that made it, as its answer named it; absent for what a worker did.
+	RequestId     *string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4326,6 +4347,13 @@ func (x *OrderMove) GetEvidence() []*Evidence {
 		return x.Evidence
 	}
 	return nil
+}
+
+func (x *OrderMove) GetRequestId() string {
+	if x != nil && x.RequestId != nil {
+		return *x.RequestId
+	}
+	return ""
 }
 
 // One thing that a move rests on, by name.
@@ -8166,7 +8194,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x10pending_approval\x18\r \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\r\n" +
 	"\v_resolutionB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator\"\xc0\x04\n" +
+	"\t_operator\"\x92\x05\n" +
 	"\x15ListOrderQueueRequest\x12\x94\x01\n" +
 	"\x06status\x18\x01 \x01(\tBw\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12-\n" +
@@ -8175,7 +8203,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x04sort\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06newestR\x06oldestH\x03R\x04sort\x88\x01\x01\x126\n" +
 	"\x04kind\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$H\x04R\x04kind\x88\x01\x01\x125\n" +
 	"\x05owner\x18\x06 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{40}$H\x05R\x05owner\x88\x01\x01\x12A\n" +
-	"\vtransaction\x18\a \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$H\x06R\vtransaction\x88\x01\x01B\t\n" +
+	"\vtransaction\x18\a \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$H\x06R\vtransaction\x88\x01\x01\x12A\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$H\aR\trequestId\x88\x01\x01B\t\n" +
 	"\a_statusB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
@@ -8183,7 +8213,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x05_sortB\a\n" +
 	"\x05_kindB\b\n" +
 	"\x06_ownerB\x0e\n" +
-	"\f_transaction\"\x8b\x01\n" +
+	"\f_transactionB\r\n" +
+	"\v_request_id\"\x8b\x01\n" +
 	"\x16ListOrderQueueResponse\x120\n" +
 	"\x06orders\x18\x01 \x03(\v2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
@@ -8202,7 +8233,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x10pending_approval\x18\n" +
 	" \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval\";\n" +
 	"\x13InspectOrderRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xe1\x02\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\x94\x03\n" +
 	"\x14InspectOrderResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x126\n" +
@@ -8212,7 +8243,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"references\x18\x06 \x03(\v2\x1e.roamcard.v1.ProviderReferenceR\n" +
 	"references\x122\n" +
-	"\btimeline\x18\a \x03(\v2\x16.roamcard.v1.OrderMoveR\btimeline\":\n" +
+	"\btimeline\x18\a \x03(\v2\x16.roamcard.v1.OrderMoveR\btimeline\x12\"\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tH\x00R\trequestId\x88\x01\x01B\r\n" +
+	"\v_request_id\":\n" +
 	"\x12ReviewOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xf2\x01\n" +
 	"\x13ReviewOrderResponse\x12.\n" +
@@ -8279,7 +8313,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x11ProviderReference\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x1c\n" +
-	"\treference\x18\x03 \x01(\tR\treference\"\xd6\x01\n" +
+	"\treference\x18\x03 \x01(\tR\treference\"\x89\x02\n" +
 	"\tOrderMove\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
@@ -8287,7 +8321,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n" +
 	"\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x121\n" +
-	"\bevidence\x18\a \x03(\v2\x15.roamcard.v1.EvidenceR\bevidence\"4\n" +
+	"\bevidence\x18\a \x03(\v2\x15.roamcard.v1.EvidenceR\bevidence\x12\"\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tH\x00R\trequestId\x88\x01\x01B\r\n" +
+	"\v_request_id\"4\n" +
 	"\bEvidence\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\xcb\x01\n" +
@@ -9036,10 +9073,12 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[50].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[55].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[56].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}

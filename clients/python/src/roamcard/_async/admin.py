@@ -283,10 +283,13 @@ class AsyncAdmin(Group):
         kind: OrderKind | None = None,
         owner: str | None = None,
         transaction: str | None = None,
+        request_id: str | None = None,
         sort: Literal["newest", "oldest"] | None = None,
     ) -> AsyncListing[QueuedOrder]:
         """Lists orders, newest first unless sort says otherwise: those that wait for an operator, or those selected."""
-        request = ListOrderQueueRequest(status=status, kind=kind, owner=owner, transaction=transaction, sort=sort)
+        request = ListOrderQueueRequest(
+            status=status, kind=kind, owner=owner, transaction=transaction, request_id=request_id, sort=sort
+        )
         return self._list(QueuedOrder, "list_order_queue", "orders", request)
 
     async def order_counts(self) -> Sequence[OrderCount]:

@@ -1070,6 +1070,8 @@ class OrderMove(Model):
     reason: str
     evidence: tuple[Evidence, ...]
     """What the move rests on."""
+    request_id: str | None = None
+    """The request that made it, as its answer named it; absent for what a worker did."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1089,6 +1091,8 @@ class InspectOrderResponse(Model):
     """The references that the provider knows the order by."""
     timeline: tuple[OrderMove, ...]
     """Every move, oldest first."""
+    request_id: str | None = None
+    """The request that created it before it was paid; absent for an order that was paid at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
