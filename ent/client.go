@@ -41,6 +41,7 @@ import (
 	"github.com/roamcard/roamcard/ent/progress"
 	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
+	"github.com/roamcard/roamcard/ent/reconciliationrun"
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/reportedtransfer"
 	"github.com/roamcard/roamcard/ent/reservation"
@@ -114,6 +115,8 @@ type Client struct {
 	RateLimit *RateLimitClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
 	Reconciliation *ReconciliationClient
+	// ReconciliationRun is the client for interacting with the ReconciliationRun builders.
+	ReconciliationRun *ReconciliationRunClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
 	// ReportedTransfer is the client for interacting with the ReportedTransfer builders.
@@ -179,6 +182,7 @@ func (c *Client) init() {
 	c.Progress = NewProgressClient(c.config)
 	c.RateLimit = NewRateLimitClient(c.config)
 	c.Reconciliation = NewReconciliationClient(c.config)
+	c.ReconciliationRun = NewReconciliationRunClient(c.config)
 	c.Refund = NewRefundClient(c.config)
 	c.ReportedTransfer = NewReportedTransferClient(c.config)
 	c.Reservation = NewReservationClient(c.config)
@@ -311,6 +315,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Progress:           NewProgressClient(cfg),
 		RateLimit:          NewRateLimitClient(cfg),
 		Reconciliation:     NewReconciliationClient(cfg),
+		ReconciliationRun:  NewReconciliationRunClient(cfg),
 		Refund:             NewRefundClient(cfg),
 		ReportedTransfer:   NewReportedTransferClient(cfg),
 		Reservation:        NewReservationClient(cfg),
@@ -370,6 +375,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Progress:           NewProgressClient(cfg),
 		RateLimit:          NewRateLimitClient(cfg),
 		Reconciliation:     NewReconciliationClient(cfg),
+		ReconciliationRun:  NewReconciliationRunClient(cfg),
 		Refund:             NewRefundClient(cfg),
 		ReportedTransfer:   NewReportedTransferClient(cfg),
 		Reservation:        NewReservationClient(cfg),
@@ -417,10 +423,10 @@ func (c *Client) Use(hooks ...Hook) {
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.EsimTopup, c.Event, c.EventDay,
 		c.Finding, c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting,
 		c.Lock, c.OperatorApproval, c.OperatorToken, c.Order, c.Payment, c.Progress,
-		c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer, c.Reservation,
-		c.ScreenedAddress, c.ScreeningList, c.Session, c.SupplierOrder, c.Timeline,
-		c.Transaction, c.TransactionMember, c.Transfer, c.TransferResolution,
-		c.WebhookEvent, c.Worker,
+		c.RateLimit, c.Reconciliation, c.ReconciliationRun, c.Refund,
+		c.ReportedTransfer, c.Reservation, c.ScreenedAddress, c.ScreeningList,
+		c.Session, c.SupplierOrder, c.Timeline, c.Transaction, c.TransactionMember,
+		c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -434,10 +440,10 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.EsimTopup, c.Event, c.EventDay,
 		c.Finding, c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting,
 		c.Lock, c.OperatorApproval, c.OperatorToken, c.Order, c.Payment, c.Progress,
-		c.RateLimit, c.Reconciliation, c.Refund, c.ReportedTransfer, c.Reservation,
-		c.ScreenedAddress, c.ScreeningList, c.Session, c.SupplierOrder, c.Timeline,
-		c.Transaction, c.TransactionMember, c.Transfer, c.TransferResolution,
-		c.WebhookEvent, c.Worker,
+		c.RateLimit, c.Reconciliation, c.ReconciliationRun, c.Refund,
+		c.ReportedTransfer, c.Reservation, c.ScreenedAddress, c.ScreeningList,
+		c.Session, c.SupplierOrder, c.Timeline, c.Transaction, c.TransactionMember,
+		c.Transfer, c.TransferResolution, c.WebhookEvent, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -498,6 +504,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.RateLimit.mutate(ctx, m)
 	case *ReconciliationMutation:
 		return c.Reconciliation.mutate(ctx, m)
+	case *ReconciliationRunMutation:
+		return c.ReconciliationRun.mutate(ctx, m)
 	case *RefundMutation:
 		return c.Refund.mutate(ctx, m)
 	case *ReportedTransferMutation:
@@ -3989,6 +3997,139 @@ func (c *ReconciliationClient) mutate(ctx context.Context, m *ReconciliationMuta
 	}
 }
 
+// ReconciliationRunClient is a client for the ReconciliationRun schema.
+type ReconciliationRunClient struct {
+	config
+}
+
+// NewReconciliationRunClient returns a client for the ReconciliationRun from the given config.
+func NewReconciliationRunClient(c config) *ReconciliationRunClient {
+	return &ReconciliationRunClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `reconciliationrun.Hooks(f(g(h())))`.
+func (c *ReconciliationRunClient) Use(hooks ...Hook) {
+	c.hooks.ReconciliationRun = append(c.hooks.ReconciliationRun, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `reconciliationrun.Intercept(f(g(h())))`.
+func (c *ReconciliationRunClient) Intercept(interceptors ...Interceptor) {
+	c.inters.ReconciliationRun = append(c.inters.ReconciliationRun, interceptors...)
+}
+
+// Create returns a builder for creating a ReconciliationRun entity.
+func (c *ReconciliationRunClient) Create() *ReconciliationRunCreate {
+	mutation := newReconciliationRunMutation(c.config, OpCreate)
+	return &ReconciliationRunCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of ReconciliationRun entities.
+func (c *ReconciliationRunClient) CreateBulk(builders ...*ReconciliationRunCreate) *ReconciliationRunCreateBulk {
+	return &ReconciliationRunCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *ReconciliationRunClient) MapCreateBulk(slice any, setFunc func(*ReconciliationRunCreate, int)) *ReconciliationRunCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &ReconciliationRunCreateBulk{err: fmt.Errorf("calling to ReconciliationRunClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*ReconciliationRunCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &ReconciliationRunCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for ReconciliationRun.
+func (c *ReconciliationRunClient) Update() *ReconciliationRunUpdate {
+	mutation := newReconciliationRunMutation(c.config, OpUpdate)
+	return &ReconciliationRunUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *ReconciliationRunClient) UpdateOne(_m *ReconciliationRun) *ReconciliationRunUpdateOne {
+	mutation := newReconciliationRunMutation(c.config, OpUpdateOne, withReconciliationRun(_m))
+	return &ReconciliationRunUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *ReconciliationRunClient) UpdateOneID(id int64) *ReconciliationRunUpdateOne {
+	mutation := newReconciliationRunMutation(c.config, OpUpdateOne, withReconciliationRunID(id))
+	return &ReconciliationRunUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for ReconciliationRun.
+func (c *ReconciliationRunClient) Delete() *ReconciliationRunDelete {
+	mutation := newReconciliationRunMutation(c.config, OpDelete)
+	return &ReconciliationRunDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *ReconciliationRunClient) DeleteOne(_m *ReconciliationRun) *ReconciliationRunDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *ReconciliationRunClient) DeleteOneID(id int64) *ReconciliationRunDeleteOne {
+	builder := c.Delete().Where(reconciliationrun.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &ReconciliationRunDeleteOne{builder}
+}
+
+// Query returns a query builder for ReconciliationRun.
+func (c *ReconciliationRunClient) Query() *ReconciliationRunQuery {
+	return &ReconciliationRunQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeReconciliationRun},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a ReconciliationRun entity by its id.
+func (c *ReconciliationRunClient) Get(ctx context.Context, id int64) (*ReconciliationRun, error) {
+	return c.Query().Where(reconciliationrun.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ReconciliationRunClient) GetX(ctx context.Context, id int64) *ReconciliationRun {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *ReconciliationRunClient) Hooks() []Hook {
+	return c.hooks.ReconciliationRun
+}
+
+// Interceptors returns the client interceptors.
+func (c *ReconciliationRunClient) Interceptors() []Interceptor {
+	return c.inters.ReconciliationRun
+}
+
+func (c *ReconciliationRunClient) mutate(ctx context.Context, m *ReconciliationRunMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&ReconciliationRunCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&ReconciliationRunUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&ReconciliationRunUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&ReconciliationRunDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown ReconciliationRun mutation op: %q", m.Op())
+	}
+}
+
 // RefundClient is a client for the Refund schema.
 type RefundClient struct {
 	config
@@ -5857,18 +5998,18 @@ type (
 		Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, EsimTopup, Event, EventDay, Finding, IssuerLine, Job,
 		KillSwitch, LedgerEntry, LedgerPosting, Lock, OperatorApproval, OperatorToken,
-		Order, Payment, Progress, RateLimit, Reconciliation, Refund, ReportedTransfer,
-		Reservation, ScreenedAddress, ScreeningList, Session, SupplierOrder, Timeline,
-		Transaction, TransactionMember, Transfer, TransferResolution, WebhookEvent,
-		Worker []ent.Hook
+		Order, Payment, Progress, RateLimit, Reconciliation, ReconciliationRun, Refund,
+		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
+		SupplierOrder, Timeline, Transaction, TransactionMember, Transfer,
+		TransferResolution, WebhookEvent, Worker []ent.Hook
 	}
 	inters struct {
 		Audit, Card, CardLink, ChainWatermark, Challenge, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, EsimTopup, Event, EventDay, Finding, IssuerLine, Job,
 		KillSwitch, LedgerEntry, LedgerPosting, Lock, OperatorApproval, OperatorToken,
-		Order, Payment, Progress, RateLimit, Reconciliation, Refund, ReportedTransfer,
-		Reservation, ScreenedAddress, ScreeningList, Session, SupplierOrder, Timeline,
-		Transaction, TransactionMember, Transfer, TransferResolution, WebhookEvent,
-		Worker []ent.Interceptor
+		Order, Payment, Progress, RateLimit, Reconciliation, ReconciliationRun, Refund,
+		ReportedTransfer, Reservation, ScreenedAddress, ScreeningList, Session,
+		SupplierOrder, Timeline, Transaction, TransactionMember, Transfer,
+		TransferResolution, WebhookEvent, Worker []ent.Interceptor
 	}
 )

@@ -38,6 +38,7 @@ import (
 	"github.com/roamcard/roamcard/ent/progress"
 	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
+	"github.com/roamcard/roamcard/ent/reconciliationrun"
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/reportedtransfer"
 	"github.com/roamcard/roamcard/ent/reservation"
@@ -138,6 +139,7 @@ func checkColumn(t, c string) error {
 			progress.Table:           progress.ValidColumn,
 			ratelimit.Table:          ratelimit.ValidColumn,
 			reconciliation.Table:     reconciliation.ValidColumn,
+			reconciliationrun.Table:  reconciliationrun.ValidColumn,
 			refund.Table:             refund.ValidColumn,
 			reportedtransfer.Table:   reportedtransfer.ValidColumn,
 			reservation.Table:        reservation.ValidColumn,

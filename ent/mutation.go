@@ -39,6 +39,7 @@ import (
 	"github.com/roamcard/roamcard/ent/progress"
 	"github.com/roamcard/roamcard/ent/ratelimit"
 	"github.com/roamcard/roamcard/ent/reconciliation"
+	"github.com/roamcard/roamcard/ent/reconciliationrun"
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/reportedtransfer"
 	"github.com/roamcard/roamcard/ent/reservation"
@@ -91,6 +92,7 @@ const (
 	TypeProgress           = "Progress"
 	TypeRateLimit          = "RateLimit"
 	TypeReconciliation     = "Reconciliation"
+	TypeReconciliationRun  = "ReconciliationRun"
 	TypeRefund             = "Refund"
 	TypeReportedTransfer   = "ReportedTransfer"
 	TypeReservation        = "Reservation"
@@ -17471,6 +17473,7 @@ type OrderMutation struct {
 	created_at          *time.Time
 	updated_at          *time.Time
 	expires_at          *time.Time
+	request_id          *string
 	clearedFields       map[string]struct{}
 	done                bool
 	oldValue            func(context.Context) (*Order, error)
@@ -18307,6 +18310,55 @@ func (m *OrderMutation) ResetExpiresAt() {
 	delete(m.clearedFields, order.FieldExpiresAt)
 }
 
+// SetRequestID sets the "request_id" field.
+func (m *OrderMutation) SetRequestID(s string) {
+	m.request_id = &s
+}
+
+// RequestID returns the value of the "request_id" field in the mutation.
+func (m *OrderMutation) RequestID() (r string, exists bool) {
+	v := m.request_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRequestID returns the old "request_id" field's value of the Order entity.
+// If the Order object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OrderMutation) OldRequestID(ctx context.Context) (v *string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRequestID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRequestID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRequestID: %w", err)
+	}
+	return oldValue.RequestID, nil
+}
+
+// ClearRequestID clears the value of the "request_id" field.
+func (m *OrderMutation) ClearRequestID() {
+	m.request_id = nil
+	m.clearedFields[order.FieldRequestID] = struct{}{}
+}
+
+// RequestIDCleared returns if the "request_id" field was cleared in this mutation.
+func (m *OrderMutation) RequestIDCleared() bool {
+	_, ok := m.clearedFields[order.FieldRequestID]
+	return ok
+}
+
+// ResetRequestID resets all changes to the "request_id" field.
+func (m *OrderMutation) ResetRequestID() {
+	m.request_id = nil
+	delete(m.clearedFields, order.FieldRequestID)
+}
+
 // Where appends a list predicates to the OrderMutation builder.
 func (m *OrderMutation) Where(ps ...predicate.Order) {
 	m.predicates = append(m.predicates, ps...)
@@ -18341,7 +18393,7 @@ func (m *OrderMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *OrderMutation) Fields() []string {
-	fields := make([]string, 0, 17)
+	fields := make([]string, 0, 18)
 	if m.operation_id != nil {
 		fields = append(fields, order.FieldOperationID)
 	}
@@ -18393,6 +18445,9 @@ func (m *OrderMutation) Fields() []string {
 	if m.expires_at != nil {
 		fields = append(fields, order.FieldExpiresAt)
 	}
+	if m.request_id != nil {
+		fields = append(fields, order.FieldRequestID)
+	}
 	return fields
 }
 
@@ -18435,6 +18490,8 @@ func (m *OrderMutation) Field(name string) (ent.Value, bool) {
 		return m.UpdatedAt()
 	case order.FieldExpiresAt:
 		return m.ExpiresAt()
+	case order.FieldRequestID:
+		return m.RequestID()
 	}
 	return nil, false
 }
@@ -18478,6 +18535,8 @@ func (m *OrderMutation) OldField(ctx context.Context, name string) (ent.Value, e
 		return m.OldUpdatedAt(ctx)
 	case order.FieldExpiresAt:
 		return m.OldExpiresAt(ctx)
+	case order.FieldRequestID:
+		return m.OldRequestID(ctx)
 	}
 	return nil, fmt.Errorf("unknown Order field %s", name)
 }
@@ -18606,6 +18665,13 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetExpiresAt(v)
 		return nil
+	case order.FieldRequestID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRequestID(v)
+		return nil
 	}
 	return fmt.Errorf("unknown Order field %s", name)
 }
@@ -18684,6 +18750,9 @@ func (m *OrderMutation) ClearedFields() []string {
 	if m.FieldCleared(order.FieldExpiresAt) {
 		fields = append(fields, order.FieldExpiresAt)
 	}
+	if m.FieldCleared(order.FieldRequestID) {
+		fields = append(fields, order.FieldRequestID)
+	}
 	return fields
 }
 
@@ -18706,6 +18775,9 @@ func (m *OrderMutation) ClearField(name string) error {
 		return nil
 	case order.FieldExpiresAt:
 		m.ClearExpiresAt()
+		return nil
+	case order.FieldRequestID:
+		m.ClearRequestID()
 		return nil
 	}
 	return fmt.Errorf("unknown Order nullable field %s", name)
@@ -18765,6 +18837,9 @@ func (m *OrderMutation) ResetField(name string) error {
 		return nil
 	case order.FieldExpiresAt:
 		m.ResetExpiresAt()
+		return nil
+	case order.FieldRequestID:
+		m.ResetRequestID()
 		return nil
 	}
 	return fmt.Errorf("unknown Order field %s", name)
@@ -21890,6 +21965,1958 @@ func (m *ReconciliationMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *ReconciliationMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Reconciliation edge %s", name)
+}
+
+// ReconciliationRunMutation represents an operation that mutates the ReconciliationRun nodes in the graph.
+type ReconciliationRunMutation struct {
+	config
+	op                 Op
+	typ                string
+	id                 *int64
+	reconciliation_id  *string
+	began_at           *time.Time
+	ended_at           *time.Time
+	outcome            *string
+	unread             *string
+	first_block        *int64
+	addfirst_block     *int64
+	last_block         *int64
+	addlast_block      *int64
+	orders             *int64
+	addorders          *int64
+	payments           *int64
+	addpayments        *int64
+	transfers          *int64
+	addtransfers       *int64
+	postings           *int64
+	addpostings        *int64
+	cards              *int64
+	addcards           *int64
+	movements          *int64
+	addmovements       *int64
+	spent_usd_cents    *int64
+	addspent_usd_cents *int64
+	opened             *int64
+	addopened          *int64
+	closed             *int64
+	addclosed          *int64
+	open               *int64
+	addopen            *int64
+	blocking           *int64
+	addblocking        *int64
+	resolved           *int64
+	addresolved        *int64
+	sums               *json.RawMessage
+	appendsums         json.RawMessage
+	balances           *json.RawMessage
+	appendbalances     json.RawMessage
+	clearedFields      map[string]struct{}
+	done               bool
+	oldValue           func(context.Context) (*ReconciliationRun, error)
+	predicates         []predicate.ReconciliationRun
+}
+
+var _ ent.Mutation = (*ReconciliationRunMutation)(nil)
+
+// reconciliationrunOption allows management of the mutation configuration using functional options.
+type reconciliationrunOption func(*ReconciliationRunMutation)
+
+// newReconciliationRunMutation creates new mutation for the ReconciliationRun entity.
+func newReconciliationRunMutation(c config, op Op, opts ...reconciliationrunOption) *ReconciliationRunMutation {
+	m := &ReconciliationRunMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeReconciliationRun,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withReconciliationRunID sets the ID field of the mutation.
+func withReconciliationRunID(id int64) reconciliationrunOption {
+	return func(m *ReconciliationRunMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *ReconciliationRun
+		)
+		m.oldValue = func(ctx context.Context) (*ReconciliationRun, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().ReconciliationRun.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withReconciliationRun sets the old ReconciliationRun of the mutation.
+func withReconciliationRun(node *ReconciliationRun) reconciliationrunOption {
+	return func(m *ReconciliationRunMutation) {
+		m.oldValue = func(context.Context) (*ReconciliationRun, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m ReconciliationRunMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m ReconciliationRunMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of ReconciliationRun entities.
+func (m *ReconciliationRunMutation) SetID(id int64) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *ReconciliationRunMutation) ID() (id int64, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *ReconciliationRunMutation) IDs(ctx context.Context) ([]int64, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []int64{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().ReconciliationRun.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetReconciliationID sets the "reconciliation_id" field.
+func (m *ReconciliationRunMutation) SetReconciliationID(s string) {
+	m.reconciliation_id = &s
+}
+
+// ReconciliationID returns the value of the "reconciliation_id" field in the mutation.
+func (m *ReconciliationRunMutation) ReconciliationID() (r string, exists bool) {
+	v := m.reconciliation_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReconciliationID returns the old "reconciliation_id" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldReconciliationID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReconciliationID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReconciliationID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReconciliationID: %w", err)
+	}
+	return oldValue.ReconciliationID, nil
+}
+
+// ResetReconciliationID resets all changes to the "reconciliation_id" field.
+func (m *ReconciliationRunMutation) ResetReconciliationID() {
+	m.reconciliation_id = nil
+}
+
+// SetBeganAt sets the "began_at" field.
+func (m *ReconciliationRunMutation) SetBeganAt(t time.Time) {
+	m.began_at = &t
+}
+
+// BeganAt returns the value of the "began_at" field in the mutation.
+func (m *ReconciliationRunMutation) BeganAt() (r time.Time, exists bool) {
+	v := m.began_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBeganAt returns the old "began_at" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldBeganAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBeganAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBeganAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBeganAt: %w", err)
+	}
+	return oldValue.BeganAt, nil
+}
+
+// ResetBeganAt resets all changes to the "began_at" field.
+func (m *ReconciliationRunMutation) ResetBeganAt() {
+	m.began_at = nil
+}
+
+// SetEndedAt sets the "ended_at" field.
+func (m *ReconciliationRunMutation) SetEndedAt(t time.Time) {
+	m.ended_at = &t
+}
+
+// EndedAt returns the value of the "ended_at" field in the mutation.
+func (m *ReconciliationRunMutation) EndedAt() (r time.Time, exists bool) {
+	v := m.ended_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldEndedAt returns the old "ended_at" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldEndedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldEndedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldEndedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldEndedAt: %w", err)
+	}
+	return oldValue.EndedAt, nil
+}
+
+// ResetEndedAt resets all changes to the "ended_at" field.
+func (m *ReconciliationRunMutation) ResetEndedAt() {
+	m.ended_at = nil
+}
+
+// SetOutcome sets the "outcome" field.
+func (m *ReconciliationRunMutation) SetOutcome(s string) {
+	m.outcome = &s
+}
+
+// Outcome returns the value of the "outcome" field in the mutation.
+func (m *ReconciliationRunMutation) Outcome() (r string, exists bool) {
+	v := m.outcome
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOutcome returns the old "outcome" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldOutcome(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOutcome is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOutcome requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOutcome: %w", err)
+	}
+	return oldValue.Outcome, nil
+}
+
+// ResetOutcome resets all changes to the "outcome" field.
+func (m *ReconciliationRunMutation) ResetOutcome() {
+	m.outcome = nil
+}
+
+// SetUnread sets the "unread" field.
+func (m *ReconciliationRunMutation) SetUnread(s string) {
+	m.unread = &s
+}
+
+// Unread returns the value of the "unread" field in the mutation.
+func (m *ReconciliationRunMutation) Unread() (r string, exists bool) {
+	v := m.unread
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUnread returns the old "unread" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldUnread(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUnread is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUnread requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUnread: %w", err)
+	}
+	return oldValue.Unread, nil
+}
+
+// ResetUnread resets all changes to the "unread" field.
+func (m *ReconciliationRunMutation) ResetUnread() {
+	m.unread = nil
+}
+
+// SetFirstBlock sets the "first_block" field.
+func (m *ReconciliationRunMutation) SetFirstBlock(i int64) {
+	m.first_block = &i
+	m.addfirst_block = nil
+}
+
+// FirstBlock returns the value of the "first_block" field in the mutation.
+func (m *ReconciliationRunMutation) FirstBlock() (r int64, exists bool) {
+	v := m.first_block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldFirstBlock returns the old "first_block" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldFirstBlock(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldFirstBlock is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldFirstBlock requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldFirstBlock: %w", err)
+	}
+	return oldValue.FirstBlock, nil
+}
+
+// AddFirstBlock adds i to the "first_block" field.
+func (m *ReconciliationRunMutation) AddFirstBlock(i int64) {
+	if m.addfirst_block != nil {
+		*m.addfirst_block += i
+	} else {
+		m.addfirst_block = &i
+	}
+}
+
+// AddedFirstBlock returns the value that was added to the "first_block" field in this mutation.
+func (m *ReconciliationRunMutation) AddedFirstBlock() (r int64, exists bool) {
+	v := m.addfirst_block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetFirstBlock resets all changes to the "first_block" field.
+func (m *ReconciliationRunMutation) ResetFirstBlock() {
+	m.first_block = nil
+	m.addfirst_block = nil
+}
+
+// SetLastBlock sets the "last_block" field.
+func (m *ReconciliationRunMutation) SetLastBlock(i int64) {
+	m.last_block = &i
+	m.addlast_block = nil
+}
+
+// LastBlock returns the value of the "last_block" field in the mutation.
+func (m *ReconciliationRunMutation) LastBlock() (r int64, exists bool) {
+	v := m.last_block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLastBlock returns the old "last_block" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldLastBlock(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLastBlock is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLastBlock requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLastBlock: %w", err)
+	}
+	return oldValue.LastBlock, nil
+}
+
+// AddLastBlock adds i to the "last_block" field.
+func (m *ReconciliationRunMutation) AddLastBlock(i int64) {
+	if m.addlast_block != nil {
+		*m.addlast_block += i
+	} else {
+		m.addlast_block = &i
+	}
+}
+
+// AddedLastBlock returns the value that was added to the "last_block" field in this mutation.
+func (m *ReconciliationRunMutation) AddedLastBlock() (r int64, exists bool) {
+	v := m.addlast_block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetLastBlock resets all changes to the "last_block" field.
+func (m *ReconciliationRunMutation) ResetLastBlock() {
+	m.last_block = nil
+	m.addlast_block = nil
+}
+
+// SetOrders sets the "orders" field.
+func (m *ReconciliationRunMutation) SetOrders(i int64) {
+	m.orders = &i
+	m.addorders = nil
+}
+
+// Orders returns the value of the "orders" field in the mutation.
+func (m *ReconciliationRunMutation) Orders() (r int64, exists bool) {
+	v := m.orders
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOrders returns the old "orders" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldOrders(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOrders is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOrders requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOrders: %w", err)
+	}
+	return oldValue.Orders, nil
+}
+
+// AddOrders adds i to the "orders" field.
+func (m *ReconciliationRunMutation) AddOrders(i int64) {
+	if m.addorders != nil {
+		*m.addorders += i
+	} else {
+		m.addorders = &i
+	}
+}
+
+// AddedOrders returns the value that was added to the "orders" field in this mutation.
+func (m *ReconciliationRunMutation) AddedOrders() (r int64, exists bool) {
+	v := m.addorders
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetOrders resets all changes to the "orders" field.
+func (m *ReconciliationRunMutation) ResetOrders() {
+	m.orders = nil
+	m.addorders = nil
+}
+
+// SetPayments sets the "payments" field.
+func (m *ReconciliationRunMutation) SetPayments(i int64) {
+	m.payments = &i
+	m.addpayments = nil
+}
+
+// Payments returns the value of the "payments" field in the mutation.
+func (m *ReconciliationRunMutation) Payments() (r int64, exists bool) {
+	v := m.payments
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPayments returns the old "payments" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldPayments(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPayments is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPayments requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPayments: %w", err)
+	}
+	return oldValue.Payments, nil
+}
+
+// AddPayments adds i to the "payments" field.
+func (m *ReconciliationRunMutation) AddPayments(i int64) {
+	if m.addpayments != nil {
+		*m.addpayments += i
+	} else {
+		m.addpayments = &i
+	}
+}
+
+// AddedPayments returns the value that was added to the "payments" field in this mutation.
+func (m *ReconciliationRunMutation) AddedPayments() (r int64, exists bool) {
+	v := m.addpayments
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetPayments resets all changes to the "payments" field.
+func (m *ReconciliationRunMutation) ResetPayments() {
+	m.payments = nil
+	m.addpayments = nil
+}
+
+// SetTransfers sets the "transfers" field.
+func (m *ReconciliationRunMutation) SetTransfers(i int64) {
+	m.transfers = &i
+	m.addtransfers = nil
+}
+
+// Transfers returns the value of the "transfers" field in the mutation.
+func (m *ReconciliationRunMutation) Transfers() (r int64, exists bool) {
+	v := m.transfers
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldTransfers returns the old "transfers" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldTransfers(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldTransfers is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldTransfers requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldTransfers: %w", err)
+	}
+	return oldValue.Transfers, nil
+}
+
+// AddTransfers adds i to the "transfers" field.
+func (m *ReconciliationRunMutation) AddTransfers(i int64) {
+	if m.addtransfers != nil {
+		*m.addtransfers += i
+	} else {
+		m.addtransfers = &i
+	}
+}
+
+// AddedTransfers returns the value that was added to the "transfers" field in this mutation.
+func (m *ReconciliationRunMutation) AddedTransfers() (r int64, exists bool) {
+	v := m.addtransfers
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetTransfers resets all changes to the "transfers" field.
+func (m *ReconciliationRunMutation) ResetTransfers() {
+	m.transfers = nil
+	m.addtransfers = nil
+}
+
+// SetPostings sets the "postings" field.
+func (m *ReconciliationRunMutation) SetPostings(i int64) {
+	m.postings = &i
+	m.addpostings = nil
+}
+
+// Postings returns the value of the "postings" field in the mutation.
+func (m *ReconciliationRunMutation) Postings() (r int64, exists bool) {
+	v := m.postings
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPostings returns the old "postings" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldPostings(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPostings is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPostings requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPostings: %w", err)
+	}
+	return oldValue.Postings, nil
+}
+
+// AddPostings adds i to the "postings" field.
+func (m *ReconciliationRunMutation) AddPostings(i int64) {
+	if m.addpostings != nil {
+		*m.addpostings += i
+	} else {
+		m.addpostings = &i
+	}
+}
+
+// AddedPostings returns the value that was added to the "postings" field in this mutation.
+func (m *ReconciliationRunMutation) AddedPostings() (r int64, exists bool) {
+	v := m.addpostings
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetPostings resets all changes to the "postings" field.
+func (m *ReconciliationRunMutation) ResetPostings() {
+	m.postings = nil
+	m.addpostings = nil
+}
+
+// SetCards sets the "cards" field.
+func (m *ReconciliationRunMutation) SetCards(i int64) {
+	m.cards = &i
+	m.addcards = nil
+}
+
+// Cards returns the value of the "cards" field in the mutation.
+func (m *ReconciliationRunMutation) Cards() (r int64, exists bool) {
+	v := m.cards
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCards returns the old "cards" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldCards(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCards is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCards requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCards: %w", err)
+	}
+	return oldValue.Cards, nil
+}
+
+// AddCards adds i to the "cards" field.
+func (m *ReconciliationRunMutation) AddCards(i int64) {
+	if m.addcards != nil {
+		*m.addcards += i
+	} else {
+		m.addcards = &i
+	}
+}
+
+// AddedCards returns the value that was added to the "cards" field in this mutation.
+func (m *ReconciliationRunMutation) AddedCards() (r int64, exists bool) {
+	v := m.addcards
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetCards resets all changes to the "cards" field.
+func (m *ReconciliationRunMutation) ResetCards() {
+	m.cards = nil
+	m.addcards = nil
+}
+
+// SetMovements sets the "movements" field.
+func (m *ReconciliationRunMutation) SetMovements(i int64) {
+	m.movements = &i
+	m.addmovements = nil
+}
+
+// Movements returns the value of the "movements" field in the mutation.
+func (m *ReconciliationRunMutation) Movements() (r int64, exists bool) {
+	v := m.movements
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldMovements returns the old "movements" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldMovements(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldMovements is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldMovements requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldMovements: %w", err)
+	}
+	return oldValue.Movements, nil
+}
+
+// AddMovements adds i to the "movements" field.
+func (m *ReconciliationRunMutation) AddMovements(i int64) {
+	if m.addmovements != nil {
+		*m.addmovements += i
+	} else {
+		m.addmovements = &i
+	}
+}
+
+// AddedMovements returns the value that was added to the "movements" field in this mutation.
+func (m *ReconciliationRunMutation) AddedMovements() (r int64, exists bool) {
+	v := m.addmovements
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetMovements resets all changes to the "movements" field.
+func (m *ReconciliationRunMutation) ResetMovements() {
+	m.movements = nil
+	m.addmovements = nil
+}
+
+// SetSpentUsdCents sets the "spent_usd_cents" field.
+func (m *ReconciliationRunMutation) SetSpentUsdCents(i int64) {
+	m.spent_usd_cents = &i
+	m.addspent_usd_cents = nil
+}
+
+// SpentUsdCents returns the value of the "spent_usd_cents" field in the mutation.
+func (m *ReconciliationRunMutation) SpentUsdCents() (r int64, exists bool) {
+	v := m.spent_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSpentUsdCents returns the old "spent_usd_cents" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldSpentUsdCents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSpentUsdCents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSpentUsdCents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSpentUsdCents: %w", err)
+	}
+	return oldValue.SpentUsdCents, nil
+}
+
+// AddSpentUsdCents adds i to the "spent_usd_cents" field.
+func (m *ReconciliationRunMutation) AddSpentUsdCents(i int64) {
+	if m.addspent_usd_cents != nil {
+		*m.addspent_usd_cents += i
+	} else {
+		m.addspent_usd_cents = &i
+	}
+}
+
+// AddedSpentUsdCents returns the value that was added to the "spent_usd_cents" field in this mutation.
+func (m *ReconciliationRunMutation) AddedSpentUsdCents() (r int64, exists bool) {
+	v := m.addspent_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetSpentUsdCents resets all changes to the "spent_usd_cents" field.
+func (m *ReconciliationRunMutation) ResetSpentUsdCents() {
+	m.spent_usd_cents = nil
+	m.addspent_usd_cents = nil
+}
+
+// SetOpened sets the "opened" field.
+func (m *ReconciliationRunMutation) SetOpened(i int64) {
+	m.opened = &i
+	m.addopened = nil
+}
+
+// Opened returns the value of the "opened" field in the mutation.
+func (m *ReconciliationRunMutation) Opened() (r int64, exists bool) {
+	v := m.opened
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOpened returns the old "opened" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldOpened(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOpened is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOpened requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOpened: %w", err)
+	}
+	return oldValue.Opened, nil
+}
+
+// AddOpened adds i to the "opened" field.
+func (m *ReconciliationRunMutation) AddOpened(i int64) {
+	if m.addopened != nil {
+		*m.addopened += i
+	} else {
+		m.addopened = &i
+	}
+}
+
+// AddedOpened returns the value that was added to the "opened" field in this mutation.
+func (m *ReconciliationRunMutation) AddedOpened() (r int64, exists bool) {
+	v := m.addopened
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetOpened resets all changes to the "opened" field.
+func (m *ReconciliationRunMutation) ResetOpened() {
+	m.opened = nil
+	m.addopened = nil
+}
+
+// SetClosed sets the "closed" field.
+func (m *ReconciliationRunMutation) SetClosed(i int64) {
+	m.closed = &i
+	m.addclosed = nil
+}
+
+// Closed returns the value of the "closed" field in the mutation.
+func (m *ReconciliationRunMutation) Closed() (r int64, exists bool) {
+	v := m.closed
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldClosed returns the old "closed" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldClosed(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldClosed is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldClosed requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldClosed: %w", err)
+	}
+	return oldValue.Closed, nil
+}
+
+// AddClosed adds i to the "closed" field.
+func (m *ReconciliationRunMutation) AddClosed(i int64) {
+	if m.addclosed != nil {
+		*m.addclosed += i
+	} else {
+		m.addclosed = &i
+	}
+}
+
+// AddedClosed returns the value that was added to the "closed" field in this mutation.
+func (m *ReconciliationRunMutation) AddedClosed() (r int64, exists bool) {
+	v := m.addclosed
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetClosed resets all changes to the "closed" field.
+func (m *ReconciliationRunMutation) ResetClosed() {
+	m.closed = nil
+	m.addclosed = nil
+}
+
+// SetOpen sets the "open" field.
+func (m *ReconciliationRunMutation) SetOpen(i int64) {
+	m.open = &i
+	m.addopen = nil
+}
+
+// Open returns the value of the "open" field in the mutation.
+func (m *ReconciliationRunMutation) Open() (r int64, exists bool) {
+	v := m.open
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOpen returns the old "open" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldOpen(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOpen is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOpen requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOpen: %w", err)
+	}
+	return oldValue.Open, nil
+}
+
+// AddOpen adds i to the "open" field.
+func (m *ReconciliationRunMutation) AddOpen(i int64) {
+	if m.addopen != nil {
+		*m.addopen += i
+	} else {
+		m.addopen = &i
+	}
+}
+
+// AddedOpen returns the value that was added to the "open" field in this mutation.
+func (m *ReconciliationRunMutation) AddedOpen() (r int64, exists bool) {
+	v := m.addopen
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetOpen resets all changes to the "open" field.
+func (m *ReconciliationRunMutation) ResetOpen() {
+	m.open = nil
+	m.addopen = nil
+}
+
+// SetBlocking sets the "blocking" field.
+func (m *ReconciliationRunMutation) SetBlocking(i int64) {
+	m.blocking = &i
+	m.addblocking = nil
+}
+
+// Blocking returns the value of the "blocking" field in the mutation.
+func (m *ReconciliationRunMutation) Blocking() (r int64, exists bool) {
+	v := m.blocking
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlocking returns the old "blocking" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldBlocking(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlocking is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlocking requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlocking: %w", err)
+	}
+	return oldValue.Blocking, nil
+}
+
+// AddBlocking adds i to the "blocking" field.
+func (m *ReconciliationRunMutation) AddBlocking(i int64) {
+	if m.addblocking != nil {
+		*m.addblocking += i
+	} else {
+		m.addblocking = &i
+	}
+}
+
+// AddedBlocking returns the value that was added to the "blocking" field in this mutation.
+func (m *ReconciliationRunMutation) AddedBlocking() (r int64, exists bool) {
+	v := m.addblocking
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetBlocking resets all changes to the "blocking" field.
+func (m *ReconciliationRunMutation) ResetBlocking() {
+	m.blocking = nil
+	m.addblocking = nil
+}
+
+// SetResolved sets the "resolved" field.
+func (m *ReconciliationRunMutation) SetResolved(i int64) {
+	m.resolved = &i
+	m.addresolved = nil
+}
+
+// Resolved returns the value of the "resolved" field in the mutation.
+func (m *ReconciliationRunMutation) Resolved() (r int64, exists bool) {
+	v := m.resolved
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldResolved returns the old "resolved" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldResolved(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldResolved is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldResolved requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldResolved: %w", err)
+	}
+	return oldValue.Resolved, nil
+}
+
+// AddResolved adds i to the "resolved" field.
+func (m *ReconciliationRunMutation) AddResolved(i int64) {
+	if m.addresolved != nil {
+		*m.addresolved += i
+	} else {
+		m.addresolved = &i
+	}
+}
+
+// AddedResolved returns the value that was added to the "resolved" field in this mutation.
+func (m *ReconciliationRunMutation) AddedResolved() (r int64, exists bool) {
+	v := m.addresolved
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetResolved resets all changes to the "resolved" field.
+func (m *ReconciliationRunMutation) ResetResolved() {
+	m.resolved = nil
+	m.addresolved = nil
+}
+
+// SetSums sets the "sums" field.
+func (m *ReconciliationRunMutation) SetSums(jm json.RawMessage) {
+	m.sums = &jm
+	m.appendsums = nil
+}
+
+// Sums returns the value of the "sums" field in the mutation.
+func (m *ReconciliationRunMutation) Sums() (r json.RawMessage, exists bool) {
+	v := m.sums
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSums returns the old "sums" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldSums(ctx context.Context) (v json.RawMessage, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSums is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSums requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSums: %w", err)
+	}
+	return oldValue.Sums, nil
+}
+
+// AppendSums adds jm to the "sums" field.
+func (m *ReconciliationRunMutation) AppendSums(jm json.RawMessage) {
+	m.appendsums = append(m.appendsums, jm...)
+}
+
+// AppendedSums returns the list of values that were appended to the "sums" field in this mutation.
+func (m *ReconciliationRunMutation) AppendedSums() (json.RawMessage, bool) {
+	if len(m.appendsums) == 0 {
+		return nil, false
+	}
+	return m.appendsums, true
+}
+
+// ClearSums clears the value of the "sums" field.
+func (m *ReconciliationRunMutation) ClearSums() {
+	m.sums = nil
+	m.appendsums = nil
+	m.clearedFields[reconciliationrun.FieldSums] = struct{}{}
+}
+
+// SumsCleared returns if the "sums" field was cleared in this mutation.
+func (m *ReconciliationRunMutation) SumsCleared() bool {
+	_, ok := m.clearedFields[reconciliationrun.FieldSums]
+	return ok
+}
+
+// ResetSums resets all changes to the "sums" field.
+func (m *ReconciliationRunMutation) ResetSums() {
+	m.sums = nil
+	m.appendsums = nil
+	delete(m.clearedFields, reconciliationrun.FieldSums)
+}
+
+// SetBalances sets the "balances" field.
+func (m *ReconciliationRunMutation) SetBalances(jm json.RawMessage) {
+	m.balances = &jm
+	m.appendbalances = nil
+}
+
+// Balances returns the value of the "balances" field in the mutation.
+func (m *ReconciliationRunMutation) Balances() (r json.RawMessage, exists bool) {
+	v := m.balances
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBalances returns the old "balances" field's value of the ReconciliationRun entity.
+// If the ReconciliationRun object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationRunMutation) OldBalances(ctx context.Context) (v json.RawMessage, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBalances is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBalances requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBalances: %w", err)
+	}
+	return oldValue.Balances, nil
+}
+
+// AppendBalances adds jm to the "balances" field.
+func (m *ReconciliationRunMutation) AppendBalances(jm json.RawMessage) {
+	m.appendbalances = append(m.appendbalances, jm...)
+}
+
+// AppendedBalances returns the list of values that were appended to the "balances" field in this mutation.
+func (m *ReconciliationRunMutation) AppendedBalances() (json.RawMessage, bool) {
+	if len(m.appendbalances) == 0 {
+		return nil, false
+	}
+	return m.appendbalances, true
+}
+
+// ClearBalances clears the value of the "balances" field.
+func (m *ReconciliationRunMutation) ClearBalances() {
+	m.balances = nil
+	m.appendbalances = nil
+	m.clearedFields[reconciliationrun.FieldBalances] = struct{}{}
+}
+
+// BalancesCleared returns if the "balances" field was cleared in this mutation.
+func (m *ReconciliationRunMutation) BalancesCleared() bool {
+	_, ok := m.clearedFields[reconciliationrun.FieldBalances]
+	return ok
+}
+
+// ResetBalances resets all changes to the "balances" field.
+func (m *ReconciliationRunMutation) ResetBalances() {
+	m.balances = nil
+	m.appendbalances = nil
+	delete(m.clearedFields, reconciliationrun.FieldBalances)
+}
+
+// Where appends a list predicates to the ReconciliationRunMutation builder.
+func (m *ReconciliationRunMutation) Where(ps ...predicate.ReconciliationRun) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the ReconciliationRunMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *ReconciliationRunMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.ReconciliationRun, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *ReconciliationRunMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *ReconciliationRunMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (ReconciliationRun).
+func (m *ReconciliationRunMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *ReconciliationRunMutation) Fields() []string {
+	fields := make([]string, 0, 21)
+	if m.reconciliation_id != nil {
+		fields = append(fields, reconciliationrun.FieldReconciliationID)
+	}
+	if m.began_at != nil {
+		fields = append(fields, reconciliationrun.FieldBeganAt)
+	}
+	if m.ended_at != nil {
+		fields = append(fields, reconciliationrun.FieldEndedAt)
+	}
+	if m.outcome != nil {
+		fields = append(fields, reconciliationrun.FieldOutcome)
+	}
+	if m.unread != nil {
+		fields = append(fields, reconciliationrun.FieldUnread)
+	}
+	if m.first_block != nil {
+		fields = append(fields, reconciliationrun.FieldFirstBlock)
+	}
+	if m.last_block != nil {
+		fields = append(fields, reconciliationrun.FieldLastBlock)
+	}
+	if m.orders != nil {
+		fields = append(fields, reconciliationrun.FieldOrders)
+	}
+	if m.payments != nil {
+		fields = append(fields, reconciliationrun.FieldPayments)
+	}
+	if m.transfers != nil {
+		fields = append(fields, reconciliationrun.FieldTransfers)
+	}
+	if m.postings != nil {
+		fields = append(fields, reconciliationrun.FieldPostings)
+	}
+	if m.cards != nil {
+		fields = append(fields, reconciliationrun.FieldCards)
+	}
+	if m.movements != nil {
+		fields = append(fields, reconciliationrun.FieldMovements)
+	}
+	if m.spent_usd_cents != nil {
+		fields = append(fields, reconciliationrun.FieldSpentUsdCents)
+	}
+	if m.opened != nil {
+		fields = append(fields, reconciliationrun.FieldOpened)
+	}
+	if m.closed != nil {
+		fields = append(fields, reconciliationrun.FieldClosed)
+	}
+	if m.open != nil {
+		fields = append(fields, reconciliationrun.FieldOpen)
+	}
+	if m.blocking != nil {
+		fields = append(fields, reconciliationrun.FieldBlocking)
+	}
+	if m.resolved != nil {
+		fields = append(fields, reconciliationrun.FieldResolved)
+	}
+	if m.sums != nil {
+		fields = append(fields, reconciliationrun.FieldSums)
+	}
+	if m.balances != nil {
+		fields = append(fields, reconciliationrun.FieldBalances)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *ReconciliationRunMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case reconciliationrun.FieldReconciliationID:
+		return m.ReconciliationID()
+	case reconciliationrun.FieldBeganAt:
+		return m.BeganAt()
+	case reconciliationrun.FieldEndedAt:
+		return m.EndedAt()
+	case reconciliationrun.FieldOutcome:
+		return m.Outcome()
+	case reconciliationrun.FieldUnread:
+		return m.Unread()
+	case reconciliationrun.FieldFirstBlock:
+		return m.FirstBlock()
+	case reconciliationrun.FieldLastBlock:
+		return m.LastBlock()
+	case reconciliationrun.FieldOrders:
+		return m.Orders()
+	case reconciliationrun.FieldPayments:
+		return m.Payments()
+	case reconciliationrun.FieldTransfers:
+		return m.Transfers()
+	case reconciliationrun.FieldPostings:
+		return m.Postings()
+	case reconciliationrun.FieldCards:
+		return m.Cards()
+	case reconciliationrun.FieldMovements:
+		return m.Movements()
+	case reconciliationrun.FieldSpentUsdCents:
+		return m.SpentUsdCents()
+	case reconciliationrun.FieldOpened:
+		return m.Opened()
+	case reconciliationrun.FieldClosed:
+		return m.Closed()
+	case reconciliationrun.FieldOpen:
+		return m.Open()
+	case reconciliationrun.FieldBlocking:
+		return m.Blocking()
+	case reconciliationrun.FieldResolved:
+		return m.Resolved()
+	case reconciliationrun.FieldSums:
+		return m.Sums()
+	case reconciliationrun.FieldBalances:
+		return m.Balances()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *ReconciliationRunMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case reconciliationrun.FieldReconciliationID:
+		return m.OldReconciliationID(ctx)
+	case reconciliationrun.FieldBeganAt:
+		return m.OldBeganAt(ctx)
+	case reconciliationrun.FieldEndedAt:
+		return m.OldEndedAt(ctx)
+	case reconciliationrun.FieldOutcome:
+		return m.OldOutcome(ctx)
+	case reconciliationrun.FieldUnread:
+		return m.OldUnread(ctx)
+	case reconciliationrun.FieldFirstBlock:
+		return m.OldFirstBlock(ctx)
+	case reconciliationrun.FieldLastBlock:
+		return m.OldLastBlock(ctx)
+	case reconciliationrun.FieldOrders:
+		return m.OldOrders(ctx)
+	case reconciliationrun.FieldPayments:
+		return m.OldPayments(ctx)
+	case reconciliationrun.FieldTransfers:
+		return m.OldTransfers(ctx)
+	case reconciliationrun.FieldPostings:
+		return m.OldPostings(ctx)
+	case reconciliationrun.FieldCards:
+		return m.OldCards(ctx)
+	case reconciliationrun.FieldMovements:
+		return m.OldMovements(ctx)
+	case reconciliationrun.FieldSpentUsdCents:
+		return m.OldSpentUsdCents(ctx)
+	case reconciliationrun.FieldOpened:
+		return m.OldOpened(ctx)
+	case reconciliationrun.FieldClosed:
+		return m.OldClosed(ctx)
+	case reconciliationrun.FieldOpen:
+		return m.OldOpen(ctx)
+	case reconciliationrun.FieldBlocking:
+		return m.OldBlocking(ctx)
+	case reconciliationrun.FieldResolved:
+		return m.OldResolved(ctx)
+	case reconciliationrun.FieldSums:
+		return m.OldSums(ctx)
+	case reconciliationrun.FieldBalances:
+		return m.OldBalances(ctx)
+	}
+	return nil, fmt.Errorf("unknown ReconciliationRun field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ReconciliationRunMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case reconciliationrun.FieldReconciliationID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReconciliationID(v)
+		return nil
+	case reconciliationrun.FieldBeganAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBeganAt(v)
+		return nil
+	case reconciliationrun.FieldEndedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetEndedAt(v)
+		return nil
+	case reconciliationrun.FieldOutcome:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOutcome(v)
+		return nil
+	case reconciliationrun.FieldUnread:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUnread(v)
+		return nil
+	case reconciliationrun.FieldFirstBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetFirstBlock(v)
+		return nil
+	case reconciliationrun.FieldLastBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLastBlock(v)
+		return nil
+	case reconciliationrun.FieldOrders:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOrders(v)
+		return nil
+	case reconciliationrun.FieldPayments:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPayments(v)
+		return nil
+	case reconciliationrun.FieldTransfers:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetTransfers(v)
+		return nil
+	case reconciliationrun.FieldPostings:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPostings(v)
+		return nil
+	case reconciliationrun.FieldCards:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCards(v)
+		return nil
+	case reconciliationrun.FieldMovements:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetMovements(v)
+		return nil
+	case reconciliationrun.FieldSpentUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSpentUsdCents(v)
+		return nil
+	case reconciliationrun.FieldOpened:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOpened(v)
+		return nil
+	case reconciliationrun.FieldClosed:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetClosed(v)
+		return nil
+	case reconciliationrun.FieldOpen:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOpen(v)
+		return nil
+	case reconciliationrun.FieldBlocking:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlocking(v)
+		return nil
+	case reconciliationrun.FieldResolved:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetResolved(v)
+		return nil
+	case reconciliationrun.FieldSums:
+		v, ok := value.(json.RawMessage)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSums(v)
+		return nil
+	case reconciliationrun.FieldBalances:
+		v, ok := value.(json.RawMessage)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBalances(v)
+		return nil
+	}
+	return fmt.Errorf("unknown ReconciliationRun field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *ReconciliationRunMutation) AddedFields() []string {
+	var fields []string
+	if m.addfirst_block != nil {
+		fields = append(fields, reconciliationrun.FieldFirstBlock)
+	}
+	if m.addlast_block != nil {
+		fields = append(fields, reconciliationrun.FieldLastBlock)
+	}
+	if m.addorders != nil {
+		fields = append(fields, reconciliationrun.FieldOrders)
+	}
+	if m.addpayments != nil {
+		fields = append(fields, reconciliationrun.FieldPayments)
+	}
+	if m.addtransfers != nil {
+		fields = append(fields, reconciliationrun.FieldTransfers)
+	}
+	if m.addpostings != nil {
+		fields = append(fields, reconciliationrun.FieldPostings)
+	}
+	if m.addcards != nil {
+		fields = append(fields, reconciliationrun.FieldCards)
+	}
+	if m.addmovements != nil {
+		fields = append(fields, reconciliationrun.FieldMovements)
+	}
+	if m.addspent_usd_cents != nil {
+		fields = append(fields, reconciliationrun.FieldSpentUsdCents)
+	}
+	if m.addopened != nil {
+		fields = append(fields, reconciliationrun.FieldOpened)
+	}
+	if m.addclosed != nil {
+		fields = append(fields, reconciliationrun.FieldClosed)
+	}
+	if m.addopen != nil {
+		fields = append(fields, reconciliationrun.FieldOpen)
+	}
+	if m.addblocking != nil {
+		fields = append(fields, reconciliationrun.FieldBlocking)
+	}
+	if m.addresolved != nil {
+		fields = append(fields, reconciliationrun.FieldResolved)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *ReconciliationRunMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case reconciliationrun.FieldFirstBlock:
+		return m.AddedFirstBlock()
+	case reconciliationrun.FieldLastBlock:
+		return m.AddedLastBlock()
+	case reconciliationrun.FieldOrders:
+		return m.AddedOrders()
+	case reconciliationrun.FieldPayments:
+		return m.AddedPayments()
+	case reconciliationrun.FieldTransfers:
+		return m.AddedTransfers()
+	case reconciliationrun.FieldPostings:
+		return m.AddedPostings()
+	case reconciliationrun.FieldCards:
+		return m.AddedCards()
+	case reconciliationrun.FieldMovements:
+		return m.AddedMovements()
+	case reconciliationrun.FieldSpentUsdCents:
+		return m.AddedSpentUsdCents()
+	case reconciliationrun.FieldOpened:
+		return m.AddedOpened()
+	case reconciliationrun.FieldClosed:
+		return m.AddedClosed()
+	case reconciliationrun.FieldOpen:
+		return m.AddedOpen()
+	case reconciliationrun.FieldBlocking:
+		return m.AddedBlocking()
+	case reconciliationrun.FieldResolved:
+		return m.AddedResolved()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ReconciliationRunMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case reconciliationrun.FieldFirstBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddFirstBlock(v)
+		return nil
+	case reconciliationrun.FieldLastBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddLastBlock(v)
+		return nil
+	case reconciliationrun.FieldOrders:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddOrders(v)
+		return nil
+	case reconciliationrun.FieldPayments:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddPayments(v)
+		return nil
+	case reconciliationrun.FieldTransfers:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddTransfers(v)
+		return nil
+	case reconciliationrun.FieldPostings:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddPostings(v)
+		return nil
+	case reconciliationrun.FieldCards:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddCards(v)
+		return nil
+	case reconciliationrun.FieldMovements:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddMovements(v)
+		return nil
+	case reconciliationrun.FieldSpentUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddSpentUsdCents(v)
+		return nil
+	case reconciliationrun.FieldOpened:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddOpened(v)
+		return nil
+	case reconciliationrun.FieldClosed:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddClosed(v)
+		return nil
+	case reconciliationrun.FieldOpen:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddOpen(v)
+		return nil
+	case reconciliationrun.FieldBlocking:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddBlocking(v)
+		return nil
+	case reconciliationrun.FieldResolved:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddResolved(v)
+		return nil
+	}
+	return fmt.Errorf("unknown ReconciliationRun numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *ReconciliationRunMutation) ClearedFields() []string {
+	var fields []string
+	if m.FieldCleared(reconciliationrun.FieldSums) {
+		fields = append(fields, reconciliationrun.FieldSums)
+	}
+	if m.FieldCleared(reconciliationrun.FieldBalances) {
+		fields = append(fields, reconciliationrun.FieldBalances)
+	}
+	return fields
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *ReconciliationRunMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *ReconciliationRunMutation) ClearField(name string) error {
+	switch name {
+	case reconciliationrun.FieldSums:
+		m.ClearSums()
+		return nil
+	case reconciliationrun.FieldBalances:
+		m.ClearBalances()
+		return nil
+	}
+	return fmt.Errorf("unknown ReconciliationRun nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *ReconciliationRunMutation) ResetField(name string) error {
+	switch name {
+	case reconciliationrun.FieldReconciliationID:
+		m.ResetReconciliationID()
+		return nil
+	case reconciliationrun.FieldBeganAt:
+		m.ResetBeganAt()
+		return nil
+	case reconciliationrun.FieldEndedAt:
+		m.ResetEndedAt()
+		return nil
+	case reconciliationrun.FieldOutcome:
+		m.ResetOutcome()
+		return nil
+	case reconciliationrun.FieldUnread:
+		m.ResetUnread()
+		return nil
+	case reconciliationrun.FieldFirstBlock:
+		m.ResetFirstBlock()
+		return nil
+	case reconciliationrun.FieldLastBlock:
+		m.ResetLastBlock()
+		return nil
+	case reconciliationrun.FieldOrders:
+		m.ResetOrders()
+		return nil
+	case reconciliationrun.FieldPayments:
+		m.ResetPayments()
+		return nil
+	case reconciliationrun.FieldTransfers:
+		m.ResetTransfers()
+		return nil
+	case reconciliationrun.FieldPostings:
+		m.ResetPostings()
+		return nil
+	case reconciliationrun.FieldCards:
+		m.ResetCards()
+		return nil
+	case reconciliationrun.FieldMovements:
+		m.ResetMovements()
+		return nil
+	case reconciliationrun.FieldSpentUsdCents:
+		m.ResetSpentUsdCents()
+		return nil
+	case reconciliationrun.FieldOpened:
+		m.ResetOpened()
+		return nil
+	case reconciliationrun.FieldClosed:
+		m.ResetClosed()
+		return nil
+	case reconciliationrun.FieldOpen:
+		m.ResetOpen()
+		return nil
+	case reconciliationrun.FieldBlocking:
+		m.ResetBlocking()
+		return nil
+	case reconciliationrun.FieldResolved:
+		m.ResetResolved()
+		return nil
+	case reconciliationrun.FieldSums:
+		m.ResetSums()
+		return nil
+	case reconciliationrun.FieldBalances:
+		m.ResetBalances()
+		return nil
+	}
+	return fmt.Errorf("unknown ReconciliationRun field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *ReconciliationRunMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *ReconciliationRunMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *ReconciliationRunMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *ReconciliationRunMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *ReconciliationRunMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *ReconciliationRunMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *ReconciliationRunMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown ReconciliationRun unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *ReconciliationRunMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown ReconciliationRun edge %s", name)
 }
 
 // RefundMutation represents an operation that mutates the Refund nodes in the graph.
@@ -27595,6 +29622,7 @@ type TimelineMutation struct {
 	actor         *string
 	reason        *string
 	evidence      *map[string]string
+	request_id    *string
 	clearedFields map[string]struct{}
 	done          bool
 	oldValue      func(context.Context) (*Timeline, error)
@@ -28062,6 +30090,55 @@ func (m *TimelineMutation) ResetEvidence() {
 	delete(m.clearedFields, timeline.FieldEvidence)
 }
 
+// SetRequestID sets the "request_id" field.
+func (m *TimelineMutation) SetRequestID(s string) {
+	m.request_id = &s
+}
+
+// RequestID returns the value of the "request_id" field in the mutation.
+func (m *TimelineMutation) RequestID() (r string, exists bool) {
+	v := m.request_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldRequestID returns the old "request_id" field's value of the Timeline entity.
+// If the Timeline object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *TimelineMutation) OldRequestID(ctx context.Context) (v *string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldRequestID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldRequestID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldRequestID: %w", err)
+	}
+	return oldValue.RequestID, nil
+}
+
+// ClearRequestID clears the value of the "request_id" field.
+func (m *TimelineMutation) ClearRequestID() {
+	m.request_id = nil
+	m.clearedFields[timeline.FieldRequestID] = struct{}{}
+}
+
+// RequestIDCleared returns if the "request_id" field was cleared in this mutation.
+func (m *TimelineMutation) RequestIDCleared() bool {
+	_, ok := m.clearedFields[timeline.FieldRequestID]
+	return ok
+}
+
+// ResetRequestID resets all changes to the "request_id" field.
+func (m *TimelineMutation) ResetRequestID() {
+	m.request_id = nil
+	delete(m.clearedFields, timeline.FieldRequestID)
+}
+
 // Where appends a list predicates to the TimelineMutation builder.
 func (m *TimelineMutation) Where(ps ...predicate.Timeline) {
 	m.predicates = append(m.predicates, ps...)
@@ -28096,7 +30173,7 @@ func (m *TimelineMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *TimelineMutation) Fields() []string {
-	fields := make([]string, 0, 9)
+	fields := make([]string, 0, 10)
 	if m.order_id != nil {
 		fields = append(fields, timeline.FieldOrderID)
 	}
@@ -28124,6 +30201,9 @@ func (m *TimelineMutation) Fields() []string {
 	if m.evidence != nil {
 		fields = append(fields, timeline.FieldEvidence)
 	}
+	if m.request_id != nil {
+		fields = append(fields, timeline.FieldRequestID)
+	}
 	return fields
 }
 
@@ -28150,6 +30230,8 @@ func (m *TimelineMutation) Field(name string) (ent.Value, bool) {
 		return m.Reason()
 	case timeline.FieldEvidence:
 		return m.Evidence()
+	case timeline.FieldRequestID:
+		return m.RequestID()
 	}
 	return nil, false
 }
@@ -28177,6 +30259,8 @@ func (m *TimelineMutation) OldField(ctx context.Context, name string) (ent.Value
 		return m.OldReason(ctx)
 	case timeline.FieldEvidence:
 		return m.OldEvidence(ctx)
+	case timeline.FieldRequestID:
+		return m.OldRequestID(ctx)
 	}
 	return nil, fmt.Errorf("unknown Timeline field %s", name)
 }
@@ -28249,6 +30333,13 @@ func (m *TimelineMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetEvidence(v)
 		return nil
+	case timeline.FieldRequestID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetRequestID(v)
+		return nil
 	}
 	return fmt.Errorf("unknown Timeline field %s", name)
 }
@@ -28297,6 +30388,9 @@ func (m *TimelineMutation) ClearedFields() []string {
 	if m.FieldCleared(timeline.FieldEvidence) {
 		fields = append(fields, timeline.FieldEvidence)
 	}
+	if m.FieldCleared(timeline.FieldRequestID) {
+		fields = append(fields, timeline.FieldRequestID)
+	}
 	return fields
 }
 
@@ -28313,6 +30407,9 @@ func (m *TimelineMutation) ClearField(name string) error {
 	switch name {
 	case timeline.FieldEvidence:
 		m.ClearEvidence()
+		return nil
+	case timeline.FieldRequestID:
+		m.ClearRequestID()
 		return nil
 	}
 	return fmt.Errorf("unknown Timeline nullable field %s", name)
@@ -28348,6 +30445,9 @@ func (m *TimelineMutation) ResetField(name string) error {
 		return nil
 	case timeline.FieldEvidence:
 		m.ResetEvidence()
+		return nil
+	case timeline.FieldRequestID:
+		m.ResetRequestID()
 		return nil
 	}
 	return fmt.Errorf("unknown Timeline field %s", name)

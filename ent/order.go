@@ -52,7 +52,9 @@ type Order struct {
 	// UpdatedAt holds the value of the "updated_at" field.
 	UpdatedAt time.Time `json:"updated_at,omitempty"`
 	// ExpiresAt holds the value of the "expires_at" field.
-	ExpiresAt    *time.Time `json:"expires_at,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	// RequestID holds the value of the "request_id" field.
+	RequestID    *string `json:"request_id,omitempty"`
 	selectValues sql.SelectValues
 }
 
@@ -67,7 +69,7 @@ func (*Order) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case order.FieldPriceUsdCents, order.FieldVersion, order.FieldDeliveryAttempt:
 			values[i] = new(sql.NullInt64)
-		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldResource, order.FieldRefundReason:
+		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldResource, order.FieldRefundReason, order.FieldRequestID:
 			values[i] = new(sql.NullString)
 		case order.FieldCreatedAt, order.FieldUpdatedAt, order.FieldExpiresAt:
 			values[i] = new(sql.NullTime)
@@ -201,6 +203,13 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 				_m.ExpiresAt = new(time.Time)
 				*_m.ExpiresAt = value.Time
 			}
+		case order.FieldRequestID:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field request_id", values[i])
+			} else if value.Valid {
+				_m.RequestID = new(string)
+				*_m.RequestID = value.String
+			}
 		default:
 			_m.selectValues.Set(columns[i], values[i])
 		}
@@ -292,6 +301,11 @@ func (_m *Order) String() string {
 	if v := _m.ExpiresAt; v != nil {
 		builder.WriteString("expires_at=")
 		builder.WriteString(v.Format(time.ANSIC))
+	}
+	builder.WriteString(", ")
+	if v := _m.RequestID; v != nil {
+		builder.WriteString("request_id=")
+		builder.WriteString(*v)
 	}
 	builder.WriteByte(')')
 	return builder.String()

@@ -175,6 +175,20 @@ func (_c *OrderCreate) SetNillableExpiresAt(v *time.Time) *OrderCreate {
 	return _c
 }
 
+// SetRequestID sets the "request_id" field.
+func (_c *OrderCreate) SetRequestID(v string) *OrderCreate {
+	_c.mutation.SetRequestID(v)
+	return _c
+}
+
+// SetNillableRequestID sets the "request_id" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableRequestID(v *string) *OrderCreate {
+	if v != nil {
+		_c.SetRequestID(*v)
+	}
+	return _c
+}
+
 // SetID sets the "id" field.
 func (_c *OrderCreate) SetID(v string) *OrderCreate {
 	_c.mutation.SetID(v)
@@ -383,6 +397,10 @@ func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 		_spec.SetField(order.FieldExpiresAt, field.TypeTime, value)
 		_node.ExpiresAt = &value
 	}
+	if value, ok := _c.mutation.RequestID(); ok {
+		_spec.SetField(order.FieldRequestID, field.TypeString, value)
+		_node.RequestID = &value
+	}
 	return _node, _spec
 }
 
@@ -574,6 +592,9 @@ func (u *OrderUpsertOne) UpdateNewValues() *OrderUpsertOne {
 		}
 		if _, exists := u.create.mutation.CreatedAt(); exists {
 			s.SetIgnore(order.FieldCreatedAt)
+		}
+		if _, exists := u.create.mutation.RequestID(); exists {
+			s.SetIgnore(order.FieldRequestID)
 		}
 	}))
 	return u
@@ -926,6 +947,9 @@ func (u *OrderUpsertBulk) UpdateNewValues() *OrderUpsertBulk {
 			}
 			if _, exists := b.mutation.CreatedAt(); exists {
 				s.SetIgnore(order.FieldCreatedAt)
+			}
+			if _, exists := b.mutation.RequestID(); exists {
+				s.SetIgnore(order.FieldRequestID)
 			}
 		}
 	}))

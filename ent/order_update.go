@@ -226,6 +226,9 @@ func (_u *OrderUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if _u.mutation.ExpiresAtCleared() {
 		_spec.ClearField(order.FieldExpiresAt, field.TypeTime)
 	}
+	if _u.mutation.RequestIDCleared() {
+		_spec.ClearField(order.FieldRequestID, field.TypeString)
+	}
 	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
@@ -474,6 +477,9 @@ func (_u *OrderUpdateOne) sqlSave(ctx context.Context) (_node *Order, err error)
 	}
 	if _u.mutation.ExpiresAtCleared() {
 		_spec.ClearField(order.FieldExpiresAt, field.TypeTime)
+	}
+	if _u.mutation.RequestIDCleared() {
+		_spec.ClearField(order.FieldRequestID, field.TypeString)
 	}
 	_spec.AddModifiers(_u.modifiers...)
 	_node = &Order{config: _u.config}

@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/progress"
 	"github.com/roamcard/roamcard/ent/reconciliation"
+	"github.com/roamcard/roamcard/ent/reconciliationrun"
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/reservation"
 	"github.com/roamcard/roamcard/ent/schema"
@@ -307,6 +308,68 @@ func init() {
 	reconciliationDescBlocks := reconciliationFields[4].Descriptor()
 	// reconciliation.DefaultBlocks holds the default value on creation for the blocks field.
 	reconciliation.DefaultBlocks = reconciliationDescBlocks.Default.(bool)
+	reconciliationrunFields := schema.ReconciliationRun{}.Fields()
+	_ = reconciliationrunFields
+	// reconciliationrunDescUnread is the schema descriptor for unread field.
+	reconciliationrunDescUnread := reconciliationrunFields[5].Descriptor()
+	// reconciliationrun.DefaultUnread holds the default value on creation for the unread field.
+	reconciliationrun.DefaultUnread = reconciliationrunDescUnread.Default.(string)
+	// reconciliationrunDescFirstBlock is the schema descriptor for first_block field.
+	reconciliationrunDescFirstBlock := reconciliationrunFields[6].Descriptor()
+	// reconciliationrun.DefaultFirstBlock holds the default value on creation for the first_block field.
+	reconciliationrun.DefaultFirstBlock = reconciliationrunDescFirstBlock.Default.(int64)
+	// reconciliationrunDescLastBlock is the schema descriptor for last_block field.
+	reconciliationrunDescLastBlock := reconciliationrunFields[7].Descriptor()
+	// reconciliationrun.DefaultLastBlock holds the default value on creation for the last_block field.
+	reconciliationrun.DefaultLastBlock = reconciliationrunDescLastBlock.Default.(int64)
+	// reconciliationrunDescOrders is the schema descriptor for orders field.
+	reconciliationrunDescOrders := reconciliationrunFields[8].Descriptor()
+	// reconciliationrun.DefaultOrders holds the default value on creation for the orders field.
+	reconciliationrun.DefaultOrders = reconciliationrunDescOrders.Default.(int64)
+	// reconciliationrunDescPayments is the schema descriptor for payments field.
+	reconciliationrunDescPayments := reconciliationrunFields[9].Descriptor()
+	// reconciliationrun.DefaultPayments holds the default value on creation for the payments field.
+	reconciliationrun.DefaultPayments = reconciliationrunDescPayments.Default.(int64)
+	// reconciliationrunDescTransfers is the schema descriptor for transfers field.
+	reconciliationrunDescTransfers := reconciliationrunFields[10].Descriptor()
+	// reconciliationrun.DefaultTransfers holds the default value on creation for the transfers field.
+	reconciliationrun.DefaultTransfers = reconciliationrunDescTransfers.Default.(int64)
+	// reconciliationrunDescPostings is the schema descriptor for postings field.
+	reconciliationrunDescPostings := reconciliationrunFields[11].Descriptor()
+	// reconciliationrun.DefaultPostings holds the default value on creation for the postings field.
+	reconciliationrun.DefaultPostings = reconciliationrunDescPostings.Default.(int64)
+	// reconciliationrunDescCards is the schema descriptor for cards field.
+	reconciliationrunDescCards := reconciliationrunFields[12].Descriptor()
+	// reconciliationrun.DefaultCards holds the default value on creation for the cards field.
+	reconciliationrun.DefaultCards = reconciliationrunDescCards.Default.(int64)
+	// reconciliationrunDescMovements is the schema descriptor for movements field.
+	reconciliationrunDescMovements := reconciliationrunFields[13].Descriptor()
+	// reconciliationrun.DefaultMovements holds the default value on creation for the movements field.
+	reconciliationrun.DefaultMovements = reconciliationrunDescMovements.Default.(int64)
+	// reconciliationrunDescSpentUsdCents is the schema descriptor for spent_usd_cents field.
+	reconciliationrunDescSpentUsdCents := reconciliationrunFields[14].Descriptor()
+	// reconciliationrun.DefaultSpentUsdCents holds the default value on creation for the spent_usd_cents field.
+	reconciliationrun.DefaultSpentUsdCents = reconciliationrunDescSpentUsdCents.Default.(int64)
+	// reconciliationrunDescOpened is the schema descriptor for opened field.
+	reconciliationrunDescOpened := reconciliationrunFields[15].Descriptor()
+	// reconciliationrun.DefaultOpened holds the default value on creation for the opened field.
+	reconciliationrun.DefaultOpened = reconciliationrunDescOpened.Default.(int64)
+	// reconciliationrunDescClosed is the schema descriptor for closed field.
+	reconciliationrunDescClosed := reconciliationrunFields[16].Descriptor()
+	// reconciliationrun.DefaultClosed holds the default value on creation for the closed field.
+	reconciliationrun.DefaultClosed = reconciliationrunDescClosed.Default.(int64)
+	// reconciliationrunDescOpen is the schema descriptor for open field.
+	reconciliationrunDescOpen := reconciliationrunFields[17].Descriptor()
+	// reconciliationrun.DefaultOpen holds the default value on creation for the open field.
+	reconciliationrun.DefaultOpen = reconciliationrunDescOpen.Default.(int64)
+	// reconciliationrunDescBlocking is the schema descriptor for blocking field.
+	reconciliationrunDescBlocking := reconciliationrunFields[18].Descriptor()
+	// reconciliationrun.DefaultBlocking holds the default value on creation for the blocking field.
+	reconciliationrun.DefaultBlocking = reconciliationrunDescBlocking.Default.(int64)
+	// reconciliationrunDescResolved is the schema descriptor for resolved field.
+	reconciliationrunDescResolved := reconciliationrunFields[19].Descriptor()
+	// reconciliationrun.DefaultResolved holds the default value on creation for the resolved field.
+	reconciliationrun.DefaultResolved = reconciliationrunDescResolved.Default.(int64)
 	refundFields := schema.Refund{}.Fields()
 	_ = refundFields
 	// refundDescID is the schema descriptor for id field.

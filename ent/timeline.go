@@ -36,7 +36,9 @@ type Timeline struct {
 	// Reason holds the value of the "reason" field.
 	Reason string `json:"reason,omitempty"`
 	// Evidence holds the value of the "evidence" field.
-	Evidence     map[string]string `json:"evidence,omitempty"`
+	Evidence map[string]string `json:"evidence,omitempty"`
+	// RequestID holds the value of the "request_id" field.
+	RequestID    *string `json:"request_id,omitempty"`
 	selectValues sql.SelectValues
 }
 
@@ -49,7 +51,7 @@ func (*Timeline) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case timeline.FieldVersion:
 			values[i] = new(sql.NullInt64)
-		case timeline.FieldOrderID, timeline.FieldOwner, timeline.FieldFromStatus, timeline.FieldToStatus, timeline.FieldActor, timeline.FieldReason:
+		case timeline.FieldOrderID, timeline.FieldOwner, timeline.FieldFromStatus, timeline.FieldToStatus, timeline.FieldActor, timeline.FieldReason, timeline.FieldRequestID:
 			values[i] = new(sql.NullString)
 		case timeline.FieldAt:
 			values[i] = new(sql.NullTime)
@@ -132,6 +134,13 @@ func (_m *Timeline) assignValues(columns []string, values []any) error {
 					return fmt.Errorf("unmarshal field evidence: %w", err)
 				}
 			}
+		case timeline.FieldRequestID:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field request_id", values[i])
+			} else if value.Valid {
+				_m.RequestID = new(string)
+				*_m.RequestID = value.String
+			}
 		default:
 			_m.selectValues.Set(columns[i], values[i])
 		}
@@ -194,6 +203,11 @@ func (_m *Timeline) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("evidence=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Evidence))
+	builder.WriteString(", ")
+	if v := _m.RequestID; v != nil {
+		builder.WriteString("request_id=")
+		builder.WriteString(*v)
+	}
 	builder.WriteByte(')')
 	return builder.String()
 }

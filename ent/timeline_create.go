@@ -78,6 +78,20 @@ func (_c *TimelineCreate) SetEvidence(v map[string]string) *TimelineCreate {
 	return _c
 }
 
+// SetRequestID sets the "request_id" field.
+func (_c *TimelineCreate) SetRequestID(v string) *TimelineCreate {
+	_c.mutation.SetRequestID(v)
+	return _c
+}
+
+// SetNillableRequestID sets the "request_id" field if the given value is not nil.
+func (_c *TimelineCreate) SetNillableRequestID(v *string) *TimelineCreate {
+	if v != nil {
+		_c.SetRequestID(*v)
+	}
+	return _c
+}
+
 // SetID sets the "id" field.
 func (_c *TimelineCreate) SetID(v uuid.UUID) *TimelineCreate {
 	_c.mutation.SetID(v)
@@ -231,6 +245,10 @@ func (_c *TimelineCreate) createSpec() (*Timeline, *sqlgraph.CreateSpec) {
 		_spec.SetField(timeline.FieldEvidence, field.TypeJSON, value)
 		_node.Evidence = value
 	}
+	if value, ok := _c.mutation.RequestID(); ok {
+		_spec.SetField(timeline.FieldRequestID, field.TypeString, value)
+		_node.RequestID = &value
+	}
 	return _node, _spec
 }
 
@@ -326,6 +344,9 @@ func (u *TimelineUpsertOne) UpdateNewValues() *TimelineUpsertOne {
 		}
 		if _, exists := u.create.mutation.Evidence(); exists {
 			s.SetIgnore(timeline.FieldEvidence)
+		}
+		if _, exists := u.create.mutation.RequestID(); exists {
+			s.SetIgnore(timeline.FieldRequestID)
 		}
 	}))
 	return u
@@ -567,6 +588,9 @@ func (u *TimelineUpsertBulk) UpdateNewValues() *TimelineUpsertBulk {
 			}
 			if _, exists := b.mutation.Evidence(); exists {
 				s.SetIgnore(timeline.FieldEvidence)
+			}
+			if _, exists := b.mutation.RequestID(); exists {
+				s.SetIgnore(timeline.FieldRequestID)
 			}
 		}
 	}))

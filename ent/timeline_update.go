@@ -78,6 +78,9 @@ func (_u *TimelineUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if _u.mutation.EvidenceCleared() {
 		_spec.ClearField(timeline.FieldEvidence, field.TypeJSON)
 	}
+	if _u.mutation.RequestIDCleared() {
+		_spec.ClearField(timeline.FieldRequestID, field.TypeString)
+	}
 	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
@@ -179,6 +182,9 @@ func (_u *TimelineUpdateOne) sqlSave(ctx context.Context) (_node *Timeline, err 
 	}
 	if _u.mutation.EvidenceCleared() {
 		_spec.ClearField(timeline.FieldEvidence, field.TypeJSON)
+	}
+	if _u.mutation.RequestIDCleared() {
+		_spec.ClearField(timeline.FieldRequestID, field.TypeString)
 	}
 	_spec.AddModifiers(_u.modifiers...)
 	_node = &Timeline{config: _u.config}

@@ -64,6 +64,8 @@ type Tx struct {
 	RateLimit *RateLimitClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
 	Reconciliation *ReconciliationClient
+	// ReconciliationRun is the client for interacting with the ReconciliationRun builders.
+	ReconciliationRun *ReconciliationRunClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
 	// ReportedTransfer is the client for interacting with the ReportedTransfer builders.
@@ -249,6 +251,7 @@ func (tx *Tx) init() {
 	tx.Progress = NewProgressClient(tx.config)
 	tx.RateLimit = NewRateLimitClient(tx.config)
 	tx.Reconciliation = NewReconciliationClient(tx.config)
+	tx.ReconciliationRun = NewReconciliationRunClient(tx.config)
 	tx.Refund = NewRefundClient(tx.config)
 	tx.ReportedTransfer = NewReportedTransferClient(tx.config)
 	tx.Reservation = NewReservationClient(tx.config)

@@ -19,7 +19,7 @@ func admin() *cobra.Command {
 	b.flags(cmd)
 	cmd.AddCommand(b.whoAmI(), b.summary(), b.tokens(), b.approvals(), b.audit(), b.gauges(), b.jobs(), b.feeJobs(),
 		b.closings(), b.cancellations(), b.adminOrders(), b.transfers(), b.findings(),
-		b.switches(), b.challenges(), b.books(), activity())
+		b.switches(), b.challenges(), b.books(), b.reconciliations(), activity())
 	return cmd
 }
 

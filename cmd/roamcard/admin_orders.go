@@ -21,14 +21,14 @@ func (b *buyer) adminOrders() *cobra.Command {
 }
 
 func (b *buyer) ordersQueue() *cobra.Command {
-	var status, kind, owner, transaction, sort string
+	var status, kind, owner, transaction, request, sort string
 	cmd := &cobra.Command{
 		Use: "queue", Aliases: []string{"stuck"}, Args: noArgs,
 		Short: "List orders, oldest first: those that wait for an operator, or those that the flags select",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			queue, err := roamcard.Collect(client.Admin().FindOrders(cmd.Context(), &roamcardv1.ListOrderQueueRequest{
 				Status: given(status), Kind: given(kind), Owner: given(owner), Transaction: given(transaction),
-				Sort: given(sort),
+				RequestId: given(request), Sort: given(sort),
 			}))
 			if err != nil {
 				return err
@@ -42,13 +42,15 @@ func (b *buyer) ordersQueue() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "",
-		"the status to list (default: operator_review, or any with --owner or --transaction)")
+		"the status to list (default: operator_review, or any with --owner, --transaction or --request)")
 	complete(cmd, "status",
 		fixed("settling", "settled", "provisioning", "fulfilled", "refund_pending", "refunded", "operator_review"))
 	cmd.Flags().StringVar(&kind, "kind", "", "only card_issue, card_topup, esim or esim_topup")
 	complete(cmd, "kind", fixed("card_issue", "card_topup", "esim", "esim_topup"))
 	cmd.Flags().StringVar(&owner, "owner", "", "only orders that this wallet pays")
 	cmd.Flags().StringVar(&transaction, "transaction", "", "only the order that this transaction paid for or refunded")
+	cmd.Flags().StringVar(&request, "request", "",
+		"only orders that this request created, paid or decided: what answers call X-Request-Id or requestId")
 	cmd.Flags().StringVar(&sort, "sort", "oldest", "oldest or newest first")
 	complete(cmd, "sort", fixed("oldest", "newest"))
 	return cmd
@@ -246,6 +248,9 @@ func switchText(w io.Writer, s *roamcardv1.Switch) {
 func historyText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
 	orderText(w, life.GetOrder())
 	fmt.Fprintf(w, "owner\t%s\n", life.GetOwner())
+	if life.RequestId != nil {
+		fmt.Fprintf(w, "created by\trequest %s\n", life.GetRequestId())
+	}
 	for _, p := range life.GetPayments() {
 		fmt.Fprintf(w, "payment\t%s %s %s\n", p.GetStatus(), p.GetTransaction(), p.GetDeadReason())
 	}
@@ -262,6 +267,9 @@ func historyText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
 	for _, m := range life.GetTimeline() {
 		fmt.Fprintf(w, "%s\t%s -> %s by %s: %s\n", m.GetAt().AsTime().Format("15:04:05"), m.GetFrom(), m.GetTo(),
 			m.GetActor(), m.GetReason())
+		if m.RequestId != nil {
+			fmt.Fprintf(w, "\t  request %s\n", m.GetRequestId())
+		}
 		for _, e := range m.GetEvidence() {
 			fmt.Fprintf(w, "\t  %s\n", e)
 		}

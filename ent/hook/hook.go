@@ -321,6 +321,18 @@ func (f ReconciliationFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Val
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReconciliationMutation", m)
 }
 
+// The ReconciliationRunFunc type is an adapter to allow the use of ordinary
+// function as ReconciliationRun mutator.
+type ReconciliationRunFunc func(context.Context, *ent.ReconciliationRunMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f ReconciliationRunFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ReconciliationRunMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReconciliationRunMutation", m)
+}
+
 // The RefundFunc type is an adapter to allow the use of ordinary
 // function as Refund mutator.
 type RefundFunc func(context.Context, *ent.RefundMutation) (ent.Value, error)

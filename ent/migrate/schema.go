@@ -419,6 +419,14 @@ var (
 				},
 			},
 			{
+				Name:    "findings_closed",
+				Unique:  false,
+				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[14]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(closed_at IS NOT NULL)",
+				},
+			},
+			{
 				Name:    "findings_blocking",
 				Unique:  false,
 				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[6]},
@@ -707,6 +715,7 @@ var (
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
 		{Name: "expires_at", Type: field.TypeTime, Nullable: true},
+		{Name: "request_id", Type: field.TypeString, Nullable: true},
 	}
 	// OrdersTable holds the schema information for the "orders" table.
 	OrdersTable = &schema.Table{
@@ -738,6 +747,14 @@ var (
 				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[16]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'fulfilled'::text)",
+				},
+			},
+			{
+				Name:    "orders_request",
+				Unique:  false,
+				Columns: []*schema.Column{OrdersColumns[18]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(request_id IS NOT NULL)",
 				},
 			},
 			{
@@ -863,6 +880,49 @@ var (
 		Name:       "reconciliations",
 		Columns:    ReconciliationsColumns,
 		PrimaryKey: []*schema.Column{ReconciliationsColumns[0]},
+	}
+	// ReconciliationRunsColumns holds the columns for the "reconciliation_runs" table.
+	ReconciliationRunsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeInt64, Increment: true},
+		{Name: "reconciliation_id", Type: field.TypeString},
+		{Name: "began_at", Type: field.TypeTime},
+		{Name: "ended_at", Type: field.TypeTime},
+		{Name: "outcome", Type: field.TypeString},
+		{Name: "unread", Type: field.TypeString, Default: ""},
+		{Name: "first_block", Type: field.TypeInt64, Default: 0},
+		{Name: "last_block", Type: field.TypeInt64, Default: 0},
+		{Name: "orders", Type: field.TypeInt64, Default: 0},
+		{Name: "payments", Type: field.TypeInt64, Default: 0},
+		{Name: "transfers", Type: field.TypeInt64, Default: 0},
+		{Name: "postings", Type: field.TypeInt64, Default: 0},
+		{Name: "cards", Type: field.TypeInt64, Default: 0},
+		{Name: "movements", Type: field.TypeInt64, Default: 0},
+		{Name: "spent_usd_cents", Type: field.TypeInt64, Default: 0},
+		{Name: "opened", Type: field.TypeInt64, Default: 0},
+		{Name: "closed", Type: field.TypeInt64, Default: 0},
+		{Name: "open", Type: field.TypeInt64, Default: 0},
+		{Name: "blocking", Type: field.TypeInt64, Default: 0},
+		{Name: "resolved", Type: field.TypeInt64, Default: 0},
+		{Name: "sums", Type: field.TypeJSON, Nullable: true},
+		{Name: "balances", Type: field.TypeJSON, Nullable: true},
+	}
+	// ReconciliationRunsTable holds the schema information for the "reconciliation_runs" table.
+	ReconciliationRunsTable = &schema.Table{
+		Name:       "reconciliation_runs",
+		Columns:    ReconciliationRunsColumns,
+		PrimaryKey: []*schema.Column{ReconciliationRunsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "reconciliation_runs_listed",
+				Unique:  false,
+				Columns: []*schema.Column{ReconciliationRunsColumns[1], ReconciliationRunsColumns[0]},
+			},
+			{
+				Name:    "reconciliation_runs_age",
+				Unique:  false,
+				Columns: []*schema.Column{ReconciliationRunsColumns[3]},
+			},
+		},
 	}
 	// RefundsColumns holds the columns for the "refunds" table.
 	RefundsColumns = []*schema.Column{
@@ -1096,6 +1156,7 @@ var (
 		{Name: "actor", Type: field.TypeString},
 		{Name: "reason", Type: field.TypeString, Size: 2147483647},
 		{Name: "evidence", Type: field.TypeJSON, Nullable: true},
+		{Name: "request_id", Type: field.TypeString, Nullable: true},
 	}
 	// TimelineTable holds the schema information for the "timeline" table.
 	TimelineTable = &schema.Table{
@@ -1107,6 +1168,14 @@ var (
 				Name:    "timeline_move",
 				Unique:  true,
 				Columns: []*schema.Column{TimelineColumns[1], TimelineColumns[2], TimelineColumns[3]},
+			},
+			{
+				Name:    "timeline_request",
+				Unique:  false,
+				Columns: []*schema.Column{TimelineColumns[10]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(request_id IS NOT NULL)",
+				},
 			},
 		},
 	}
@@ -1305,6 +1374,7 @@ var (
 		ProgressTable,
 		RateLimitsTable,
 		ReconciliationsTable,
+		ReconciliationRunsTable,
 		RefundsTable,
 		ReportedTransfersTable,
 		ReservationsTable,
@@ -1397,6 +1467,12 @@ func init() {
 	}
 	ProgressTable.Annotation = &entsql.Annotation{
 		Table: "progress",
+	}
+	ReconciliationRunsTable.Annotation = &entsql.Annotation{
+		Table: "reconciliation_runs",
+	}
+	ReconciliationRunsTable.Annotation.Checks = map[string]string{
+		"reconciliation_runs_outcome": "outcome IN ('agreed', 'differed', 'incomplete', 'failed')",
 	}
 	RefundsTable.Annotation = &entsql.Annotation{}
 	RefundsTable.Annotation.Checks = map[string]string{

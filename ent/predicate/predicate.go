@@ -84,6 +84,9 @@ type RateLimit func(*sql.Selector)
 // Reconciliation is the predicate function for reconciliation builders.
 type Reconciliation func(*sql.Selector)
 
+// ReconciliationRun is the predicate function for reconciliationrun builders.
+type ReconciliationRun func(*sql.Selector)
+
 // Refund is the predicate function for refund builders.
 type Refund func(*sql.Selector)
 

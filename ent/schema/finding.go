@@ -55,6 +55,9 @@ func (Finding) Indexes() []ent.Index {
 			Annotations(entsql.IndexWhere("(closed_at IS NULL)")),
 		index.Fields("reconciliation_id", "id").StorageKey("findings_listed").
 			Annotations(entsql.IndexWhere("(closed_at IS NULL)")),
+		// Those that a comparison closed.
+		index.Fields("reconciliation_id", "closed_at").StorageKey("findings_closed").
+			Annotations(entsql.IndexWhere("(closed_at IS NOT NULL)")),
 		// What the gate reads.
 		index.Fields("reconciliation_id", "owner").StorageKey("findings_blocking").
 			Annotations(entsql.IndexWhere("(blocks AND (closed_at IS NULL) AND (resolved_at IS NULL))")),

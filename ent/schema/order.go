@@ -47,6 +47,8 @@ func (Order) Fields() []ent.Field {
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
 		field.Time("expires_at").Optional().Nillable(),
+		// The request that created it unpaid, as its answer names it. One that was paid at once has it in its timeline.
+		field.String("request_id").Optional().Nillable().Immutable(),
 	}
 }
 
@@ -64,6 +66,9 @@ func (Order) Indexes() []ent.Index {
 		index.Fields("status", "updated_at").
 			StorageKey("orders_open").
 			Annotations(entsql.IndexWhere("((status)::text <> 'fulfilled'::text)")),
+		// What a request created, for operators who look for it.
+		index.Fields("request_id").StorageKey("orders_request").
+			Annotations(entsql.IndexWhere("(request_id IS NOT NULL)")),
 		// What changed recently.
 		index.Fields("updated_at").StorageKey("orders_changed"),
 		// Unpaid orders by their expiry.

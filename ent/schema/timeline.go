@@ -26,6 +26,8 @@ func (Timeline) Fields() []ent.Field {
 		field.String("actor").Immutable(),
 		field.Text("reason").Immutable(),
 		field.JSON("evidence", map[string]string{}).Optional().Immutable(),
+		// The request that made it, as its answer names it; unset for what a worker or a command did.
+		field.String("request_id").Optional().Nillable().Immutable(),
 	}
 }
 
@@ -34,6 +36,9 @@ func (Timeline) Indexes() []ent.Index {
 	return []ent.Index{
 		// No transition is recorded twice. Rows are found by the order and its owner, so these come first.
 		index.Fields("order_id", "owner", "version").Unique().StorageKey("timeline_move"),
+		// What a request did, for operators who look for it.
+		index.Fields("request_id").StorageKey("timeline_request").
+			Annotations(entsql.IndexWhere("(request_id IS NOT NULL)")),
 	}
 }
 

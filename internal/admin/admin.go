@@ -107,6 +107,8 @@ type QueueQuery struct {
 	Owner *x402.Address
 	// Transaction is one that paid for the order or refunded it; nil selects all.
 	Transaction *x402.Hash
+	// Request is one that created the order, paid it or decided it, as its answer names it; empty selects all.
+	Request string
 	// Oldest lists the oldest orders first instead of the newest.
 	Oldest bool
 	// Last is the last order of the previous page.
@@ -134,7 +136,9 @@ type ReviewItem struct {
 
 // History is everything recorded of an order.
 type History struct {
-	Order      order.Order
+	Order order.Order
+	// Request is the request that created it unpaid; empty for one that was paid at once.
+	Request    string
 	Payments   []payment.Payment
 	Refund     *payment.Refund
 	Jobs       []job.Row

@@ -115,6 +115,8 @@ type Config struct {
 	IssuerDeadline time.Duration
 	// ReconcileEvery is how often the books are compared; zero is never.
 	ReconcileEvery time.Duration
+	// ReconcileRetention is how long the list of comparisons is kept. Zero takes the default.
+	ReconcileRetention time.Duration
 	// Limits are the rates of requests; nil disables the limits.
 	Limits limit.Rates
 	// TrustedProxies are the networks whose X-Forwarded-For is trusted.
@@ -284,6 +286,9 @@ func (m Modules) settings() []setting {
 			byDefault: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
 		{key: "reconcile.every", help: "how often the chain's, our own and the issuer's books are compared", byDefault: "10m",
 			set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.ReconcileEvery })},
+		{key: "reconcile.retention", help: "how long the list of comparisons is kept, at least 24h",
+			byDefault: defaultHistoryRetention.String(),
+			set:       atLeast(24*time.Hour, func(c *Config) *time.Duration { return &c.ReconcileRetention })},
 		{key: "contact.email", help: "the e-mail address of whoever runs the service, for registries and reports",
 			byDefault: none, set: text(func(c *Config) *string { return &c.Contact })},
 		{key: "mcp.origins", help: "origins whose pages may call the MCP endpoint, separated by commas", byDefault: none,

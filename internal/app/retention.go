@@ -15,7 +15,7 @@ import (
 
 // retentionArgs are the arguments of the job that rolls product events up, and deletes what is past its retention:
 // product events, challenges and sessions, expired orders, the jobs, reservations and timelines of final ones, reads of
-// operators, and unused rate counters and locks.
+// operators, old comparisons of the books, and unused rate counters and locks.
 type retentionArgs struct{}
 
 // Kind implements job.Args.
@@ -39,7 +39,8 @@ const defaultExpiredRetention = 24 * time.Hour
 // defaultWorkRetention is the default of Config.WorkRetention.
 const defaultWorkRetention = 30 * 24 * time.Hour
 
-// defaultHistoryRetention is the default of Config.TimelineRetention and Config.ReadRetention.
+// defaultHistoryRetention is the default of Config.TimelineRetention, Config.ReadRetention and
+// Config.ReconcileRetention.
 const defaultHistoryRetention = 365 * 24 * time.Hour
 
 const (
@@ -68,6 +69,7 @@ func registerRetention(
 		worked := past(c.WorkRetention, defaultWorkRetention)
 		told := past(c.TimelineRetention, defaultHistoryRetention)
 		read := past(c.ReadRetention, defaultHistoryRetention)
+		compared := past(c.ReconcileRetention, defaultHistoryRetention)
 		for _, kind := range orderJobs() {
 			batch := func(ctx context.Context) (int, error) {
 				return s.Jobs().PruneOfFinal(ctx, kind, worked, retentionBatch)
@@ -84,6 +86,7 @@ func registerRetention(
 			func(ctx context.Context, n int) (int, error) { return s.PruneReservations(ctx, worked, n) },
 			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneTimeline(ctx, told, n) },
 			func(ctx context.Context, n int) (int, error) { return s.PruneReads(ctx, read, n) },
+			func(ctx context.Context, n int) (int, error) { return s.PruneComparisons(ctx, compared, n) },
 			s.PruneRates, s.PruneLocks,
 		} {
 			batch := func(ctx context.Context) (int, error) { return prune(ctx, retentionBatch) }

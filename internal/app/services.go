@@ -54,7 +54,8 @@ func (a *App) services(s Selling) rpc.Services {
 			Closings: closings, Tokens: a.tokens(p), Approvals: admin.Approvals{
 				Records: a.store.Approvals(a.store.Treasury(c.Asset, c.PayTo), closings.Closing), Refunds: p.refunds,
 			},
-			Reconciliation: p.treasury, Findings: p.treasury, Transfers: p.treasury, Challenges: p.signIns,
+			Reconciliation: p.treasury, Comparisons: p.treasury, Findings: p.treasury, Transfers: p.treasury,
+			Challenges: p.signIns,
 		},
 		Activity: rpc.ActivityService{Events: p.events, Metrics: a.metrics},
 	}

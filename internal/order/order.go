@@ -140,9 +140,17 @@ type Move struct {
 	Postings []ledger.Posting
 }
 
+// ByWorker reports that a worker makes the move, and neither the buyer nor an operator.
+func (m Move) ByWorker() bool { return m.Actor == Worker }
+
+// Worker is the actor of moves that no request asked for.
+const Worker = "worker"
+
 // Event is a move as the timeline keeps it.
 type Event struct {
 	Move
+	// Request is the request that made it, as its answer names it; empty when none did.
+	Request string
 	// Version is the order's after the move.
 	Version int
 	At      time.Time

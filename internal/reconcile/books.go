@@ -174,12 +174,16 @@ type Goods interface {
 	Calls(sales []order.Sale) []order.Call
 }
 
-// Reports store the last report.
+// Reports store the last report, and list the comparisons.
 type Reports interface {
 	// Sums counts the open findings by code, and lists the newest open and resolved findings, at most list of each.
 	Sums(ctx context.Context, list int) (sums []Sum, open, resolved []Finding, spent money.Cents, err error)
-	// Keep replaces the last report.
+	// Keep replaces the last report, and lists its comparison, in one transaction.
 	Keep(ctx context.Context, r Report) error
+	// Fail lists a comparison of which there is no report.
+	Fail(ctx context.Context, f Finished) error
+	// Finished lists comparisons, newest first, and audits it.
+	Finished(ctx context.Context, q FinishedQuery, act order.Act) ([]Finished, error)
 	// Last is the last report; ok is false before the first one.
 	Last(ctx context.Context) (r Report, ok bool, err error)
 	// Audit records that an operator ran a comparison or read its report.

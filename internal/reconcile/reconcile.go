@@ -54,7 +54,7 @@ type Reconciler struct {
 func New(c Config) *Reconciler { return &Reconciler{c, make(chan struct{}, 1)} }
 
 // Run compares the books and stores the report. An error means that the chain or our records could not be read; the
-// last report stays. The books of an issuer that could not be read are a finding.
+// last report stays. The books of an issuer that could not be read are a finding. Each comparison that ends is listed.
 func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -62,10 +62,20 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 	case <-ctx.Done():
 		return Report{}, fmt.Errorf("wait for another comparison: %w", ctx.Err())
 	}
+	began := r.Now().UTC()
 	scanner := NewScanner(ScannerConfig{Chain: r.Chain, Arrivals: r.Arrivals, Unread: r.Unread, PayTo: r.PayTo})
 	if err := scanner.Scan(ctx); err != nil {
-		return Report{}, fmt.Errorf("read the chain: %w", err)
+		return Report{}, r.failed(ctx, began, chainUnread, fmt.Errorf("read the chain: %w", err))
 	}
+	report, err := r.compareBooks(ctx, began)
+	if err != nil {
+		return Report{}, r.failed(ctx, began, recordsUnread, err)
+	}
+	return report, nil
+}
+
+// compareBooks compares the books once the chain has been read, since a time.
+func (r *Reconciler) compareBooks(ctx context.Context, since time.Time) (Report, error) {
 	p, err := r.Books.Progress(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("read the progress of comparisons: %w", err)
@@ -80,6 +90,7 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	report.ReadSince = since
 	if err := r.Books.Advance(ctx, run.progress); err != nil {
 		return Report{}, fmt.Errorf("store the progress of this comparison: %w", err)
 	}

@@ -152,8 +152,9 @@ type Report struct {
 	Sums []Sum `json:"sums,omitempty"`
 	// CompleteAt: all records of that time have been compared since. Zero until the first full pass is complete.
 	CompleteAt time.Time `json:"completeAt,omitzero"`
-	// Began is when the comparison began.
-	Began time.Time `json:"-"`
+	// Began is when the comparison began, and ReadSince when the chain began to be read for it.
+	Began     time.Time `json:"-"`
+	ReadSince time.Time `json:"-"`
 }
 
 // ResolvedDifference is a finding that an operator has resolved.

@@ -308,6 +308,6 @@ func (s *Settlement) apply(ctx context.Context, l *job.Lease, m order.Move) (ord
 
 func workerMove(o order.Order, to order.Status, at order.Progress) order.Move {
 	return order.Move{
-		Order: o.ID, Owner: o.Owner, From: o.Status, To: to, Actor: "worker", Reason: at.Reason, Evidence: at.Evidence,
+		Order: o.ID, Owner: o.Owner, From: o.Status, To: to, Actor: order.Worker, Reason: at.Reason, Evidence: at.Evidence,
 	}
 }

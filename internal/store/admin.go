@@ -15,6 +15,7 @@ import (
 	entcard "github.com/roamcard/roamcard/ent/card"
 	entorder "github.com/roamcard/roamcard/ent/order"
 	entpayment "github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/predicate"
 	entrefund "github.com/roamcard/roamcard/ent/refund"
 	enttimeline "github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/internal/admin"
@@ -88,6 +89,9 @@ func selected(ctx context.Context, tx *ent.Tx, q admin.QueueQuery) (*ent.OrderQu
 		}
 		query = query.Where(entorder.IDIn(ids...))
 	}
+	if q.Request != "" {
+		query = query.Where(askedBy(q.Request))
+	}
 	if q.Oldest {
 		if q.Last != "" {
 			query = query.Where(entorder.IDGT(string(q.Last)))
@@ -98,6 +102,18 @@ func selected(ctx context.Context, tx *ent.Tx, q admin.QueueQuery) (*ent.OrderQu
 		query = query.Where(entorder.IDLT(string(q.Last)))
 	}
 	return query.Order(entorder.ByID(sql.OrderDesc())), nil
+}
+
+// askedBy selects the orders that a request created, paid or decided. A client may name all of its requests alike, so
+// they are not read first.
+func askedBy(request string) predicate.Order {
+	return func(s *sql.Selector) {
+		created := sql.Select(entorder.FieldID).From(sql.Table(entorder.Table)).
+			Where(sql.EQ(entorder.FieldRequestID, request))
+		moved := sql.Select(enttimeline.FieldOrderID).From(sql.Table(enttimeline.Table)).
+			Where(sql.EQ(enttimeline.FieldRequestID, request))
+		s.Where(sql.In(s.C(entorder.FieldID), created.UnionAll(moved)))
+	}
 }
 
 // movedBy are the orders that a transaction paid for or refunded.
@@ -202,6 +218,9 @@ func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (admin.H
 		}
 		if history.Order, err = orderOf(row); err != nil {
 			return err
+		}
+		if row.RequestID != nil {
+			history.Request = *row.RequestID
 		}
 		keys, err := historyOfMoney(ctx, tx, &history)
 		if err != nil {
@@ -338,6 +357,9 @@ func movesOf(ctx context.Context, tx *ent.Tx, id order.ID) ([]order.Event, error
 				Actor: row.Actor, Reason: row.Reason, Evidence: row.Evidence,
 			},
 			Version: row.Version, At: row.At.UTC(),
+		}
+		if row.RequestID != nil {
+			events[i].Request = *row.RequestID
 		}
 	}
 	return events, nil

@@ -78,6 +78,7 @@ type claimRows struct {
 	createdAt, updatedAt                                         []time.Time
 	expiresAt                                                    []*time.Time
 	existing                                                     []bool
+	requests                                                     []*string
 
 	payments, moves                 []uuid.UUID
 	networks, assets, payTo, nonces []string
@@ -113,6 +114,7 @@ func (r *claimRows) add(m *claimMember) bool {
 	r.createdAt, r.updatedAt, r.expiresAt = append(r.createdAt, o.CreatedAt), append(r.updatedAt, o.UpdatedAt),
 		append(r.expiresAt, o.ExpiresAt)
 	r.existing, r.moves = append(r.existing, p.Existing), append(r.moves, uuid.Must(uuid.NewV7()))
+	r.requests = append(r.requests, requestOf(m.ctx))
 	r.addPayment(p.Payment)
 	for _, t := range p.Turns {
 		r.turnOrders, r.turns = append(r.turnOrders, string(o.ID)), append(r.turns, turnID(t))
@@ -150,7 +152,8 @@ const claimsSQL = `
 			$19::uuid[], $20::varchar[], $21::varchar[], $22::varchar[], $23::bigint[], $24::bigint[], $25::bigint[],
 			$26::varchar[], $27::bytea[], $28::timestamptz[], $29::uuid[],
 			$30::uuid[], $31::varchar[], $32::varchar[], $33::text[], $34::varchar[], $35::varchar[], $36::bigint[],
-			$37::bigint[], $38::timestamptz[], $39::varchar[], $40::interval[], $41::varchar[]
+			$37::bigint[], $38::timestamptz[], $39::varchar[], $40::interval[], $41::varchar[],
+			$56::varchar[]
 		) AS m (
 			order_id, operation_id, kind, owner, idempotency_key, fingerprint, price, item,
 			resource, reference, adopted_reference, refund_reason, version, delivery, created_at,
@@ -158,7 +161,8 @@ const claimsSQL = `
 			payment_id, network, asset, pay_to, value, valid_after, valid_before,
 			nonce, signature, paid_at, move_id,
 			job_id, job_kind, unique_key, payload, traceparent, job_status, attempt,
-			max_attempts, run_at, lease_owner, lease, class)
+			max_attempts, run_at, lease_owner, lease, class,
+			request)
 	), turns AS (
 		SELECT * FROM unnest($42::varchar[], $43::varchar[], $44::interval[], $45::interval[])
 			AS t (order_id, id, each, most)
@@ -187,8 +191,10 @@ const claimsSQL = `
 		FROM m JOIN taken ON taken.id = m.order_id
 		ON CONFLICT DO NOTHING RETURNING id
 	), told AS (
-		INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence)
-		SELECT move_id, order_id, owner, version, $51, $52::varchar, $53::varchar, $54::varchar, $55::text, 'null'::jsonb
+		INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence,
+			request_id)
+		SELECT move_id, order_id, owner, version, $51, $52::varchar, $53::varchar, $54::varchar, $55::text, 'null'::jsonb,
+			request
 		FROM m JOIN taken ON taken.id = m.order_id
 	), counted AS (
 		INSERT INTO rate_limits (id, resets_at) SELECT t.id, now() + t.each
@@ -234,7 +240,7 @@ func (r *claimRows) insert(tx *ent.Tx) {
 	move := claimMove(order.Order{})
 	args = append(args, r.turnOrders, r.turns, r.turnEach, r.turnMost,
 		r.reservationIDs, r.reservedOrders, r.reservedBy, r.reserved, r.units,
-		r.now, move.From, move.To, move.Actor, move.Reason)
+		r.now, move.From, move.To, move.Actor, move.Reason, r.requests)
 	readRows(tx, func(row pgx.CollectableRow) error {
 		queued, err := scanJob(row)
 		r.jobs[queued.ID] = queued

@@ -14,16 +14,34 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
+// insertOrder inserts an order. request is the request that creates it unpaid; nil for one whose timeline has it.
+func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order, request *string) error {
 	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(string(o.Kind)).
 		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
 		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetResource(o.Resource).
 		SetNillableReference(o.Reference).SetNillableAdoptedReference(o.RecoveredReference).SetRefundReason(o.RefundReason).
 		SetVersion(o.Version).SetDeliveryAttempt(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
-		SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
+		SetNillableExpiresAt(o.ExpiresAt).SetNillableRequestID(request).Exec(ctx)
+}
+
+// requestOf is the request that a context belongs to, as its answer names it; nil when it belongs to none.
+func requestOf(ctx context.Context) *string {
+	if id := telemetry.RequestID(ctx); id != "" {
+		return &id
+	}
+	return nil
+}
+
+// requestOfMove is the request that makes a move; nil for one that a worker makes, which may run in a request.
+func requestOfMove(ctx context.Context, m order.Move) *string {
+	if m.ByWorker() {
+		return nil
+	}
+	return requestOf(ctx)
 }
 
 // orderColumns is what scanOrder reads.

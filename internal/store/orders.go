@@ -248,7 +248,7 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) 
 	ord, now := claimedOrder(p), o.s.stamp()
 	if p.Existing {
 		touchOne(tx, errRepeated, claimOrderSQL, ord.ID, ord.Owner.Lower(), p.Order.Version, ord.RefundReason, now)
-	} else if err := insertOrder(ctx, tx, ord); err != nil {
+	} else if err := insertOrder(ctx, tx, ord, nil); err != nil {
 		return ord, err
 	}
 	return ord, recordMove(ctx, tx, claimMove(ord), ord, now)
@@ -293,8 +293,9 @@ const (
 				delivery_attempt = delivery_attempt + $5
 			WHERE id = $1 AND owner = $10 AND status = $2 RETURNING *
 		), told AS (
-			INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence)
-			SELECT $6, $1, $10, (SELECT version FROM moved), $4, $2, $3, $7, $8, $9)
+			INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence,
+				request_id)
+			SELECT $6, $1, $10, (SELECT version FROM moved), $4, $2, $3, $7, $8, $9, $11)
 		SELECT ` + orderColumns + ` FROM moved`
 )
 
@@ -424,7 +425,7 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	pgxOf(tx).later(statement{
 		sql: moveOrderSQL,
 		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence,
-			m.Owner.Lower()},
+			m.Owner.Lower(), requestOfMove(pgxOf(tx).ctx, m)},
 		read: func(answers pgx.BatchResults) (err error) {
 			*moved, err = scanOrder(answers.QueryRow())
 			return err
@@ -451,5 +452,5 @@ func endMove(tx *ent.Tx, m order.Move, now time.Time) {
 func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, o order.Order, now time.Time) error {
 	return tx.Timeline.Create().SetOrderID(string(o.ID)).SetOwner(o.Owner.Lower()).SetVersion(o.Version).SetAt(now).
 		SetFromStatus(string(m.From)).SetToStatus(string(m.To)).SetActor(m.Actor).SetReason(m.Reason).
-		SetEvidence(m.Evidence).Exec(ctx)
+		SetEvidence(m.Evidence).SetNillableRequestID(requestOfMove(ctx, m)).Exec(ctx)
 }

@@ -230,7 +230,7 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay pa
 		if err := recoveredOnce(ctx, tx, k.order); err != nil {
 			return err
 		}
-		if err := insertOrder(ctx, tx, k.order); err != nil {
+		if err := insertOrder(ctx, tx, k.order, nil); err != nil {
 			return err
 		}
 	} else if err := raw(tx).QueryRow(ctx, resumeOrderSQL, k.of, k.order.Owner.Lower(), s.stamp()).

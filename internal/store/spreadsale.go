@@ -30,8 +30,10 @@ const (
 		SELECT ` + orderColumns + ` FROM checked LEFT JOIN moved ON true WHERE checked.ok = 1`
 
 	tellMoveSQL = `
-		INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence)
-		SELECT $3::uuid, id, owner, version, $4::timestamptz, $5::varchar, $6::varchar, $7::varchar, $8::text, $9::jsonb
+		INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence,
+			request_id)
+		SELECT $3::uuid, id, owner, version, $4::timestamptz, $5::varchar, $6::varchar, $7::varchar, $8::text, $9::jsonb,
+			$10::varchar
 		FROM orders WHERE id = $1 AND owner = $2`
 
 	postSpreadSQL = `
@@ -74,7 +76,8 @@ func moveSpread(tx *ent.Tx, m order.Move, now time.Time, refused int, moved *ord
 			return fmt.Errorf("order %s is no longer %s: %w", m.Order, m.From, err)
 		},
 	})
-	later(tx, tellMoveSQL, m.Order, owner, uuid.Must(uuid.NewV7()), now, m.From, m.To, m.Actor, m.Reason, m.Evidence)
+	later(tx, tellMoveSQL, m.Order, owner, uuid.Must(uuid.NewV7()), now, m.From, m.To, m.Actor, m.Reason, m.Evidence,
+		requestOfMove(pgxOf(tx).ctx, m))
 	endMove(tx, m, now)
 }
 

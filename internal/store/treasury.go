@@ -49,10 +49,6 @@ const (
 		INSERT INTO reconciliations (id, first_block, next_block) VALUES ($1, $2, $3)
 		ON CONFLICT (id) DO UPDATE SET next_block = greatest(reconciliations.next_block, excluded.next_block)`
 
-	// A comparison that ended earlier does not replace one that ended later.
-	keepReportSQL = `
-		UPDATE reconciliations SET at = $2, blocks = $3, report = $4 WHERE id = $1 AND (at IS NULL OR at <= $2)`
-
 	lastReportSQL = `SELECT report FROM reconciliations WHERE id = $1 AND at IS NOT NULL`
 
 	progressSQL = `SELECT coalesce(progress, '{}') FROM reconciliations WHERE id = $1`
@@ -123,18 +119,6 @@ func (t Treasury) arrive(tx *ent.Tx, now time.Time, found []reconcile.Transfer) 
 		senders, values, nonces = append(senders, f.From.Lower()), append(values, int64(f.Value)), append(nonces, nonce)
 	}
 	later(tx, arriveSQL, t.asset, t.payTo, now, transactions, indexes, blocks, senders, values, nonces)
-}
-
-// Keep implements reconcile.Reports.
-func (t Treasury) Keep(ctx context.Context, r reconcile.Report) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encode the report: %w", err)
-	}
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	_, err = t.s.pool.Exec(ctx, keepReportSQL, t.id(), r.At, r.Blocks(), text)
-	return mapError(err)
 }
 
 // Last implements reconcile.Reports.

@@ -43,7 +43,7 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 			return err
 		}
 		selling(tx, []order.Kind{ord.Kind})
-		if err := insertOrder(ctx, tx, ord); err != nil {
+		if err := insertOrder(ctx, tx, ord, requestOf(ctx)); err != nil {
 			return err
 		}
 		takeTurns(tx, b.Turns)
@@ -116,7 +116,7 @@ const expireSQL = `
 
 // Expire moves up to limit unpaid orders that are past their deadline to expired, and returns how many.
 func (o Orders) Expire(ctx context.Context, limit int) (int, error) {
-	m := order.Move{From: order.PaymentRequired, To: order.Expired, Actor: "worker", Reason: "not paid in time"}
+	m := order.Move{From: order.PaymentRequired, To: order.Expired, Actor: order.Worker, Reason: "not paid in time"}
 	if err := m.Check(); err != nil {
 		return 0, err
 	}

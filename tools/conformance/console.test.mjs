@@ -222,7 +222,18 @@ test("a transfer for no order is resolved, next to its payer's orders", { timeou
     return (await admin("transfers")).transfers;
   }, (open) => open.some((each) => each.transaction === transaction));
   await settledPage(tab);
+  await says(tab, "Comparisons");
+  await says(tab, "Differed");
+  const [newest] = (await admin("reconciliations")).reconciliations;
+  assert.deepEqual([newest.outcome, newest.unread], ["differed", undefined]);
+  assert.equal(newest.open, newest.sums.reduce((sum, { open }) => sum + open, 0));
+  await says(tab, `${newest.checked.orders} orders, ${newest.checked.transfers} transfers`);
+  await tab.evaluate(() => document.querySelector("[data-row] details > summary").click());
   await looked(tab, notes, "books");
+  await goTo(tab, "#/books?outcome=agreed");
+  await settledPage(tab);
+  const agreed = (await rows(tab)).filter((row) => /orders, \d+ transfers/.test(row));
+  assert.ok(agreed.every((row) => row.includes("Agreed")), agreed.join("\n"));
   await goTo(tab, "#/findings");
   await says(tab, "transfer_unmatched");
   await looked(tab, notes, "findings");
@@ -295,10 +306,10 @@ test("the audit trail is selected, turned over and exported, and runs in no spre
   await tab.close();
 });
 
-test("a search finds orders by their id, their wallet and their transaction", { timeout }, async () => {
+test("a search finds orders by their id, their wallet, their transaction and their request", { timeout }, async () => {
   const { order, owner } = orders[0];
   const { payments } = await admin(`orders/${order.orderId}`);
-  const { tab } = await operating(browser);
+  const { tab, notes } = await operating(browser);
   const search = async (text) => {
     await tab.keyboard.press("Escape");
     await tab.evaluate(() => document.activeElement.blur());
@@ -312,10 +323,24 @@ test("a search finds orders by their id, their wallet and their transaction", { 
   await search(payments[0].transaction);
   await says(tab, "Orders of the transaction");
   await until("one order", () => rows(tab), (found) => found.length === 1 && found[0].includes(order.orderId));
+  // What the answer that sold the order calls its request, and what a client of somebody else's may call one.
+  const { timeline } = await admin(`orders/${order.orderId}`);
+  const { requestId } = timeline.find(({ actor }) => actor === "buyer");
+  assert.equal(requestId, orders[0].requestId);
+  await search(requestId);
+  await says(tab, "Orders of the request");
+  await until("one order", () => rows(tab), (found) => found.length === 1 && found[0].includes(order.orderId));
+  await looked(tab, notes, "request");
+  await search("of-nobody_4.2");
+  await until("none", () => rows(tab), (found) => found.length === 0);
   await search(order.orderId);
   await says(tab, "Timeline");
-  await search("nothing of the kind");
-  await says(tab, "That is no order, wallet or transaction.");
+  assert.ok(await tab.$(`button[title="${requestId}"]`), "the timeline names the request");
+  for (const nothing of ["nothing of the kind", "0x12", "<b>bold</b>", "x".repeat(65)]) {
+    await search(nothing);
+    await says(tab, "That is no order, wallet, transaction or request.");
+    await tab.evaluate(() => (document.querySelector("#search").value = ""));
+  }
   await tab.close();
 });
 

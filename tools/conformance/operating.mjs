@@ -113,7 +113,8 @@ async function paid(index, path, what) {
   });
   const order = await answer.json();
   assert.equal(answer.status, 200, JSON.stringify(order));
-  return { owner, order, price: BigInt(accepted.amount), nonce: authorization.nonce, domain };
+  const requestId = answer.headers.get("x-request-id");
+  return { owner, order, requestId, price: BigInt(accepted.amount), nonce: authorization.nonce, domain };
 }
 
 /** Orders that wait for an operator, oldest first: the supplier was asked, and has no trace of them. */

@@ -193,6 +193,26 @@ func (a Admin) TransfersPage(ctx context.Context, status, token string) (*Page[*
 	return page(res.GetTransfers(), res.NextPageToken), nil
 }
 
+// Reconciliations lists the comparisons of the books that have ended, newest first: those that ended so or, when it is
+// empty, all.
+func (a Admin) Reconciliations(ctx context.Context, outcome string) iter.Seq2[*roamcardv1.ReconciliationRun, error] {
+	return pages(func(token string) (*Page[*roamcardv1.ReconciliationRun], error) {
+		return a.ReconciliationsPage(ctx, outcome, token)
+	})
+}
+
+// ReconciliationsPage reads one page of what Reconciliations lists: the first one, or the one that token names.
+func (a Admin) ReconciliationsPage(
+	ctx context.Context, outcome, token string,
+) (*Page[*roamcardv1.ReconciliationRun], error) {
+	res, err := a.ListReconciliations(ctx,
+		&roamcardv1.ListReconciliationsRequest{Outcome: given(outcome), PageToken: given(token)})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetReconciliations(), res.NextPageToken), nil
+}
+
 // Findings lists what differs between the books, newest first: open or resolved, of one code or, when it is empty, of
 // any.
 func (a Admin) Findings(ctx context.Context, status, code string) iter.Seq2[*roamcardv1.Finding, error] {

@@ -240,6 +240,16 @@ func TestListsHavePages(t *testing.T) {
 	}
 }
 
+func TestComparisonsHavePages(t *testing.T) {
+	t.Parallel()
+	s := script(t, says(200, `{"reconciliations": [{"id": "2", "outcome": "failed", "unread": "chain"}],
+		"nextPageToken": "2"}`), says(200, `{"reconciliations": [{"id": "1", "outcome": "failed", "opened": 3}]}`))
+	all, err := roamcard.Collect(s.client(t).Admin().Reconciliations(t.Context(), "failed"))
+	if err != nil || len(all) != 2 || all[0].GetUnread() != "chain" || all[1].GetOpened() != 3 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
 type showsNothing struct{ t *testing.T }
 
 func (s showsNothing) PresentESIM(context.Context, roamcard.ESIM) (roamcard.Presented, error) {

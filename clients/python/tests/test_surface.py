@@ -107,6 +107,9 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     assert (
         client.admin.reconcile().at == client.admin.reconciliation().at or client.admin.reconciliation().at is not None
     )
+    runs = list(client.admin.reconciliations(outcome="agreed"))
+    assert all(r.outcome == "agreed" and r.open == 0 and r.began_at <= r.ended_at for r in runs)
+    assert {r.id for r in runs} <= {r.id for r in client.admin.reconciliations()}
     assert all(t.status == "open" for t in client.admin.transfers(status="open"))
     with pytest.raises(NotFoundError, match="transfer_not_found"):
         client.admin.resolve_transfer("0x" + "0" * 64, 0, "known", "a test")
@@ -114,6 +117,8 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     assert order.order_id in [o.order_id for o in client.admin.orders(status="fulfilled")]
     inspected = client.admin.inspect_order(order.order_id)
     assert order.order_id in [o.order_id for o in client.admin.orders(owner=inspected.owner, sort="oldest")]
+    assert order.order_id in [o.order_id for o in client.admin.orders(request_id=inspected.timeline[0].request_id)]
+    assert list(client.admin.orders(request_id="of-nobody")) == []
     assert {r.actor for r in client.admin.audit(action="order.inspect", subject=order.order_id)} == {
         client.admin.whoami()
     }

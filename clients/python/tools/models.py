@@ -25,7 +25,7 @@ RESULTS = (
     service_pb.GetConfigResponse, service_pb.GetStatusResponse,
     card_pb.GetCardDiscoveryResponse,
     card_pb.GetTopupDiscoveryResponse, esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.CardClosing,
-    operator_pb.Finding, operator_pb.Reconciliation, operator_pb.QueuedOrder,
+    operator_pb.Finding, operator_pb.Reconciliation, operator_pb.ReconciliationRun, operator_pb.QueuedOrder,
     operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
     operator_pb.OrderCount, operator_pb.AuditRecord, operator_pb.ReviewOrderResponse, operator_pb.OperatorJob,
     operator_pb.GetGaugesResponse, operator_pb.Approval, operator_pb.OperatorToken, operator_pb.MintTokenResponse,
@@ -56,6 +56,7 @@ UNIONS = {
     "ProfileStatus": ("not_installed", "installed", "active", "used_up", "expired", "cancelled", "unknown"),
     "FeeJobStatus": ("queued", "processing", "succeeded", "failed", "operator_review"),
     "ReviewStatus": ("open", "resolved"),
+    "ReconciliationOutcome": ("agreed", "differed", "incomplete", "failed"),
     "TransferResolution": ("refunded_by_hand", "donation", "known"),
     "RefundRecordStatus": ("signed", "paid", "dead"),
     "ServiceStatus": ("open", "degraded", "paused"),
@@ -71,7 +72,8 @@ MEMBERS = {
     "EsimPlan.type": "PlanType", "EsimProfile.status": "ProfileStatus",
     "EsimCancellation.status": "CancellationStatus", "FeeJob.status": "FeeJobStatus",
     "Finding.product": "OrderKind", "Finding.status": "ReviewStatus", "StrayTransfer.status": "ReviewStatus",
-    "StrayTransfer.resolution": "TransferResolution", "QueuedOrder.kind": "OrderKind",
+    "ReconciliationRun.outcome": "ReconciliationOutcome", "StrayTransfer.resolution": "TransferResolution",
+    "QueuedOrder.kind": "OrderKind",
     "QueuedOrder.status": "OrderStatus", "RefundRecord.status": "RefundRecordStatus",
     "GetStatusResponse.status": "ServiceStatus", "ProductStatus.status": "ServiceStatus",
     "ProductStatus.product": "OrderKind", "OrderCount.kind": "OrderKind",
@@ -85,7 +87,7 @@ ALWAYS = {
     "OrderCount": ("since",), "AuditRecord": ("at",), "GetGaugesResponse": ("as_of",), "MintTokenResponse": ("token",),
     "OperatorToken": ("minted_at", "expires_at"), "Approval": ("requested_at", "expires_at"), "LedgerPosting": ("at",),
     "GetSummaryResponse": ("as_of",), "EsimCancellationJob": ("since", "created_at"),
-    "ReviewOrderResponse": ("order",),
+    "ReviewOrderResponse": ("order",), "ReconciliationRun": ("began_at", "ended_at"),
 }  # fmt: skip
 """Members that every answer has, although a message could be without: all of a result, or some."""
 

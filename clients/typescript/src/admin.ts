@@ -12,8 +12,8 @@ import {
   type Finding, type Gauges, type Job, type JobStatus, type OrderCount, type OrderInspection, type OrderKind,
   type OperatorIdentity, type OperatorRole, type OperatorToken, type OrderReview, type OrderStatus, type Plain, plain,
   type QueuedOrder, type TokenStatus,
-  type Reconciliation, type StrayTransfer, type Summary, type Switch, type SwitchName, type TransferResolution,
-  type WorkStatus,
+  type Reconciliation, type ReconciliationOutcome, type ReconciliationRun, type StrayTransfer, type Summary,
+  type Switch, type SwitchName, type TransferResolution, type WorkStatus,
 } from "./results.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
@@ -262,11 +262,12 @@ export class Admin {
 
   /** Reads the orders that somebody has to look at, or those that are selected: one by one, or by page(). */
   orders({
-    status, kind, owner, transaction, sort, pageSize, pageToken, ...options
+    status, kind, owner, transaction, requestId, sort, pageSize, pageToken, ...options
   }: ListOptions & {
-    status?: OrderStatus; kind?: OrderKind; owner?: string; transaction?: string; sort?: "newest" | "oldest";
+    status?: OrderStatus; kind?: OrderKind; owner?: string; transaction?: string; requestId?: string;
+    sort?: "newest" | "oldest";
   } = {}): Listing<QueuedOrder> {
-    const selected = given({ status, kind, owner, transaction, sort });
+    const selected = given({ status, kind, owner, transaction, requestId, sort });
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
         const request = { ...page, ...selected };
@@ -410,6 +411,17 @@ export class Admin {
     return this.#connection.call(options, async (wire) =>
       present((await this.#operator.getReconciliation({}, wire)).report),
     );
+  }
+
+  /** Reads the comparisons that have ended, newest first: all, or those that ended so. */
+  reconciliations({ outcome, pageSize, pageToken, ...options }: ListOptions & {
+    outcome?: ReconciliationOutcome;
+  } = {}): Listing<ReconciliationRun> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
+      const request = { ...page, ...given({ outcome }) };
+      const { reconciliations, nextPageToken } = await this.#operator.listReconciliations(request, wire);
+      return { items: plain(reconciliations), nextPageToken };
+    }));
   }
 
   /** Reads what differs between the books, of any code or of one: what is open, or what is resolved. */

@@ -65,6 +65,8 @@ export type ClosingStage = "locking" | "withdrawing" | "refunding" | "ending" | 
 export type CancellationStage = "cancelling" | "refunding" | "refunded" | "kept";
 export type JobStatus = UnfinishedJobStatus | "succeeded";
 export type UnfinishedJobStatus = "queued" | "processing" | "failed" | "operator_review";
+/** How a comparison of the books ended. */
+export type ReconciliationOutcome = "agreed" | "differed" | "incomplete" | "failed";
 export type TransferResolution = "refunded_by_hand" | "donation" | "known";
 /** How the sale of a product stands; degraded says that something it depends on is missing. */
 export type ServiceStatus = "open" | "degraded" | "paused";
@@ -105,6 +107,8 @@ interface Literals {
   "roamcard.v1.Switch.product": SwitchName;
   "roamcard.v1.Finding.product": Product;
   "roamcard.v1.Finding.status": "open" | "resolved";
+  "roamcard.v1.ReconciliationRun.outcome": ReconciliationOutcome;
+  "roamcard.v1.ReconciliationRun.unread": "chain" | "records";
   "roamcard.v1.StrayTransfer.status": "open" | "resolved";
   "roamcard.v1.WhoAmIResponse.role": OperatorRole;
   "roamcard.v1.WhoAmIResponse.source": "configuration" | "token" | "issuer";
@@ -204,6 +208,8 @@ export interface OrderInspection extends Plain<operator.InspectOrderResponse> {}
 /** An order as it lies before an operator. */
 export interface QueuedOrder extends Plain<operator.QueuedOrder> {}
 export interface Reconciliation extends Plain<operator.Reconciliation> {}
+/** One comparison of the books that has ended. */
+export interface ReconciliationRun extends Plain<operator.ReconciliationRun> {}
 /** A transfer to the payee that belongs to no order. */
 export interface StrayTransfer extends Plain<operator.StrayTransfer> {}
 /** What an operator needs to decide about an order. */

@@ -335,6 +335,9 @@ scenario("an operator works with a token, and with a wallet that may see activit
   assert.ok((await all(admin.orders({ status: "fulfilled" }))).some((o) => o.orderId === order.orderId));
   const [mine] = await all(admin.orders({ owner: inspected.owner, sort: "oldest" }));
   assert.equal(mine.orderId, order.orderId);
+  const { requestId } = inspected.timeline[0];
+  assert.deepEqual((await all(admin.orders({ requestId }))).map((o) => o.orderId), [order.orderId]);
+  assert.deepEqual(await all(admin.orders({ requestId: "of-nobody" })), []);
   const name = await admin.whoami();
   const { items: [audited] } = await admin.audit({ action: "order.inspect", subject: order.orderId }).page();
   assert.equal(audited.actor, name);
@@ -374,6 +377,10 @@ scenario("an operator works with a token, and with a wallet that may see activit
   assert.ok((await admin.reconcile()).checked.orders > 0);
   assert.ok((await admin.reconciliation()).at);
   assert.ok(Array.isArray(await all(admin.transfers({ status: "resolved" }))));
+  const runs = await all(admin.reconciliations());
+  assert.ok(runs.length > 0 && runs.every(({ beganAt, endedAt }) => Date.parse(beganAt) <= Date.parse(endedAt)));
+  const alike = await all(admin.reconciliations({ outcome: runs[0].outcome }));
+  assert.ok(alike.length > 0 && alike.every(({ outcome }) => outcome === runs[0].outcome));
   const transfer = {
     transaction: `0x${"0".repeat(64)}`,
     logIndex: 0,

@@ -60,6 +60,7 @@ test("no word is missing of those that can be asked for", () => {
     ["SetSwitchRequest", "product", "SwitchName"],
     ["ResolveTransferRequest", "resolution", "TransferResolution"],
     ["ListFindingsRequest", "status", '"open" | "resolved"'],
+    ["ListReconciliationsRequest", "outcome", "ReconciliationOutcome"],
     ["ListEsimPlansRequest", "type", '"country" | "region"'],
   ]) {
     assert.deepEqual(wordsOf(type), documented(message, member).rule, message);

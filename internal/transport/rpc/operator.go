@@ -34,6 +34,7 @@ type OperatorService struct {
 	Cancellations  Cancellations
 	Closings       Closings
 	Reconciliation Reconciliation
+	Comparisons    Comparisons
 	Findings       Findings
 	Transfers      Transfers
 	Challenges     Challenges

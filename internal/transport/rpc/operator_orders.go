@@ -72,7 +72,7 @@ func (s OperatorService) ListOrderQueue(
 func queueQuery(req *roamcardv1.ListOrderQueueRequest) (admin.QueueQuery, error) {
 	q := admin.QueueQuery{
 		Status: order.Status(req.GetStatus()), Kind: order.Kind(req.GetKind()), Oldest: req.GetSort() == "oldest",
-		Last: order.ID(req.GetPageToken()), Limit: defaultPage,
+		Last: order.ID(req.GetPageToken()), Request: req.GetRequestId(), Limit: defaultPage,
 	}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
@@ -91,7 +91,7 @@ func queueQuery(req *roamcardv1.ListOrderQueueRequest) (admin.QueueQuery, error)
 		}
 		q.Transaction = &transaction
 	}
-	if req.Status == nil && q.Owner == nil && q.Transaction == nil {
+	if req.Status == nil && q.Owner == nil && q.Transaction == nil && q.Request == "" {
 		q.Status = order.OperatorReview
 	}
 	return q, nil
@@ -109,7 +109,9 @@ func (s OperatorService) InspectOrder(
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.InspectOrderResponse{Order: orders[0], Owner: history.Order.Owner.String()}
+	res := &roamcardv1.InspectOrderResponse{
+		Order: orders[0], Owner: history.Order.Owner.String(), RequestId: optionalText(history.Request),
+	}
 	for _, p := range history.Payments {
 		res.Payments = append(res.Payments, paymentRecord(p))
 	}
@@ -277,7 +279,7 @@ func jobRecord(row job.Row) *roamcardv1.JobRecord {
 func moveMessage(e order.Event) *roamcardv1.OrderMove {
 	m := &roamcardv1.OrderMove{
 		Version: uint32(e.Version), At: timestamp(e.At), From: string(e.From), To: string(e.To), Actor: e.Actor,
-		Reason: e.Reason,
+		Reason: e.Reason, RequestId: optionalText(e.Request),
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Evidence)) {
 		m.Evidence = append(m.Evidence, &roamcardv1.Evidence{Name: name, Value: e.Evidence[name]})

@@ -17,7 +17,8 @@ import (
 // needs is the least role of every operators' method. A new method is added here on purpose.
 var needs = map[protoreflect.Name]auth.Role{
 	"ListFeeJobs": auth.RoleViewer, "ListCardClosings": auth.RoleViewer, "GetReconciliation": auth.RoleViewer,
-	"ListFindings": auth.RoleViewer, "ListTransfers": auth.RoleViewer, "ListOrderQueue": auth.RoleViewer,
+	"ListReconciliations": auth.RoleViewer,
+	"ListFindings":        auth.RoleViewer, "ListTransfers": auth.RoleViewer, "ListOrderQueue": auth.RoleViewer,
 	"InspectOrder": auth.RoleViewer, "ListSwitches": auth.RoleViewer, "GetChallengeRetention": auth.RoleViewer,
 	"WhoAmI": auth.RoleViewer, "ReviewOrder": auth.RoleViewer, "CountOrders": auth.RoleViewer,
 	"GetSummary": auth.RoleViewer, "ListEsimCancellations": auth.RoleViewer,

@@ -2,7 +2,8 @@
 import {
   ApiError, apiError, type Approval, type AuditRecord, type CardClosing, type EsimCancellationJob, type FeeJob,
   type Finding, type Gauges, type Job, type OperatorIdentity, type OrderInspection, type OrderReview,
-  type ProblemFields, type QueuedOrder, type Reconciliation, type StrayTransfer, type Summary, type Switch,
+  type ProblemFields, type QueuedOrder, type Reconciliation, type ReconciliationRun, type StrayTransfer, type Summary,
+  type Switch,
 } from "roamcard";
 
 /** A page of a list. */
@@ -129,6 +130,10 @@ export class OperatorApi {
 
   findings(query: Query): Promise<Slice<Finding>> {
     return this.#list("findings", "findings", query);
+  }
+
+  reconciliations(query: Query): Promise<Slice<ReconciliationRun>> {
+    return this.#list("reconciliations", "reconciliations", query);
   }
 
   jobs(query: Query): Promise<Slice<Job>> {

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Finding, Reconciliation, StrayTransfer } from "roamcard";
 import { dollars } from "../lib/text.js";
+import { Comparisons } from "./comparisons.js";
 import { kindOf, orderColumns, OrderLink } from "./orders.js";
 import { type Act, Ago, Badge, Code, Fact, Facts, Failure, List, Pick, Rows, Status, When, word } from "./parts.js";
 import { hrefOf, type Place } from "./route.js";
@@ -206,12 +207,14 @@ export function BooksPlace({ here }: { here: Here }) {
   const { value, error, busy, read } = useRead(() => api.reconciliation(), `books ${turn}`);
   const [running, setRunning] = useState(false);
   const [failed, setFailed] = useState<unknown>();
+  const [compared, setCompared] = useState(0);
   const compare = async () => {
     setRunning(true);
     setFailed(undefined);
     try {
       await api.reconcile();
       here.say(t.done.compare);
+      setCompared((n) => n + 1);
       read();
     } catch (problem) {
       setFailed(problem);
@@ -235,6 +238,7 @@ export function BooksPlace({ here }: { here: Here }) {
       {(error ?? failed) !== undefined && <Failure error={error ?? failed} retry={read} />}
       {!value && !error && <p class="empty">{busy ? t.loading : t.neverCompared}</p>}
       {value && <Report report={value} />}
+      <Comparisons here={{ ...here, turn: turn + compared }} />
     </>
   );
 }

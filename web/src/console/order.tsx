@@ -73,6 +73,12 @@ function Life({ here, whole, busy }: { here: Here; whole: Whole; busy: boolean }
         </Fact>
         <Fact name={t.columns.created}>
           <When at={queued.createdAt} />
+          {life.requestId && (
+            <>
+              {" "}
+              · {t.askedBy} <Code value={life.requestId} />
+            </>
+          )}
         </Fact>
         <Fact name={t.version}>{queued.version}</Fact>
         {queued.pendingApproval && (
@@ -151,6 +157,11 @@ function Timeline({ life }: { life: OrderInspection }) {
               </span>
             </p>
             {move.reason && <p class="strange">{move.reason}</p>}
+            {move.requestId && (
+              <p class="soft">
+                {t.askedBy} <Code value={move.requestId} />
+              </p>
+            )}
             {move.evidence.length > 0 && (
               <dl class="evidence">
                 {move.evidence.map(({ name, value }, i) => (

@@ -43,17 +43,20 @@ export const orderColumns: Column<QueuedOrder>[] = [
   { name: t.columns.blocks, cell: ({ reason }) => <span class="strange">{reason}</span> },
 ];
 
+const nothingSearched = { owner: undefined, transaction: undefined, request: undefined };
+
 export function OrdersPlace({ here }: { here: Here }) {
   const { api, route, watched, turn } = here;
-  const { status, kind, owner, transaction } = route.query;
-  const searched = owner ?? transaction;
+  const { status, kind, owner, transaction, request } = route.query;
+  const searched = owner ?? transaction ?? request;
   const shown = status ?? (searched ? "" : "operator_review");
   const sort = route.query.sort ?? "oldest";
   const counts = watched.summary?.orders ?? [];
   const select = (change: Record<string, string | undefined>) => {
     location.hash = hrefOf("orders", undefined, { ...route.query, ...change });
   };
-  const query = { status: shown, kind, owner, transaction, sort };
+  const query = { status: shown, kind, owner, transaction, requestId: request, sort };
+  const of = owner ? t.ofWallet : transaction ? t.ofTransaction : t.ofRequest;
   const mine = counts.filter((each) => (shown === "" || each.status === shown) && (!kind || each.kind === kind));
   return (
     <>
@@ -69,7 +72,7 @@ export function OrdersPlace({ here }: { here: Here }) {
               type="button"
               class="chip"
               aria-pressed={shown === each}
-              onClick={() => select({ status: each, owner: undefined, transaction: undefined })}
+              onClick={() => select({ status: each, ...nothingSearched })}
             >
               {t.statuses[each]} <strong>{count}</strong>
               {oldest && <small>{t.ago(Date.now() - Date.parse(oldest))}</small>}
@@ -108,7 +111,7 @@ export function OrdersPlace({ here }: { here: Here }) {
       </div>
       {searched && (
         <p class="searched">
-          {owner ? t.ofWallet : t.ofTransaction} <Code value={searched} />{" "}
+          {of} <Code value={searched} />{" "}
           <a href={hrefOf("orders")}>{t.clear}</a>
         </p>
       )}

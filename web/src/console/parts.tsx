@@ -19,6 +19,7 @@ export function Badge({ tone = "plain", children }: { tone?: string; children: C
 const tones: Record<string, string> = {
   operator_review: "warn", failed: "bad", refund_pending: "warn", open: "warn", pending: "warn", fulfilled: "good",
   succeeded: "good", paid: "good", refunded: "good", resolved: "good", approved: "good", dead: "bad", rejected: "bad",
+  agreed: "good", differed: "warn", incomplete: "warn",
 };
 
 /** A status, in words and a colour. */

@@ -39,11 +39,15 @@ function decoded(text: string): string {
   }
 }
 
-/** Where what somebody looks for is: an order, a wallet's orders, or those of a transaction. */
+/**
+ * Where what somebody looks for is: an order, a wallet's orders, those of a transaction, or those of a request. The id
+ * of a request is any other word that does not begin like an address.
+ */
 export function found(text: string): string | undefined {
   const wanted = text.trim();
   if (/^ord_[\w-]+$/.test(wanted)) return hrefOf("orders", wanted);
   if (/^0x[0-9a-f]{40}$/i.test(wanted)) return hrefOf("orders", undefined, { owner: wanted });
   if (/^0x[0-9a-f]{64}$/i.test(wanted)) return hrefOf("orders", undefined, { transaction: wanted });
+  if (/^(?!0x)[\w.-]{1,64}$/i.test(wanted)) return hrefOf("orders", undefined, { request: wanted });
   return undefined;
 }

@@ -1122,6 +1122,24 @@ func (x *ResolvedDifference) MarshalJSON() ([]byte, error) { return marshalJSON(
 func (x *ResolvedDifference) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ListReconciliationsRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ListReconciliationsRequest) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ListReconciliationsResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ListReconciliationsResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ReconciliationRun) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ReconciliationRun) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *ListFindingsRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.

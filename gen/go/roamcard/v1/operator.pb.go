@@ -2218,6 +2218,309 @@ func (x *ResolvedDifference) GetCode() string {
 	return ""
 }
 
+type ListReconciliationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only comparisons that ended so; any when absent.
+	Outcome *string `protobuf:"bytes,1,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
+	// How many comparisons a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReconciliationsRequest) Reset() {
+	*x = ListReconciliationsRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReconciliationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReconciliationsRequest) ProtoMessage() {}
+
+func (x *ListReconciliationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReconciliationsRequest.ProtoReflect.Descriptor instead.
+func (*ListReconciliationsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ListReconciliationsRequest) GetOutcome() string {
+	if x != nil && x.Outcome != nil {
+		return *x.Outcome
+	}
+	return ""
+}
+
+func (x *ListReconciliationsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListReconciliationsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListReconciliationsResponse struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Reconciliations []*ReconciliationRun   `protobuf:"bytes,1,rep,name=reconciliations,proto3" json:"reconciliations,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReconciliationsResponse) Reset() {
+	*x = ListReconciliationsResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReconciliationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReconciliationsResponse) ProtoMessage() {}
+
+func (x *ListReconciliationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReconciliationsResponse.ProtoReflect.Descriptor instead.
+func (*ListReconciliationsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListReconciliationsResponse) GetReconciliations() []*ReconciliationRun {
+	if x != nil {
+		return x.Reconciliations
+	}
+	return nil
+}
+
+func (x *ListReconciliationsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+// One comparison of the books that has ended.
+type ReconciliationRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A number that rises with every comparison.
+	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	BeganAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=began_at,json=beganAt,proto3" json:"began_at,omitempty"`
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// How many milliseconds it took.
+	DurationMs uint32 `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// agreed: nothing was open at its end. differed: something was. incomplete: the books of an issuer could not be read,
+	// and everything else was compared. failed: the chain or the service's records could not be read.
+	Outcome string `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// What one that failed could not read: chain or records. Everything below is absent or 0 then.
+	Unread *string `protobuf:"bytes,6,opt,name=unread,proto3,oneof" json:"unread,omitempty"`
+	// The first and the last block whose transfers had been read.
+	FirstBlock uint32           `protobuf:"varint,7,opt,name=first_block,json=firstBlock,proto3" json:"first_block,omitempty"`
+	LastBlock  uint32           `protobuf:"varint,8,opt,name=last_block,json=lastBlock,proto3" json:"last_block,omitempty"`
+	Checked    *ReconciledBooks `protobuf:"bytes,9,opt,name=checked,proto3" json:"checked,omitempty"`
+	// How many findings were new.
+	Opened uint32 `protobuf:"varint,10,opt,name=opened,proto3" json:"opened,omitempty"`
+	// How many findings were gone, because nothing differed there any more.
+	Closed uint32 `protobuf:"varint,11,opt,name=closed,proto3" json:"closed,omitempty"`
+	// How many findings were open at its end.
+	Open uint32 `protobuf:"varint,12,opt,name=open,proto3" json:"open,omitempty"`
+	// How many of them kept top-ups from being sold.
+	Blocking uint32 `protobuf:"varint,13,opt,name=blocking,proto3" json:"blocking,omitempty"`
+	// How many differences there were that operators had resolved.
+	Resolved uint32 `protobuf:"varint,14,opt,name=resolved,proto3" json:"resolved,omitempty"`
+	// How many findings were open, by code.
+	Sums []*FindingSum `protobuf:"bytes,15,rep,name=sums,proto3" json:"sums,omitempty"`
+	// The ledger's balances, by account; those of orders, cards and holders are sums.
+	Balances []*LedgerBalance `protobuf:"bytes,16,rep,name=balances,proto3" json:"balances,omitempty"`
+	// What card holders had spent, as far as the issuer's balances told.
+	SpentUsdCents uint32 `protobuf:"varint,17,opt,name=spent_usd_cents,json=spentUsdCents,proto3" json:"spent_usd_cents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconciliationRun) Reset() {
+	*x = ReconciliationRun{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconciliationRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconciliationRun) ProtoMessage() {}
+
+func (x *ReconciliationRun) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconciliationRun.ProtoReflect.Descriptor instead.
+func (*ReconciliationRun) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ReconciliationRun) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReconciliationRun) GetBeganAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeganAt
+	}
+	return nil
+}
+
+func (x *ReconciliationRun) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+func (x *ReconciliationRun) GetDurationMs() uint32 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *ReconciliationRun) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *ReconciliationRun) GetUnread() string {
+	if x != nil && x.Unread != nil {
+		return *x.Unread
+	}
+	return ""
+}
+
+func (x *ReconciliationRun) GetFirstBlock() uint32 {
+	if x != nil {
+		return x.FirstBlock
+	}
+	return 0
+}
+
+func (x *ReconciliationRun) GetLastBlock() uint32 {
+	if x != nil {
+		return x.LastBlock
+	}
+	return 0
+}
+
+func (x *ReconciliationRun) GetChecked() *ReconciledBooks {
+	if x != nil {
+		return x.Checked
+	}
+	return nil
+}
+
+func (x *ReconciliationRun) GetOpened() uint32 {
+	if x != nil {
+		return x.Opened
+	}
+	return 0
+}
+
+func (x *ReconciliationRun) GetClosed() uint32 {
+	if x != nil {
+		return x.Closed
+	}
+	return 0
+}
+
+func (x *ReconciliationRun) GetOpen() uint32 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *ReconciliationRun) GetBlocking() uint32 {
+	if x != nil {
+		return x.Blocking
+	}
+	return 0
+}
+
+func (x *ReconciliationRun) GetResolved() uint32 {
+	if x != nil {
+		return x.Resolved
+	}
+	return 0
+}
+
+func (x *ReconciliationRun) GetSums() []*FindingSum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *ReconciliationRun) GetBalances() []*LedgerBalance {
+	if x != nil {
+		return x.Balances
+	}
+	return nil
+}
+
+func (x *ReconciliationRun) GetSpentUsdCents() uint32 {
+	if x != nil {
+		return x.SpentUsdCents
+	}
+	return 0
+}
+
 type ListFindingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only findings in this status; open when absent.
@@ -2234,7 +2537,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2549,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2562,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListFindingsRequest) GetStatus() string {
@@ -2301,7 +2604,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2616,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2629,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -2357,7 +2660,7 @@ type ResolveFindingRequest struct {
 
 func (x *ResolveFindingRequest) Reset() {
 	*x = ResolveFindingRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2672,7 @@ func (x *ResolveFindingRequest) String() string {
 func (*ResolveFindingRequest) ProtoMessage() {}
 
 func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2685,7 @@ func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingRequest.ProtoReflect.Descriptor instead.
 func (*ResolveFindingRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ResolveFindingRequest) GetId() string {
@@ -2415,7 +2718,7 @@ type ResolveFindingResponse struct {
 
 func (x *ResolveFindingResponse) Reset() {
 	*x = ResolveFindingResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2730,7 @@ func (x *ResolveFindingResponse) String() string {
 func (*ResolveFindingResponse) ProtoMessage() {}
 
 func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2743,7 @@ func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingResponse.ProtoReflect.Descriptor instead.
 func (*ResolveFindingResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ResolveFindingResponse) GetFinding() *Finding {
@@ -2464,7 +2767,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +2779,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +2792,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -2524,7 +2827,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2839,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2852,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
@@ -2585,7 +2888,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2900,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2913,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -2657,7 +2960,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2972,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2985,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
@@ -2722,7 +3025,7 @@ type StrayTransfer struct {
 
 func (x *StrayTransfer) Reset() {
 	*x = StrayTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2734,7 +3037,7 @@ func (x *StrayTransfer) String() string {
 func (*StrayTransfer) ProtoMessage() {}
 
 func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2747,7 +3050,7 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
 func (*StrayTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StrayTransfer) GetTransaction() string {
@@ -2843,7 +3146,7 @@ func (x *StrayTransfer) GetPendingApproval() *Approval {
 
 type ListOrderQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only orders in this status; operator_review when absent, unless owner or transaction is given.
+	// Only orders in this status; operator_review when absent, unless owner, transaction or request is given.
 	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
 	// How many orders a page holds, 1 to 100; 50 when absent.
 	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
@@ -2856,14 +3159,17 @@ type ListOrderQueueRequest struct {
 	// Only orders that this wallet pays. An absent status then stands for any.
 	Owner *string `protobuf:"bytes,6,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
 	// Only the order that this transaction paid for or refunded. An absent status then stands for any.
-	Transaction   *string `protobuf:"bytes,7,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
+	Transaction *string `protobuf:"bytes,7,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
+	// Only orders that this request created, paid or decided, as its answer names it in X-Request-Id or `requestId`. An
+	// absent status then stands for any.
+	RequestId     *string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3181,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3194,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -2940,6 +3246,13 @@ func (x *ListOrderQueueRequest) GetTransaction() string {
 	return ""
 }
 
+func (x *ListOrderQueueRequest) GetRequestId() string {
+	if x != nil && x.RequestId != nil {
+		return *x.RequestId
+	}
+	return ""
+}
+
 type ListOrderQueueResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Orders []*QueuedOrder         `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
@@ -2951,7 +3264,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3276,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3289,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -3018,7 +3331,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3030,7 +3343,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3043,7 +3356,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -3125,7 +3438,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3450,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3463,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -3175,14 +3488,16 @@ type InspectOrderResponse struct {
 	// The references that the provider knows the order by.
 	References []*ProviderReference `protobuf:"bytes,6,rep,name=references,proto3" json:"references,omitempty"`
 	// Every move, oldest first.
-	Timeline      []*OrderMove `protobuf:"bytes,7,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	Timeline []*OrderMove `protobuf:"bytes,7,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	// The request that created it before it was paid; absent for an order that was paid at once.
+	RequestId     *string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3509,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3522,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -3259,6 +3574,13 @@ func (x *InspectOrderResponse) GetTimeline() []*OrderMove {
 	return nil
 }
 
+func (x *InspectOrderResponse) GetRequestId() string {
+	if x != nil && x.RequestId != nil {
+		return *x.RequestId
+	}
+	return ""
+}
+
 type ReviewOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -3268,7 +3590,7 @@ type ReviewOrderRequest struct {
 
 func (x *ReviewOrderRequest) Reset() {
 	*x = ReviewOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3602,7 @@ func (x *ReviewOrderRequest) String() string {
 func (*ReviewOrderRequest) ProtoMessage() {}
 
 func (x *ReviewOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3615,7 @@ func (x *ReviewOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewOrderRequest.ProtoReflect.Descriptor instead.
 func (*ReviewOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReviewOrderRequest) GetOrderId() string {
@@ -3319,7 +3641,7 @@ type ReviewOrderResponse struct {
 
 func (x *ReviewOrderResponse) Reset() {
 	*x = ReviewOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3653,7 @@ func (x *ReviewOrderResponse) String() string {
 func (*ReviewOrderResponse) ProtoMessage() {}
 
 func (x *ReviewOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3666,7 @@ func (x *ReviewOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewOrderResponse.ProtoReflect.Descriptor instead.
 func (*ReviewOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReviewOrderResponse) GetOrder() *QueuedOrder {
@@ -3388,7 +3710,7 @@ type AllowedAction struct {
 
 func (x *AllowedAction) Reset() {
 	*x = AllowedAction{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3400,7 +3722,7 @@ func (x *AllowedAction) String() string {
 func (*AllowedAction) ProtoMessage() {}
 
 func (x *AllowedAction) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3413,7 +3735,7 @@ func (x *AllowedAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowedAction.ProtoReflect.Descriptor instead.
 func (*AllowedAction) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AllowedAction) GetAction() string {
@@ -3452,7 +3774,7 @@ type LedgerPosting struct {
 
 func (x *LedgerPosting) Reset() {
 	*x = LedgerPosting{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3786,7 @@ func (x *LedgerPosting) String() string {
 func (*LedgerPosting) ProtoMessage() {}
 
 func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3799,7 @@ func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerPosting.ProtoReflect.Descriptor instead.
 func (*LedgerPosting) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LedgerPosting) GetId() string {
@@ -3531,7 +3853,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3865,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3878,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -3648,7 +3970,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3660,7 +3982,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3673,7 +3995,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -3774,7 +4096,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +4108,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +4121,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *JobRecord) GetId() string {
@@ -3880,7 +4202,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +4214,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +4227,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -3941,14 +4263,16 @@ type OrderMove struct {
 	Actor  string `protobuf:"bytes,5,opt,name=actor,proto3" json:"actor,omitempty"`
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What the move rests on.
-	Evidence      []*Evidence `protobuf:"bytes,7,rep,name=evidence,proto3" json:"evidence,omitempty"`
+	Evidence []*Evidence `protobuf:"bytes,7,rep,name=evidence,proto3" json:"evidence,omitempty"`
+	// The request that made it, as its answer named it; absent for what a worker did.
+	RequestId     *string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4284,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4297,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -4025,6 +4349,13 @@ func (x *OrderMove) GetEvidence() []*Evidence {
 	return nil
 }
 
+func (x *OrderMove) GetRequestId() string {
+	if x != nil && x.RequestId != nil {
+		return *x.RequestId
+	}
+	return ""
+}
+
 // One thing that a move rests on, by name.
 type Evidence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4036,7 +4367,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4048,7 +4379,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4061,7 +4392,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Evidence) GetName() string {
@@ -4094,7 +4425,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4106,7 +4437,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4119,7 +4450,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -4159,7 +4490,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4171,7 +4502,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4184,7 +4515,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -4209,7 +4540,7 @@ type ProvePaymentRequest struct {
 
 func (x *ProvePaymentRequest) Reset() {
 	*x = ProvePaymentRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4221,7 +4552,7 @@ func (x *ProvePaymentRequest) String() string {
 func (*ProvePaymentRequest) ProtoMessage() {}
 
 func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4234,7 +4565,7 @@ func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
 func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ProvePaymentRequest) GetOrderId() string {
@@ -4274,7 +4605,7 @@ type ProvePaymentResponse struct {
 
 func (x *ProvePaymentResponse) Reset() {
 	*x = ProvePaymentResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4286,7 +4617,7 @@ func (x *ProvePaymentResponse) String() string {
 func (*ProvePaymentResponse) ProtoMessage() {}
 
 func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4299,7 +4630,7 @@ func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
 func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ProvePaymentResponse) GetOrder() *QueuedOrder {
@@ -4317,7 +4648,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4660,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4673,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 type ListSwitchesResponse struct {
@@ -4354,7 +4685,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4366,7 +4697,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4379,7 +4710,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -4403,7 +4734,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4746,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4759,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -4461,7 +4792,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +4804,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +4817,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -4515,7 +4846,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4527,7 +4858,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4540,7 +4871,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Switch) GetProduct() string {
@@ -4593,7 +4924,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4605,7 +4936,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4618,7 +4949,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 type WhoAmIResponse struct {
@@ -4638,7 +4969,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4650,7 +4981,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4663,7 +4994,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *WhoAmIResponse) GetOperator() string {
@@ -4702,7 +5033,7 @@ type CountOrdersRequest struct {
 
 func (x *CountOrdersRequest) Reset() {
 	*x = CountOrdersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +5045,7 @@ func (x *CountOrdersRequest) String() string {
 func (*CountOrdersRequest) ProtoMessage() {}
 
 func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +5058,7 @@ func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountOrdersRequest.ProtoReflect.Descriptor instead.
 func (*CountOrdersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 type CountOrdersResponse struct {
@@ -4740,7 +5071,7 @@ type CountOrdersResponse struct {
 
 func (x *CountOrdersResponse) Reset() {
 	*x = CountOrdersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4752,7 +5083,7 @@ func (x *CountOrdersResponse) String() string {
 func (*CountOrdersResponse) ProtoMessage() {}
 
 func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4765,7 +5096,7 @@ func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountOrdersResponse.ProtoReflect.Descriptor instead.
 func (*CountOrdersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CountOrdersResponse) GetCounts() []*OrderCount {
@@ -4793,7 +5124,7 @@ type OrderCount struct {
 
 func (x *OrderCount) Reset() {
 	*x = OrderCount{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4805,7 +5136,7 @@ func (x *OrderCount) String() string {
 func (*OrderCount) ProtoMessage() {}
 
 func (x *OrderCount) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4818,7 +5149,7 @@ func (x *OrderCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderCount.ProtoReflect.Descriptor instead.
 func (*OrderCount) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *OrderCount) GetKind() string {
@@ -4878,7 +5209,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4890,7 +5221,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4903,7 +5234,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListAuditRequest) GetActor() string {
@@ -4966,7 +5297,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4978,7 +5309,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4991,7 +5322,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -5030,7 +5361,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5042,7 +5373,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5055,7 +5386,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *AuditRecord) GetId() string {
@@ -5122,7 +5453,7 @@ type GetGaugesRequest struct {
 
 func (x *GetGaugesRequest) Reset() {
 	*x = GetGaugesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5134,7 +5465,7 @@ func (x *GetGaugesRequest) String() string {
 func (*GetGaugesRequest) ProtoMessage() {}
 
 func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5147,7 +5478,7 @@ func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGaugesRequest.ProtoReflect.Descriptor instead.
 func (*GetGaugesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
 }
 
 type GetGaugesResponse struct {
@@ -5168,7 +5499,7 @@ type GetGaugesResponse struct {
 
 func (x *GetGaugesResponse) Reset() {
 	*x = GetGaugesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5180,7 +5511,7 @@ func (x *GetGaugesResponse) String() string {
 func (*GetGaugesResponse) ProtoMessage() {}
 
 func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5193,7 +5524,7 @@ func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGaugesResponse.ProtoReflect.Descriptor instead.
 func (*GetGaugesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetGaugesResponse) GetAsOf() *timestamppb.Timestamp {
@@ -5243,7 +5574,7 @@ type FloatGauge struct {
 
 func (x *FloatGauge) Reset() {
 	*x = FloatGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5255,7 +5586,7 @@ func (x *FloatGauge) String() string {
 func (*FloatGauge) ProtoMessage() {}
 
 func (x *FloatGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5268,7 +5599,7 @@ func (x *FloatGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FloatGauge.ProtoReflect.Descriptor instead.
 func (*FloatGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *FloatGauge) GetProvider() string {
@@ -5302,7 +5633,7 @@ type AccountGauge struct {
 
 func (x *AccountGauge) Reset() {
 	*x = AccountGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5314,7 +5645,7 @@ func (x *AccountGauge) String() string {
 func (*AccountGauge) ProtoMessage() {}
 
 func (x *AccountGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5327,7 +5658,7 @@ func (x *AccountGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountGauge.ProtoReflect.Descriptor instead.
 func (*AccountGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AccountGauge) GetName() string {
@@ -5373,7 +5704,7 @@ type JobGauge struct {
 
 func (x *JobGauge) Reset() {
 	*x = JobGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5385,7 +5716,7 @@ func (x *JobGauge) String() string {
 func (*JobGauge) ProtoMessage() {}
 
 func (x *JobGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5398,7 +5729,7 @@ func (x *JobGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobGauge.ProtoReflect.Descriptor instead.
 func (*JobGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *JobGauge) GetKind() string {
@@ -5443,7 +5774,7 @@ type NodeGauge struct {
 
 func (x *NodeGauge) Reset() {
 	*x = NodeGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5455,7 +5786,7 @@ func (x *NodeGauge) String() string {
 func (*NodeGauge) ProtoMessage() {}
 
 func (x *NodeGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5468,7 +5799,7 @@ func (x *NodeGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGauge.ProtoReflect.Descriptor instead.
 func (*NodeGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *NodeGauge) GetNode() string {
@@ -5508,7 +5839,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5520,7 +5851,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5533,7 +5864,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListJobsRequest) GetStatus() string {
@@ -5575,7 +5906,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5587,7 +5918,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5600,7 +5931,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListJobsResponse) GetJobs() []*OperatorJob {
@@ -5626,7 +5957,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5638,7 +5969,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5651,7 +5982,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *GetJobRequest) GetId() string {
@@ -5670,7 +6001,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5682,7 +6013,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5695,7 +6026,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *GetJobResponse) GetJob() *OperatorJob {
@@ -5718,7 +6049,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5730,7 +6061,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5743,7 +6074,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RetryJobRequest) GetId() string {
@@ -5776,7 +6107,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5788,7 +6119,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5801,7 +6132,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *RetryJobResponse) GetJob() *OperatorJob {
@@ -5824,7 +6155,7 @@ type DropJobRequest struct {
 
 func (x *DropJobRequest) Reset() {
 	*x = DropJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5836,7 +6167,7 @@ func (x *DropJobRequest) String() string {
 func (*DropJobRequest) ProtoMessage() {}
 
 func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5849,7 +6180,7 @@ func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropJobRequest.ProtoReflect.Descriptor instead.
 func (*DropJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *DropJobRequest) GetId() string {
@@ -5883,7 +6214,7 @@ type DropJobResponse struct {
 
 func (x *DropJobResponse) Reset() {
 	*x = DropJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5895,7 +6226,7 @@ func (x *DropJobResponse) String() string {
 func (*DropJobResponse) ProtoMessage() {}
 
 func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5908,7 +6239,7 @@ func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropJobResponse.ProtoReflect.Descriptor instead.
 func (*DropJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *DropJobResponse) GetId() string {
@@ -5949,7 +6280,7 @@ type OperatorJob struct {
 
 func (x *OperatorJob) Reset() {
 	*x = OperatorJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5961,7 +6292,7 @@ func (x *OperatorJob) String() string {
 func (*OperatorJob) ProtoMessage() {}
 
 func (x *OperatorJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5974,7 +6305,7 @@ func (x *OperatorJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorJob.ProtoReflect.Descriptor instead.
 func (*OperatorJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *OperatorJob) GetId() string {
@@ -6089,7 +6420,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6101,7 +6432,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6114,7 +6445,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ListApprovalsRequest) GetStatus() string {
@@ -6149,7 +6480,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6161,7 +6492,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6174,7 +6505,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -6200,7 +6531,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6212,7 +6543,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6225,7 +6556,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *GetApprovalRequest) GetId() string {
@@ -6244,7 +6575,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6256,7 +6587,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6269,7 +6600,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -6290,7 +6621,7 @@ type ApproveDecisionRequest struct {
 
 func (x *ApproveDecisionRequest) Reset() {
 	*x = ApproveDecisionRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6302,7 +6633,7 @@ func (x *ApproveDecisionRequest) String() string {
 func (*ApproveDecisionRequest) ProtoMessage() {}
 
 func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6315,7 +6646,7 @@ func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveDecisionRequest.ProtoReflect.Descriptor instead.
 func (*ApproveDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ApproveDecisionRequest) GetId() string {
@@ -6341,7 +6672,7 @@ type ApproveDecisionResponse struct {
 
 func (x *ApproveDecisionResponse) Reset() {
 	*x = ApproveDecisionResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6353,7 +6684,7 @@ func (x *ApproveDecisionResponse) String() string {
 func (*ApproveDecisionResponse) ProtoMessage() {}
 
 func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6366,7 +6697,7 @@ func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveDecisionResponse.ProtoReflect.Descriptor instead.
 func (*ApproveDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ApproveDecisionResponse) GetApproval() *Approval {
@@ -6387,7 +6718,7 @@ type RejectDecisionRequest struct {
 
 func (x *RejectDecisionRequest) Reset() {
 	*x = RejectDecisionRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6399,7 +6730,7 @@ func (x *RejectDecisionRequest) String() string {
 func (*RejectDecisionRequest) ProtoMessage() {}
 
 func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6412,7 +6743,7 @@ func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectDecisionRequest.ProtoReflect.Descriptor instead.
 func (*RejectDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RejectDecisionRequest) GetId() string {
@@ -6438,7 +6769,7 @@ type RejectDecisionResponse struct {
 
 func (x *RejectDecisionResponse) Reset() {
 	*x = RejectDecisionResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6450,7 +6781,7 @@ func (x *RejectDecisionResponse) String() string {
 func (*RejectDecisionResponse) ProtoMessage() {}
 
 func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6463,7 +6794,7 @@ func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectDecisionResponse.ProtoReflect.Descriptor instead.
 func (*RejectDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *RejectDecisionResponse) GetApproval() *Approval {
@@ -6507,7 +6838,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6519,7 +6850,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6532,7 +6863,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Approval) GetId() string {
@@ -6649,7 +6980,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6661,7 +6992,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6674,7 +7005,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *MintTokenRequest) GetName() string {
@@ -6716,7 +7047,7 @@ type MintTokenResponse struct {
 
 func (x *MintTokenResponse) Reset() {
 	*x = MintTokenResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6728,7 +7059,7 @@ func (x *MintTokenResponse) String() string {
 func (*MintTokenResponse) ProtoMessage() {}
 
 func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6741,7 +7072,7 @@ func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenResponse.ProtoReflect.Descriptor instead.
 func (*MintTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *MintTokenResponse) GetToken() *OperatorToken {
@@ -6772,7 +7103,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6784,7 +7115,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6797,7 +7128,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ListTokensRequest) GetStatus() string {
@@ -6832,7 +7163,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6844,7 +7175,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6857,7 +7188,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ListTokensResponse) GetTokens() []*OperatorToken {
@@ -6885,7 +7216,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6897,7 +7228,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6910,7 +7241,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -6936,7 +7267,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6948,7 +7279,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6961,7 +7292,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *RevokeTokenResponse) GetToken() *OperatorToken {
@@ -6997,7 +7328,7 @@ type OperatorToken struct {
 
 func (x *OperatorToken) Reset() {
 	*x = OperatorToken{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7009,7 +7340,7 @@ func (x *OperatorToken) String() string {
 func (*OperatorToken) ProtoMessage() {}
 
 func (x *OperatorToken) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7022,7 +7353,7 @@ func (x *OperatorToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorToken.ProtoReflect.Descriptor instead.
 func (*OperatorToken) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *OperatorToken) GetId() string {
@@ -7105,7 +7436,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7117,7 +7448,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7130,7 +7461,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *GetSummaryRequest) GetOrderId() string {
@@ -7163,7 +7494,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7175,7 +7506,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7188,7 +7519,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *GetSummaryResponse) GetAsOf() *timestamppb.Timestamp {
@@ -7260,7 +7591,7 @@ type StoppedJobs struct {
 
 func (x *StoppedJobs) Reset() {
 	*x = StoppedJobs{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7272,7 +7603,7 @@ func (x *StoppedJobs) String() string {
 func (*StoppedJobs) ProtoMessage() {}
 
 func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7285,7 +7616,7 @@ func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoppedJobs.ProtoReflect.Descriptor instead.
 func (*StoppedJobs) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *StoppedJobs) GetKind() string {
@@ -7323,7 +7654,7 @@ type ListEsimCancellationsRequest struct {
 
 func (x *ListEsimCancellationsRequest) Reset() {
 	*x = ListEsimCancellationsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7335,7 +7666,7 @@ func (x *ListEsimCancellationsRequest) String() string {
 func (*ListEsimCancellationsRequest) ProtoMessage() {}
 
 func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7348,7 +7679,7 @@ func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimCancellationsRequest.ProtoReflect.Descriptor instead.
 func (*ListEsimCancellationsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ListEsimCancellationsRequest) GetStatus() string {
@@ -7383,7 +7714,7 @@ type ListEsimCancellationsResponse struct {
 
 func (x *ListEsimCancellationsResponse) Reset() {
 	*x = ListEsimCancellationsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7395,7 +7726,7 @@ func (x *ListEsimCancellationsResponse) String() string {
 func (*ListEsimCancellationsResponse) ProtoMessage() {}
 
 func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7408,7 +7739,7 @@ func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimCancellationsResponse.ProtoReflect.Descriptor instead.
 func (*ListEsimCancellationsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ListEsimCancellationsResponse) GetCancellations() []*EsimCancellationJob {
@@ -7451,7 +7782,7 @@ type EsimCancellationJob struct {
 
 func (x *EsimCancellationJob) Reset() {
 	*x = EsimCancellationJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7463,7 +7794,7 @@ func (x *EsimCancellationJob) String() string {
 func (*EsimCancellationJob) ProtoMessage() {}
 
 func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7476,7 +7807,7 @@ func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCancellationJob.ProtoReflect.Descriptor instead.
 func (*EsimCancellationJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *EsimCancellationJob) GetId() string {
@@ -7754,7 +8085,45 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"resolution\x18\x02 \x01(\tR\n" +
 	"resolution\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"\x96\x02\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\xfd\x01\n" +
+	"\x1aListReconciliationsRequest\x12J\n" +
+	"\aoutcome\x18\x01 \x01(\tB+\xbaH(r&R\x06agreedR\bdifferedR\n" +
+	"incompleteR\x06failedH\x00R\aoutcome\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12=\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x02R\tpageToken\x88\x01\x01B\n" +
+	"\n" +
+	"\b_outcomeB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\xa8\x01\n" +
+	"\x1bListReconciliationsResponse\x12H\n" +
+	"\x0freconciliations\x18\x01 \x03(\v2\x1e.roamcard.v1.ReconciliationRunR\x0freconciliations\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\xf5\x04\n" +
+	"\x11ReconciliationRun\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x125\n" +
+	"\bbegan_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\abeganAt\x125\n" +
+	"\bended_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x1f\n" +
+	"\vduration_ms\x18\x04 \x01(\rR\n" +
+	"durationMs\x12\x18\n" +
+	"\aoutcome\x18\x05 \x01(\tR\aoutcome\x12\x1b\n" +
+	"\x06unread\x18\x06 \x01(\tH\x00R\x06unread\x88\x01\x01\x12\x1f\n" +
+	"\vfirst_block\x18\a \x01(\rR\n" +
+	"firstBlock\x12\x1d\n" +
+	"\n" +
+	"last_block\x18\b \x01(\rR\tlastBlock\x126\n" +
+	"\achecked\x18\t \x01(\v2\x1c.roamcard.v1.ReconciledBooksR\achecked\x12\x16\n" +
+	"\x06opened\x18\n" +
+	" \x01(\rR\x06opened\x12\x16\n" +
+	"\x06closed\x18\v \x01(\rR\x06closed\x12\x12\n" +
+	"\x04open\x18\f \x01(\rR\x04open\x12\x1a\n" +
+	"\bblocking\x18\r \x01(\rR\bblocking\x12\x1a\n" +
+	"\bresolved\x18\x0e \x01(\rR\bresolved\x12+\n" +
+	"\x04sums\x18\x0f \x03(\v2\x17.roamcard.v1.FindingSumR\x04sums\x126\n" +
+	"\bbalances\x18\x10 \x03(\v2\x1a.roamcard.v1.LedgerBalanceR\bbalances\x12&\n" +
+	"\x0fspent_usd_cents\x18\x11 \x01(\rR\rspentUsdCentsB\t\n" +
+	"\a_unread\"\x96\x02\n" +
 	"\x13ListFindingsRequest\x122\n" +
 	"\x06status\x18\x01 \x01(\tB\x15\xbaH\x12r\x10R\x04openR\bresolvedH\x00R\x06status\x88\x01\x01\x12.\n" +
 	"\x04code\x18\x02 \x01(\tB\x15\xbaH\x12r\x102\x0e^[a-z_]{1,64}$H\x01R\x04code\x88\x01\x01\x12+\n" +
@@ -7825,7 +8194,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x10pending_approval\x18\r \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\r\n" +
 	"\v_resolutionB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator\"\xc0\x04\n" +
+	"\t_operator\"\x92\x05\n" +
 	"\x15ListOrderQueueRequest\x12\x94\x01\n" +
 	"\x06status\x18\x01 \x01(\tBw\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12-\n" +
@@ -7834,7 +8203,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x04sort\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06newestR\x06oldestH\x03R\x04sort\x88\x01\x01\x126\n" +
 	"\x04kind\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$H\x04R\x04kind\x88\x01\x01\x125\n" +
 	"\x05owner\x18\x06 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{40}$H\x05R\x05owner\x88\x01\x01\x12A\n" +
-	"\vtransaction\x18\a \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$H\x06R\vtransaction\x88\x01\x01B\t\n" +
+	"\vtransaction\x18\a \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$H\x06R\vtransaction\x88\x01\x01\x12A\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$H\aR\trequestId\x88\x01\x01B\t\n" +
 	"\a_statusB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
@@ -7842,7 +8213,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x05_sortB\a\n" +
 	"\x05_kindB\b\n" +
 	"\x06_ownerB\x0e\n" +
-	"\f_transaction\"\x8b\x01\n" +
+	"\f_transactionB\r\n" +
+	"\v_request_id\"\x8b\x01\n" +
 	"\x16ListOrderQueueResponse\x120\n" +
 	"\x06orders\x18\x01 \x03(\v2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
@@ -7861,7 +8233,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x10pending_approval\x18\n" +
 	" \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval\";\n" +
 	"\x13InspectOrderRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xe1\x02\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\x94\x03\n" +
 	"\x14InspectOrderResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x126\n" +
@@ -7871,7 +8243,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"references\x18\x06 \x03(\v2\x1e.roamcard.v1.ProviderReferenceR\n" +
 	"references\x122\n" +
-	"\btimeline\x18\a \x03(\v2\x16.roamcard.v1.OrderMoveR\btimeline\":\n" +
+	"\btimeline\x18\a \x03(\v2\x16.roamcard.v1.OrderMoveR\btimeline\x12\"\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tH\x00R\trequestId\x88\x01\x01B\r\n" +
+	"\v_request_id\":\n" +
 	"\x12ReviewOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xf2\x01\n" +
 	"\x13ReviewOrderResponse\x12.\n" +
@@ -7938,7 +8313,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x11ProviderReference\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x1c\n" +
-	"\treference\x18\x03 \x01(\tR\treference\"\xd6\x01\n" +
+	"\treference\x18\x03 \x01(\tR\treference\"\x89\x02\n" +
 	"\tOrderMove\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
@@ -7946,7 +8321,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n" +
 	"\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x121\n" +
-	"\bevidence\x18\a \x03(\v2\x15.roamcard.v1.EvidenceR\bevidence\"4\n" +
+	"\bevidence\x18\a \x03(\v2\x15.roamcard.v1.EvidenceR\bevidence\x12\"\n" +
+	"\n" +
+	"request_id\x18\b \x01(\tH\x00R\trequestId\x88\x01\x01B\r\n" +
+	"\v_request_id\"4\n" +
 	"\bEvidence\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\xcb\x01\n" +
@@ -8278,7 +8656,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"finishedAtB\x10\n" +
 	"\x0e_credit_amountB\x10\n" +
 	"\x0e_refund_amountB\t\n" +
-	"\a_reason2\xefA\n" +
+	"\a_reason2\xa3C\n" +
 	"\x0fOperatorService\x12\x9d\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"K\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xda\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"|\x8a\xb5\x18>\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\x86\x02\n" +
@@ -8290,7 +8668,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xb7\x01\x8a\xb5\x18y\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\xea\x01\n" +
 	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"z\x8a\xb5\x18/\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_foundX\x03\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xa3\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"W\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbf\x01\n" +
-	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"[\x8a\xb5\x180\b\x04(\x01:\x16operator_token_invalid:\x10report_not_foundX\x01\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x95\x01\n" +
+	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"[\x8a\xb5\x180\b\x04(\x01:\x16operator_token_invalid:\x10report_not_foundX\x01\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\xb1\x01\n" +
+	"\x13ListReconciliations\x12'.roamcard.v1.ListReconciliationsRequest\x1a(.roamcard.v1.ListReconciliationsResponse\"G\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/reconciliations\x90\x02\x01\x12\x95\x01\n" +
 	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\"@\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\xb4\x02\n" +
 	"\x0eResolveFinding\x12\".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\"\xd8\x01\x8a\xb5\x18\x9f\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x11finding_not_found:\x10finding_resolved:\x15operator_role_missing:\x18second_operator_required:\x16idempotency_key_reused:\x0fversion_changedX\x02\x82\xd3\xe4\x93\x02.:\x01*b\afinding\" /api/admin/findings/{id}/resolve\x12\x99\x01\n" +
 	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"A\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\xb1\x02\n" +
@@ -8338,7 +8717,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -8374,282 +8753,293 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*LedgerBalance)(nil),                 // 31: roamcard.v1.LedgerBalance
 	(*Finding)(nil),                       // 32: roamcard.v1.Finding
 	(*ResolvedDifference)(nil),            // 33: roamcard.v1.ResolvedDifference
-	(*ListFindingsRequest)(nil),           // 34: roamcard.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),          // 35: roamcard.v1.ListFindingsResponse
-	(*ResolveFindingRequest)(nil),         // 36: roamcard.v1.ResolveFindingRequest
-	(*ResolveFindingResponse)(nil),        // 37: roamcard.v1.ResolveFindingResponse
-	(*ListTransfersRequest)(nil),          // 38: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),         // 39: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),        // 40: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),       // 41: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                 // 42: roamcard.v1.StrayTransfer
-	(*ListOrderQueueRequest)(nil),         // 43: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 44: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 45: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 46: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 47: roamcard.v1.InspectOrderResponse
-	(*ReviewOrderRequest)(nil),            // 48: roamcard.v1.ReviewOrderRequest
-	(*ReviewOrderResponse)(nil),           // 49: roamcard.v1.ReviewOrderResponse
-	(*AllowedAction)(nil),                 // 50: roamcard.v1.AllowedAction
-	(*LedgerPosting)(nil),                 // 51: roamcard.v1.LedgerPosting
-	(*PaymentRecord)(nil),                 // 52: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 53: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 54: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 55: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 56: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 57: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 58: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 59: roamcard.v1.DecideOrderResponse
-	(*ProvePaymentRequest)(nil),           // 60: roamcard.v1.ProvePaymentRequest
-	(*ProvePaymentResponse)(nil),          // 61: roamcard.v1.ProvePaymentResponse
-	(*ListSwitchesRequest)(nil),           // 62: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 63: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 64: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 65: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 66: roamcard.v1.Switch
-	(*WhoAmIRequest)(nil),                 // 67: roamcard.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),                // 68: roamcard.v1.WhoAmIResponse
-	(*CountOrdersRequest)(nil),            // 69: roamcard.v1.CountOrdersRequest
-	(*CountOrdersResponse)(nil),           // 70: roamcard.v1.CountOrdersResponse
-	(*OrderCount)(nil),                    // 71: roamcard.v1.OrderCount
-	(*ListAuditRequest)(nil),              // 72: roamcard.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),             // 73: roamcard.v1.ListAuditResponse
-	(*AuditRecord)(nil),                   // 74: roamcard.v1.AuditRecord
-	(*GetGaugesRequest)(nil),              // 75: roamcard.v1.GetGaugesRequest
-	(*GetGaugesResponse)(nil),             // 76: roamcard.v1.GetGaugesResponse
-	(*FloatGauge)(nil),                    // 77: roamcard.v1.FloatGauge
-	(*AccountGauge)(nil),                  // 78: roamcard.v1.AccountGauge
-	(*JobGauge)(nil),                      // 79: roamcard.v1.JobGauge
-	(*NodeGauge)(nil),                     // 80: roamcard.v1.NodeGauge
-	(*ListJobsRequest)(nil),               // 81: roamcard.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),              // 82: roamcard.v1.ListJobsResponse
-	(*GetJobRequest)(nil),                 // 83: roamcard.v1.GetJobRequest
-	(*GetJobResponse)(nil),                // 84: roamcard.v1.GetJobResponse
-	(*RetryJobRequest)(nil),               // 85: roamcard.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),              // 86: roamcard.v1.RetryJobResponse
-	(*DropJobRequest)(nil),                // 87: roamcard.v1.DropJobRequest
-	(*DropJobResponse)(nil),               // 88: roamcard.v1.DropJobResponse
-	(*OperatorJob)(nil),                   // 89: roamcard.v1.OperatorJob
-	(*ListApprovalsRequest)(nil),          // 90: roamcard.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),         // 91: roamcard.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),            // 92: roamcard.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),           // 93: roamcard.v1.GetApprovalResponse
-	(*ApproveDecisionRequest)(nil),        // 94: roamcard.v1.ApproveDecisionRequest
-	(*ApproveDecisionResponse)(nil),       // 95: roamcard.v1.ApproveDecisionResponse
-	(*RejectDecisionRequest)(nil),         // 96: roamcard.v1.RejectDecisionRequest
-	(*RejectDecisionResponse)(nil),        // 97: roamcard.v1.RejectDecisionResponse
-	(*Approval)(nil),                      // 98: roamcard.v1.Approval
-	(*MintTokenRequest)(nil),              // 99: roamcard.v1.MintTokenRequest
-	(*MintTokenResponse)(nil),             // 100: roamcard.v1.MintTokenResponse
-	(*ListTokensRequest)(nil),             // 101: roamcard.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),            // 102: roamcard.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),            // 103: roamcard.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),           // 104: roamcard.v1.RevokeTokenResponse
-	(*OperatorToken)(nil),                 // 105: roamcard.v1.OperatorToken
-	(*GetSummaryRequest)(nil),             // 106: roamcard.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),            // 107: roamcard.v1.GetSummaryResponse
-	(*StoppedJobs)(nil),                   // 108: roamcard.v1.StoppedJobs
-	(*ListEsimCancellationsRequest)(nil),  // 109: roamcard.v1.ListEsimCancellationsRequest
-	(*ListEsimCancellationsResponse)(nil), // 110: roamcard.v1.ListEsimCancellationsResponse
-	(*EsimCancellationJob)(nil),           // 111: roamcard.v1.EsimCancellationJob
-	(*timestamppb.Timestamp)(nil),         // 112: google.protobuf.Timestamp
-	(*EsimCancellation)(nil),              // 113: roamcard.v1.EsimCancellation
-	(*Order)(nil),                         // 114: roamcard.v1.Order
+	(*ListReconciliationsRequest)(nil),    // 34: roamcard.v1.ListReconciliationsRequest
+	(*ListReconciliationsResponse)(nil),   // 35: roamcard.v1.ListReconciliationsResponse
+	(*ReconciliationRun)(nil),             // 36: roamcard.v1.ReconciliationRun
+	(*ListFindingsRequest)(nil),           // 37: roamcard.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),          // 38: roamcard.v1.ListFindingsResponse
+	(*ResolveFindingRequest)(nil),         // 39: roamcard.v1.ResolveFindingRequest
+	(*ResolveFindingResponse)(nil),        // 40: roamcard.v1.ResolveFindingResponse
+	(*ListTransfersRequest)(nil),          // 41: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),         // 42: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),        // 43: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),       // 44: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                 // 45: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),         // 46: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 47: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 48: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 49: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 50: roamcard.v1.InspectOrderResponse
+	(*ReviewOrderRequest)(nil),            // 51: roamcard.v1.ReviewOrderRequest
+	(*ReviewOrderResponse)(nil),           // 52: roamcard.v1.ReviewOrderResponse
+	(*AllowedAction)(nil),                 // 53: roamcard.v1.AllowedAction
+	(*LedgerPosting)(nil),                 // 54: roamcard.v1.LedgerPosting
+	(*PaymentRecord)(nil),                 // 55: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 56: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 57: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 58: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 59: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 60: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 61: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 62: roamcard.v1.DecideOrderResponse
+	(*ProvePaymentRequest)(nil),           // 63: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),          // 64: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),           // 65: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 66: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 67: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 68: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 69: roamcard.v1.Switch
+	(*WhoAmIRequest)(nil),                 // 70: roamcard.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),                // 71: roamcard.v1.WhoAmIResponse
+	(*CountOrdersRequest)(nil),            // 72: roamcard.v1.CountOrdersRequest
+	(*CountOrdersResponse)(nil),           // 73: roamcard.v1.CountOrdersResponse
+	(*OrderCount)(nil),                    // 74: roamcard.v1.OrderCount
+	(*ListAuditRequest)(nil),              // 75: roamcard.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),             // 76: roamcard.v1.ListAuditResponse
+	(*AuditRecord)(nil),                   // 77: roamcard.v1.AuditRecord
+	(*GetGaugesRequest)(nil),              // 78: roamcard.v1.GetGaugesRequest
+	(*GetGaugesResponse)(nil),             // 79: roamcard.v1.GetGaugesResponse
+	(*FloatGauge)(nil),                    // 80: roamcard.v1.FloatGauge
+	(*AccountGauge)(nil),                  // 81: roamcard.v1.AccountGauge
+	(*JobGauge)(nil),                      // 82: roamcard.v1.JobGauge
+	(*NodeGauge)(nil),                     // 83: roamcard.v1.NodeGauge
+	(*ListJobsRequest)(nil),               // 84: roamcard.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),              // 85: roamcard.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                 // 86: roamcard.v1.GetJobRequest
+	(*GetJobResponse)(nil),                // 87: roamcard.v1.GetJobResponse
+	(*RetryJobRequest)(nil),               // 88: roamcard.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),              // 89: roamcard.v1.RetryJobResponse
+	(*DropJobRequest)(nil),                // 90: roamcard.v1.DropJobRequest
+	(*DropJobResponse)(nil),               // 91: roamcard.v1.DropJobResponse
+	(*OperatorJob)(nil),                   // 92: roamcard.v1.OperatorJob
+	(*ListApprovalsRequest)(nil),          // 93: roamcard.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),         // 94: roamcard.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),            // 95: roamcard.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),           // 96: roamcard.v1.GetApprovalResponse
+	(*ApproveDecisionRequest)(nil),        // 97: roamcard.v1.ApproveDecisionRequest
+	(*ApproveDecisionResponse)(nil),       // 98: roamcard.v1.ApproveDecisionResponse
+	(*RejectDecisionRequest)(nil),         // 99: roamcard.v1.RejectDecisionRequest
+	(*RejectDecisionResponse)(nil),        // 100: roamcard.v1.RejectDecisionResponse
+	(*Approval)(nil),                      // 101: roamcard.v1.Approval
+	(*MintTokenRequest)(nil),              // 102: roamcard.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),             // 103: roamcard.v1.MintTokenResponse
+	(*ListTokensRequest)(nil),             // 104: roamcard.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),            // 105: roamcard.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),            // 106: roamcard.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),           // 107: roamcard.v1.RevokeTokenResponse
+	(*OperatorToken)(nil),                 // 108: roamcard.v1.OperatorToken
+	(*GetSummaryRequest)(nil),             // 109: roamcard.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),            // 110: roamcard.v1.GetSummaryResponse
+	(*StoppedJobs)(nil),                   // 111: roamcard.v1.StoppedJobs
+	(*ListEsimCancellationsRequest)(nil),  // 112: roamcard.v1.ListEsimCancellationsRequest
+	(*ListEsimCancellationsResponse)(nil), // 113: roamcard.v1.ListEsimCancellationsResponse
+	(*EsimCancellationJob)(nil),           // 114: roamcard.v1.EsimCancellationJob
+	(*timestamppb.Timestamp)(nil),         // 115: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),              // 116: roamcard.v1.EsimCancellation
+	(*Order)(nil),                         // 117: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	112, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	112, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	115, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	115, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	23,  // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
 	23,  // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
 	23,  // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
 	23,  // 9: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	113, // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	112, // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	112, // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
-	98,  // 13: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
+	116, // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	115, // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	115, // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	101, // 13: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
 	28,  // 14: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	28,  // 15: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	112, // 16: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	115, // 16: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
 	30,  // 17: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
 	31,  // 18: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
 	32,  // 19: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
 	33,  // 20: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
 	29,  // 21: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	112, // 22: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	112, // 23: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	112, // 24: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	112, // 25: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
-	32,  // 26: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
-	32,  // 27: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
-	42,  // 28: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	42,  // 29: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	112, // 30: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	112, // 31: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	98,  // 32: roamcard.v1.StrayTransfer.pending_approval:type_name -> roamcard.v1.Approval
-	45,  // 33: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	112, // 34: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	112, // 35: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	98,  // 36: roamcard.v1.QueuedOrder.pending_approval:type_name -> roamcard.v1.Approval
-	114, // 37: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	52,  // 38: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	53,  // 39: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	54,  // 40: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	55,  // 41: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	56,  // 42: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	45,  // 43: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	50,  // 44: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	51,  // 45: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
-	74,  // 46: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
-	112, // 47: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
-	31,  // 48: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
-	112, // 49: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	112, // 50: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	112, // 51: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	112, // 52: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	112, // 53: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	112, // 54: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	112, // 55: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	112, // 56: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	112, // 57: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	112, // 58: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	57,  // 59: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	45,  // 60: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	45,  // 61: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
-	66,  // 62: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	66,  // 63: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	112, // 64: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	112, // 65: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
-	71,  // 66: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
-	112, // 67: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
-	112, // 68: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
-	74,  // 69: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
-	112, // 70: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	112, // 71: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
-	77,  // 72: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
-	78,  // 73: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
-	79,  // 74: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
-	80,  // 75: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
-	112, // 76: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
-	89,  // 77: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
-	89,  // 78: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	89,  // 79: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	112, // 80: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
-	112, // 81: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
-	112, // 82: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
-	50,  // 83: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	98,  // 84: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
-	98,  // 85: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
-	98,  // 86: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	98,  // 87: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	112, // 88: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
-	112, // 89: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
-	112, // 90: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
-	105, // 91: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	105, // 92: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
-	105, // 93: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	112, // 94: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
-	112, // 95: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
-	112, // 96: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
-	112, // 97: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
-	112, // 98: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
-	71,  // 99: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
-	108, // 100: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
-	112, // 101: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
-	111, // 102: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
-	112, // 103: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
-	112, // 104: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
-	112, // 105: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
-	4,   // 106: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,   // 107: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,   // 108: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10,  // 109: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13,  // 110: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	15,  // 111: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	17,  // 112: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	19,  // 113: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
-	21,  // 114: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
-	24,  // 115: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	26,  // 116: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	34,  // 117: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	36,  // 118: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	38,  // 119: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	40,  // 120: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	43,  // 121: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	46,  // 122: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	58,  // 123: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	60,  // 124: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	62,  // 125: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	64,  // 126: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,   // 127: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,   // 128: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	67,  // 129: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
-	48,  // 130: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
-	69,  // 131: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
-	72,  // 132: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
-	75,  // 133: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
-	81,  // 134: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
-	83,  // 135: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
-	85,  // 136: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
-	87,  // 137: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
-	90,  // 138: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
-	92,  // 139: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
-	94,  // 140: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
-	96,  // 141: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
-	99,  // 142: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
-	101, // 143: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
-	103, // 144: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
-	106, // 145: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
-	109, // 146: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
-	5,   // 147: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,   // 148: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,   // 149: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11,  // 150: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14,  // 151: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	16,  // 152: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	18,  // 153: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	20,  // 154: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
-	22,  // 155: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
-	25,  // 156: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	27,  // 157: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	35,  // 158: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	37,  // 159: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	39,  // 160: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	41,  // 161: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	44,  // 162: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	47,  // 163: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	59,  // 164: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	61,  // 165: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	63,  // 166: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	65,  // 167: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,   // 168: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,   // 169: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	68,  // 170: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
-	49,  // 171: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
-	70,  // 172: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
-	73,  // 173: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
-	76,  // 174: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
-	82,  // 175: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
-	84,  // 176: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
-	86,  // 177: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
-	88,  // 178: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
-	91,  // 179: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
-	93,  // 180: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
-	95,  // 181: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
-	97,  // 182: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
-	100, // 183: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
-	102, // 184: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
-	104, // 185: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
-	107, // 186: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
-	110, // 187: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
-	147, // [147:188] is the sub-list for method output_type
-	106, // [106:147] is the sub-list for method input_type
-	106, // [106:106] is the sub-list for extension type_name
-	106, // [106:106] is the sub-list for extension extendee
-	0,   // [0:106] is the sub-list for field type_name
+	115, // 22: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	115, // 23: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	115, // 24: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	115, // 25: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	36,  // 26: roamcard.v1.ListReconciliationsResponse.reconciliations:type_name -> roamcard.v1.ReconciliationRun
+	115, // 27: roamcard.v1.ReconciliationRun.began_at:type_name -> google.protobuf.Timestamp
+	115, // 28: roamcard.v1.ReconciliationRun.ended_at:type_name -> google.protobuf.Timestamp
+	30,  // 29: roamcard.v1.ReconciliationRun.checked:type_name -> roamcard.v1.ReconciledBooks
+	29,  // 30: roamcard.v1.ReconciliationRun.sums:type_name -> roamcard.v1.FindingSum
+	31,  // 31: roamcard.v1.ReconciliationRun.balances:type_name -> roamcard.v1.LedgerBalance
+	32,  // 32: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	32,  // 33: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	45,  // 34: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	45,  // 35: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	115, // 36: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	115, // 37: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	101, // 38: roamcard.v1.StrayTransfer.pending_approval:type_name -> roamcard.v1.Approval
+	48,  // 39: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	115, // 40: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	115, // 41: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	101, // 42: roamcard.v1.QueuedOrder.pending_approval:type_name -> roamcard.v1.Approval
+	117, // 43: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	55,  // 44: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	56,  // 45: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	57,  // 46: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	58,  // 47: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	59,  // 48: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	48,  // 49: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	53,  // 50: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	54,  // 51: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
+	77,  // 52: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
+	115, // 53: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
+	31,  // 54: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
+	115, // 55: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	115, // 56: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	115, // 57: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	115, // 58: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	115, // 59: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	115, // 60: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	115, // 61: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	115, // 62: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	115, // 63: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	115, // 64: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	60,  // 65: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	48,  // 66: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	48,  // 67: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	69,  // 68: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	69,  // 69: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	115, // 70: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	115, // 71: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	74,  // 72: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
+	115, // 73: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
+	115, // 74: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
+	77,  // 75: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
+	115, // 76: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	115, // 77: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
+	80,  // 78: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
+	81,  // 79: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
+	82,  // 80: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
+	83,  // 81: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
+	115, // 82: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
+	92,  // 83: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
+	92,  // 84: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	92,  // 85: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	115, // 86: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
+	115, // 87: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
+	115, // 88: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
+	53,  // 89: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	101, // 90: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
+	101, // 91: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
+	101, // 92: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	101, // 93: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	115, // 94: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
+	115, // 95: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
+	115, // 96: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
+	108, // 97: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	108, // 98: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
+	108, // 99: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	115, // 100: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
+	115, // 101: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
+	115, // 102: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
+	115, // 103: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
+	115, // 104: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
+	74,  // 105: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
+	111, // 106: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
+	115, // 107: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
+	114, // 108: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
+	115, // 109: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
+	115, // 110: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
+	115, // 111: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
+	4,   // 112: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,   // 113: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,   // 114: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10,  // 115: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13,  // 116: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	15,  // 117: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	17,  // 118: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	19,  // 119: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
+	21,  // 120: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	24,  // 121: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	26,  // 122: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	34,  // 123: roamcard.v1.OperatorService.ListReconciliations:input_type -> roamcard.v1.ListReconciliationsRequest
+	37,  // 124: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	39,  // 125: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	41,  // 126: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	43,  // 127: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	46,  // 128: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	49,  // 129: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	61,  // 130: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	63,  // 131: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	65,  // 132: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	67,  // 133: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,   // 134: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,   // 135: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	70,  // 136: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
+	51,  // 137: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
+	72,  // 138: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
+	75,  // 139: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
+	78,  // 140: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
+	84,  // 141: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
+	86,  // 142: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
+	88,  // 143: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
+	90,  // 144: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
+	93,  // 145: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
+	95,  // 146: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
+	97,  // 147: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
+	99,  // 148: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
+	102, // 149: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
+	104, // 150: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
+	106, // 151: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
+	109, // 152: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
+	112, // 153: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
+	5,   // 154: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,   // 155: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,   // 156: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11,  // 157: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14,  // 158: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	16,  // 159: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	18,  // 160: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	20,  // 161: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
+	22,  // 162: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	25,  // 163: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	27,  // 164: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	35,  // 165: roamcard.v1.OperatorService.ListReconciliations:output_type -> roamcard.v1.ListReconciliationsResponse
+	38,  // 166: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	40,  // 167: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	42,  // 168: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	44,  // 169: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	47,  // 170: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	50,  // 171: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	62,  // 172: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	64,  // 173: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	66,  // 174: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	68,  // 175: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,   // 176: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,   // 177: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	71,  // 178: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
+	52,  // 179: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
+	73,  // 180: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
+	76,  // 181: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
+	79,  // 182: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
+	85,  // 183: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
+	87,  // 184: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
+	89,  // 185: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
+	91,  // 186: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
+	94,  // 187: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
+	96,  // 188: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
+	98,  // 189: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
+	100, // 190: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
+	103, // 191: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
+	105, // 192: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
+	107, // 193: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
+	110, // 194: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
+	113, // 195: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
+	154, // [154:196] is the sub-list for method output_type
+	112, // [112:154] is the sub-list for method input_type
+	112, // [112:112] is the sub-list for extension type_name
+	112, // [112:112] is the sub-list for extension extendee
+	0,   // [0:112] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -8674,48 +9064,53 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[38].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[50].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[54].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[64].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[66].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[73].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[74].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[78].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[55].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[56].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[69].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[75].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[76].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[77].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[81].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[82].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[84].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[85].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[87].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[89].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[88].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[90].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[91].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[98].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[100].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[92].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[93].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[94].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[101].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[102].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[103].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[104].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[105].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[106].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[107].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[108].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[109].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[110].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[111].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[112].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[113].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[114].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   112,
+			NumMessages:   115,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

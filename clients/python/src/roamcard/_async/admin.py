@@ -30,6 +30,7 @@ from .._gen.models import (
     PruneChallengesResponse,
     QueuedOrder,
     Reconciliation,
+    ReconciliationRun,
     ReviewOrderResponse,
     StrayTransfer,
     Switch,
@@ -58,6 +59,7 @@ from .._gen.roamcard.v1.operator_pb import (
     ListFindingsRequest,
     ListJobsRequest,
     ListOrderQueueRequest,
+    ListReconciliationsRequest,
     ListSwitchesRequest,
     ListTokensRequest,
     ListTransfersRequest,
@@ -195,6 +197,13 @@ class AsyncAdmin(Group):
         answer = await self._call("resolve_transfer", request, idempotency_key or new_key())
         return read(StrayTransfer, answer.transfer)
 
+    def reconciliations(
+        self, *, outcome: Literal["agreed", "differed", "incomplete", "failed"] | None = None
+    ) -> AsyncListing[ReconciliationRun]:
+        """Lists the comparisons of the books that have ended, newest first: all, or those that ended so."""
+        request = ListReconciliationsRequest(outcome=outcome)
+        return self._list(ReconciliationRun, "list_reconciliations", "reconciliations", request)
+
     def findings(
         self, *, status: Literal["open", "resolved"] | None = None, code: str | None = None
     ) -> AsyncListing[Finding]:
@@ -274,10 +283,13 @@ class AsyncAdmin(Group):
         kind: OrderKind | None = None,
         owner: str | None = None,
         transaction: str | None = None,
+        request_id: str | None = None,
         sort: Literal["newest", "oldest"] | None = None,
     ) -> AsyncListing[QueuedOrder]:
         """Lists orders, newest first unless sort says otherwise: those that wait for an operator, or those selected."""
-        request = ListOrderQueueRequest(status=status, kind=kind, owner=owner, transaction=transaction, sort=sort)
+        request = ListOrderQueueRequest(
+            status=status, kind=kind, owner=owner, transaction=transaction, request_id=request_id, sort=sort
+        )
         return self._list(QueuedOrder, "list_order_queue", "orders", request)
 
     async def order_counts(self) -> Sequence[OrderCount]:

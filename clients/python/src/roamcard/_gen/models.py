@@ -26,6 +26,7 @@ CancellationStatus: TypeAlias = Literal["cancelling", "refunding", "refunded", "
 ProfileStatus: TypeAlias = Literal["not_installed", "installed", "active", "used_up", "expired", "cancelled", "unknown"]
 FeeJobStatus: TypeAlias = Literal["queued", "processing", "succeeded", "failed", "operator_review"]
 ReviewStatus: TypeAlias = Literal["open", "resolved"]
+ReconciliationOutcome: TypeAlias = Literal["agreed", "differed", "incomplete", "failed"]
 TransferResolution: TypeAlias = Literal["refunded_by_hand", "donation", "known"]
 RefundRecordStatus: TypeAlias = Literal["signed", "paid", "dead"]
 ServiceStatus: TypeAlias = Literal["open", "degraded", "paused"]
@@ -923,6 +924,43 @@ class Reconciliation(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReconciliationRun(Model):
+    """One comparison of the books that has ended."""
+    id: str
+    """A number that rises with every comparison."""
+    began_at: datetime
+    ended_at: datetime
+    duration_ms: int
+    """How many milliseconds it took."""
+    outcome: ReconciliationOutcome
+    """agreed: nothing was open at its end. differed: something was. incomplete: the books of an issuer could not be read,
+    and everything else was compared. failed: the chain or the service's records could not be read.
+    """
+    unread: str | None = None
+    """What one that failed could not read: chain or records. Everything below is absent or 0 then."""
+    first_block: int
+    """The first and the last block whose transfers had been read."""
+    last_block: int
+    checked: ReconciledBooks | None = None
+    opened: int
+    """How many findings were new."""
+    closed: int
+    """How many findings were gone, because nothing differed there any more."""
+    open: int
+    """How many findings were open at its end."""
+    blocking: int
+    """How many of them kept top-ups from being sold."""
+    resolved: int
+    """How many differences there were that operators had resolved."""
+    sums: tuple[FindingSum, ...]
+    """How many findings were open, by code."""
+    balances: tuple[LedgerBalance, ...]
+    """The ledger's balances, by account; those of orders, cards and holders are sums."""
+    spent_usd_cents: int
+    """What card holders had spent, as far as the issuer's balances told."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueuedOrder(Model):
     """An order as it lies before an operator."""
     order_id: str
@@ -1032,6 +1070,8 @@ class OrderMove(Model):
     reason: str
     evidence: tuple[Evidence, ...]
     """What the move rests on."""
+    request_id: str | None = None
+    """The request that made it, as its answer named it; absent for what a worker did."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1051,6 +1091,8 @@ class InspectOrderResponse(Model):
     """The references that the provider knows the order by."""
     timeline: tuple[OrderMove, ...]
     """Every move, oldest first."""
+    request_id: str | None = None
+    """The request that created it before it was paid; absent for an order that was paid at once."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,6 +66,9 @@ const (
 	// OperatorServiceGetReconciliationProcedure is the fully-qualified name of the OperatorService's
 	// GetReconciliation RPC.
 	OperatorServiceGetReconciliationProcedure = "/roamcard.v1.OperatorService/GetReconciliation"
+	// OperatorServiceListReconciliationsProcedure is the fully-qualified name of the OperatorService's
+	// ListReconciliations RPC.
+	OperatorServiceListReconciliationsProcedure = "/roamcard.v1.OperatorService/ListReconciliations"
 	// OperatorServiceListFindingsProcedure is the fully-qualified name of the OperatorService's
 	// ListFindings RPC.
 	OperatorServiceListFindingsProcedure = "/roamcard.v1.OperatorService/ListFindings"
@@ -192,6 +195,9 @@ type OperatorServiceClient interface {
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
 	// Shows what the last comparison of the books found.
 	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
+	// Lists the comparisons of the books that have ended, newest first: when and how, what they looked at, and what they
+	// found. Those that could not be completed are listed, too. Old ones are deleted.
+	ListReconciliations(context.Context, *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error)
 	// Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
 	// have resolved.
 	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
@@ -356,6 +362,13 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			httpClient,
 			baseURL+OperatorServiceGetReconciliationProcedure,
 			connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listReconciliations: connect.NewClient[v1.ListReconciliationsRequest, v1.ListReconciliationsResponse](
+			httpClient,
+			baseURL+OperatorServiceListReconciliationsProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListReconciliations")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
@@ -573,6 +586,7 @@ type operatorServiceClient struct {
 	retryEsimCancellation *connect.Client[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse]
 	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
+	listReconciliations   *connect.Client[v1.ListReconciliationsRequest, v1.ListReconciliationsResponse]
 	listFindings          *connect.Client[v1.ListFindingsRequest, v1.ListFindingsResponse]
 	resolveFinding        *connect.Client[v1.ResolveFindingRequest, v1.ResolveFindingResponse]
 	listTransfers         *connect.Client[v1.ListTransfersRequest, v1.ListTransfersResponse]
@@ -698,6 +712,15 @@ func (c *operatorServiceClient) Reconcile(ctx context.Context, req *v1.Reconcile
 // GetReconciliation calls roamcard.v1.OperatorService.GetReconciliation.
 func (c *operatorServiceClient) GetReconciliation(ctx context.Context, req *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
 	response, err := c.getReconciliation.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListReconciliations calls roamcard.v1.OperatorService.ListReconciliations.
+func (c *operatorServiceClient) ListReconciliations(ctx context.Context, req *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error) {
+	response, err := c.listReconciliations.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -1011,6 +1034,9 @@ type OperatorServiceHandler interface {
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
 	// Shows what the last comparison of the books found.
 	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
+	// Lists the comparisons of the books that have ended, newest first: when and how, what they looked at, and what they
+	// found. Those that could not be completed are listed, too. Old ones are deleted.
+	ListReconciliations(context.Context, *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error)
 	// Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
 	// have resolved.
 	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
@@ -1171,6 +1197,13 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		OperatorServiceGetReconciliationProcedure,
 		svc.GetReconciliation,
 		connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListReconciliationsHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListReconciliationsProcedure,
+		svc.ListReconciliations,
+		connect.WithSchema(operatorServiceMethods.ByName("ListReconciliations")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -1396,6 +1429,8 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceReconcileHandler.ServeHTTP(w, r)
 		case OperatorServiceGetReconciliationProcedure:
 			operatorServiceGetReconciliationHandler.ServeHTTP(w, r)
+		case OperatorServiceListReconciliationsProcedure:
+			operatorServiceListReconciliationsHandler.ServeHTTP(w, r)
 		case OperatorServiceListFindingsProcedure:
 			operatorServiceListFindingsHandler.ServeHTTP(w, r)
 		case OperatorServiceResolveFindingProcedure:
@@ -1507,6 +1542,10 @@ func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.Reconc
 
 func (UnimplementedOperatorServiceHandler) GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetReconciliation is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListReconciliations(context.Context, *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListReconciliations is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error) {

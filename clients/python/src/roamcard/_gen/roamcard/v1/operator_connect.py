@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, GetSummaryRequest, GetSummaryResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListEsimCancellationsRequest, ListEsimCancellationsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, GetSummaryRequest, GetSummaryResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListEsimCancellationsRequest, ListEsimCancellationsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListReconciliationsRequest, ListReconciliationsResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -57,6 +57,9 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_reconciliations(self, request: ListReconciliationsRequest, ctx: RequestContext[ListReconciliationsRequest, ListReconciliationsResponse]) -> ListReconciliationsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_findings(self, request: ListFindingsRequest, ctx: RequestContext[ListFindingsRequest, ListFindingsResponse]) -> ListFindingsResponse:
@@ -272,6 +275,16 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_reconciliation,
+                ),
+                "/roamcard.v1.OperatorService/ListReconciliations": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListReconciliations",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListReconciliationsRequest,
+                        output=ListReconciliationsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_reconciliations,
                 ),
                 "/roamcard.v1.OperatorService/ListFindings": Endpoint.unary(
                     method=MethodInfo(
@@ -806,6 +819,28 @@ class OperatorServiceClient(ConnectClient):
                 service_name="roamcard.v1.OperatorService",
                 input=GetReconciliationRequest,
                 output=GetReconciliationResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def list_reconciliations(
+        self,
+        request: ListReconciliationsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListReconciliationsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListReconciliations",
+                service_name="roamcard.v1.OperatorService",
+                input=ListReconciliationsRequest,
+                output=ListReconciliationsResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,
@@ -1483,6 +1518,9 @@ class OperatorServiceSync(Protocol):
     def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def list_reconciliations(self, request: ListReconciliationsRequest, ctx: RequestContext[ListReconciliationsRequest, ListReconciliationsResponse]) -> ListReconciliationsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def list_findings(self, request: ListFindingsRequest, ctx: RequestContext[ListFindingsRequest, ListFindingsResponse]) -> ListFindingsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1694,6 +1732,16 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_reconciliation,
+                ),
+                "/roamcard.v1.OperatorService/ListReconciliations": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListReconciliations",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListReconciliationsRequest,
+                        output=ListReconciliationsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_reconciliations,
                 ),
                 "/roamcard.v1.OperatorService/ListFindings": EndpointSync.unary(
                     method=MethodInfo(
@@ -2218,6 +2266,27 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=GetReconciliationRequest,
                 output=GetReconciliationResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def list_reconciliations(
+        self,
+        request: ListReconciliationsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListReconciliationsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListReconciliations",
+                service_name="roamcard.v1.OperatorService",
+                input=ListReconciliationsRequest,
+                output=ListReconciliationsResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,
