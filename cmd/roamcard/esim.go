@@ -248,8 +248,8 @@ func (b *buyer) esimRotateToken() *cobra.Command {
 		Use: "rotate-token ORDER", Args: oneArg,
 		Short:             "Make a new delivery token for an eSIM; those it had before open it no more",
 		ValidArgsFunction: firstArg(b.completeOrders),
-		Long: "Whoever has the delivery token has the eSIM: it opens this one order, in X-Esim-Delivery-Token,\nuntil it ends. " +
-			"So it goes to a terminal and, when --json asks for it, to standard output.",
+		Long: "Whoever has the delivery token has the eSIM: it opens this one order, in X-Esim-Delivery-Token,\n" +
+			"until it ends. So it goes to a terminal and, when --json asks for it, to standard output.",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			if err := b.toldSecrets(cmd, "the token"); err != nil {
 				return err

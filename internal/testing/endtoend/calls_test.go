@@ -149,7 +149,8 @@ func (a answer) worthRepeating() bool {
 		a.problem.Retryable != nil && *a.problem.Retryable && !*a.problem.SafeToPayAgain
 }
 
-// untilClear is the answer to the nth try to send something: the first that is clear, or the one after the time is over.
+// untilClear is the answer to the nth try to send something: the first that is clear, or the one after the time has
+// passed.
 func untilClear(within time.Duration, unclear func(answer) bool, send func(n int) answer) answer {
 	deadline := time.Now().Add(slowdown * within)
 	for n := 0; ; n++ {
