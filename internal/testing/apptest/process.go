@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -75,21 +74,13 @@ func StartProgram(t testing.TB, path string, env []string, args ...string) *Proc
 	p := &Process{Cmd: exec.Command(path, args...), Log: &Log{}, Done: make(chan struct{})}
 	p.Cmd.Env = append(os.Environ(), env...)
 	p.Cmd.Stderr = p.Log
-	DieWithTests(p.Cmd)
-	started := make(chan error, 1)
-	go func() {
-		// The kernel ties a child to the thread that started it, which has to live as long.
-		runtime.LockOSThread()
-		err := p.Cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.Cmd.Wait() // how it ended is in ProcessState
-		}
-		close(p.Done)
-	}()
-	if err := <-started; err != nil {
+	if err := StartTied(p.Cmd); err != nil {
 		t.Fatalf("start the program: %v", err)
 	}
+	go func() {
+		_ = p.Cmd.Wait() // how it ended is in ProcessState
+		close(p.Done)
+	}()
 	return p
 }
 

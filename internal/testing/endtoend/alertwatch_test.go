@@ -77,7 +77,6 @@ type alertWatch struct {
 func watchAlerts(t *testing.T, at *instance) *alertWatch {
 	t.Helper()
 	cmd := exec.Command(buildEvaluator(t), alertRules)
-	apptest.DieWithTests(cmd)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -87,7 +86,7 @@ func watchAlerts(t *testing.T, at *instance) *alertWatch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := apptest.StartTied(cmd); err != nil {
 		t.Fatalf("start the evaluator of alerts: %v", err)
 	}
 	t.Cleanup(func() {

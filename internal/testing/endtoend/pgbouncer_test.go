@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,23 +61,17 @@ max_client_conn = 200
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, config)
-	apptest.DieWithTests(cmd)
 	asOwner(t, cmd, query.Get("host"), dir)
 	var said lockedBuffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	started, ended := make(chan error, 1), make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // the kernel ties a child to the thread that started it
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // it is killed
-		}
-	}()
-	if err := <-started; err != nil {
+	if err := apptest.StartTied(cmd); err != nil {
 		t.Fatalf("start PgBouncer: %v", err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // it is killed
+	}()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 	query.Set("host", dir)
 	query.Set("port", "6432")
@@ -107,7 +100,7 @@ func asOwner(t *testing.T, cmd *exec.Cmd, socket, dir string) {
 	if owner.Uid == 0 {
 		t.Skip("PgBouncer does not run as root")
 	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
 	if err := errors.Join(os.Chown(dir, int(owner.Uid), int(owner.Gid)), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}

@@ -79,17 +79,18 @@ func (p *proxy) answer(body []byte) []byte {
 	}
 	p.mu.Lock()
 	lies := slices.Clone(p.lies)
-	at := slices.IndexFunc(p.traps, func(t trap) bool {
-		return t.method == c.Method && bytes.Contains(bytes.ToLower(body), []byte(t.text))
+	// Several, of a transaction that several payments share.
+	var sprung []trap
+	p.traps = slices.DeleteFunc(p.traps, func(t trap) bool {
+		is := t.method == c.Method && bytes.Contains(bytes.ToLower(body), []byte(t.text))
+		if is {
+			sprung = append(sprung, t)
+		}
+		return is
 	})
-	var do func()
-	if at >= 0 {
-		do = p.traps[at].do
-		p.traps = slices.Delete(p.traps, at, at+1)
-	}
 	p.mu.Unlock()
-	if do != nil {
-		do()
+	for _, t := range sprung {
+		t.do()
 	}
 	for _, l := range lies {
 		result, lied := l(c, func() json.RawMessage { return p.result(body) })

@@ -105,14 +105,13 @@ func run(t *testing.T, program, document, upstream string) (url string, err erro
 		return "", err
 	}
 	cmd := exec.Command(program, "proxy", document, upstream, "--errors", "-h", "127.0.0.1", "-p", strconv.Itoa(port))
-	apptest.DieWithTests(cmd)
 	var said bytes.Buffer
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return "", err
 	}
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
+	if err := apptest.StartTied(cmd); err != nil {
 		return "", fmt.Errorf("start Prism: %w", err)
 	}
 	listens, ended := make(chan struct{}), make(chan struct{})
