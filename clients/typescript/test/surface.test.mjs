@@ -274,7 +274,9 @@ scenario("several orders are followed over one stream, and by asking where none 
     }
     assert.deepEqual(last, { [esim.orderId]: "fulfilled undefined", [card.orderId]: "fulfilled active" });
     const opened = proxy.requests.filter((r) => r.path === stream).length;
-    assert.ok(faults.length === 0 ? opened === 1 : opened >= 2, `${opened} streams`);
+    // Where none gets through, both orders may have ended before the first look: then it is not tried again.
+    const [least, most] = faults.length === 0 ? [1, 1] : [faults === noStreams ? 1 : 2, Infinity];
+    assert.ok(least <= opened && opened <= most, `${opened} streams`);
   }
   const { client } = await behindProxy(t, buyer());
   assert.deepEqual(await all(client.orders.watchAll([])), []);
