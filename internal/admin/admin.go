@@ -22,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/paging"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -197,10 +198,7 @@ func (a Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []R
 	if err != nil {
 		return nil, "", fmt.Errorf("list the orders: %w", err)
 	}
-	if len(page) > limit {
-		page = page[:limit]
-		next = page[limit-1].Order.ID
-	}
+	page, next = paging.Cut(page, limit, func(item ReviewItem) order.ID { return item.Order.ID })
 	return page, next, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/paging"
 )
 
 // Approvals shows operators the decisions that wait for a second one, and ends their waiting.
@@ -49,10 +50,7 @@ func (a Approvals) List(
 	if page, err = a.Records.Approvals(ctx, q, act); err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list the approvals: %w", err)
 	}
-	if len(page) > limit {
-		page = page[:limit]
-		next = page[limit-1].ID
-	}
+	page, next = paging.Cut(page, limit, func(one approval.Approval) uuid.UUID { return one.ID })
 	return page, next, nil
 }
 

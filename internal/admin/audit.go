@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/paging"
 )
 
 // AuditRecord is one thing that an operator did.
@@ -43,10 +44,7 @@ func (a Admin) Audit(
 	if page, err = a.Records.Audit(ctx, q, act); err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list the audit trail: %w", err)
 	}
-	if len(page) > limit {
-		page = page[:limit]
-		next = page[limit-1].ID
-	}
+	page, next = paging.Cut(page, limit, func(record AuditRecord) uuid.UUID { return record.ID })
 	return page, next, nil
 }
 

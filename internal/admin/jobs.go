@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/paging"
 )
 
 // Jobs shows operators the jobs that have stopped, and puts them back or drops them.
@@ -64,10 +65,7 @@ func (j Jobs) List(ctx context.Context, q JobQuery, act order.Act) (page []JobVi
 	if err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list the jobs: %w", err)
 	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		next = rows[limit-1].ID
-	}
+	rows, next = paging.Cut(rows, limit, func(row job.Row) uuid.UUID { return row.ID })
 	for _, row := range rows {
 		page = append(page, j.view(row))
 	}

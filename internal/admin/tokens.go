@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/paging"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -99,10 +100,7 @@ func (t Tokens) List(ctx context.Context, q TokenQuery, act order.Act) (page []T
 	if err != nil {
 		return nil, uuid.Nil, fmt.Errorf("list the tokens: %w", err)
 	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		next = rows[limit-1].ID
-	}
+	rows, next = paging.Cut(rows, limit, func(row auth.OperatorToken) uuid.UUID { return row.ID })
 	for _, row := range rows {
 		page = append(page, t.view(row))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/paging"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -45,10 +46,7 @@ func (c *Checkout) Orders(
 	if err != nil {
 		return nil, "", fmt.Errorf("list the orders: %w", err)
 	}
-	if len(orders) > limit {
-		orders = orders[:limit]
-		next = orders[limit-1].ID
-	}
+	orders, next = paging.Cut(orders, limit, func(o order.Order) order.ID { return o.ID })
 	page, err = c.withPayments(ctx, orders...)
 	return page, next, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/paging"
 )
 
 // Outcome is how a comparison ended.
@@ -85,10 +86,7 @@ func (r *Reconciler) FinishedFor(
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the comparisons: %w", err)
 	}
-	if len(page) > limit {
-		page = page[:limit]
-		next = page[limit-1].ID
-	}
+	page, next = paging.Cut(page, limit, func(f Finished) int64 { return f.ID })
 	return page, next, nil
 }
 

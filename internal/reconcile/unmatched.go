@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/paging"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -152,10 +153,7 @@ func (r *Reconciler) UnmatchedFor(
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the transfers: %w", err)
 	}
-	if len(page) > limit {
-		page = page[:limit]
-		next = page[limit-1].Row
-	}
+	page, next = paging.Cut(page, limit, func(t UnmatchedTransfer) int64 { return t.Row })
 	return page, next, nil
 }
 
@@ -205,10 +203,7 @@ func (r *Reconciler) FindingsFor(
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the findings: %w", err)
 	}
-	if len(page) > limit {
-		page = page[:limit]
-		next = page[limit-1].ID
-	}
+	page, next = paging.Cut(page, limit, func(f Finding) int64 { return f.ID })
 	return page, next, nil
 }
 
