@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -263,8 +262,7 @@ func (b *buyer) esimRotateToken() *cobra.Command {
 					"orderId": args[0], "token": token.Reveal(), "tokenExpiresAt": until.UTC(),
 				})
 			}
-			m := &roamcardv1.EsimDelivery{TokenExpiresAt: timestamppb.New(until)}
-			return b.show(cmd, m, func(w io.Writer) {
+			return b.showText(cmd, func(w io.Writer) {
 				fmt.Fprintf(w, "token\t%s\nexpires\t%s\n", line(token.Reveal()), until.UTC().Format("2006-01-02 15:04 MST"))
 			})
 		}),

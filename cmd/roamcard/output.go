@@ -19,6 +19,11 @@ func (b *buyer) show(cmd *cobra.Command, m proto.Message, text func(w io.Writer)
 		return b.showJSON(cmd, m)
 	}
 	tidy(m)
+	return b.showText(cmd, text)
+}
+
+// showText prints lines of columns.
+func (b *buyer) showText(cmd *cobra.Command, text func(w io.Writer)) error {
 	w := tabwriter.NewWriter(printable{cmd.OutOrStdout()}, 0, 4, 2, ' ', 0)
 	text(w)
 	return w.Flush()
