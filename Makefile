@@ -71,7 +71,7 @@ gen: $(NEEDS) ## Make everything that is generated: Go, OpenAPI, TypeScript, ent
 	tools/gen.sh
 
 .PHONY: test
-test: $(NEEDS) tools/conformance/node_modules/.ready bin/stripe-mock ## Run every test: Go with the race detector, contracts, end to end
+test: $(NEEDS) tools/conformance/node_modules/.ready bin/stripe-mock ## Run the tests: lint, Go, contracts, end to end, clients, and the quick half of the conformance suite
 	tools/test.sh
 
 .PHONY: conformance

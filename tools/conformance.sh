@@ -166,9 +166,12 @@ packaging() {
   passed=$((passed + ${p:-0})) failed=$((failed + ${f:-1}))
 }
 
+# has_browser succeeds where the browser of its npm package runs.
+has_browser() { [[ $(uname -sm) == "Linux x86_64" ]]; }
+
 # browsers runs tests in a browser: NAME FILE, and so on.
 browsers() {
-  if [[ $(uname -sm) != "Linux x86_64" ]]; then
+  if ! has_browser; then
     echo "--- browser: left out, its npm package is for Linux on x86_64"
     return
   fi
@@ -193,7 +196,7 @@ slow() {
   ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
   browsers "the documents" docs.test.mjs "cards on pages" reveal.test.mjs "the shop" shop.test.mjs \
     "the shop when things go wrong" shop-faults.test.mjs "Lighthouse" lighthouse.test.mjs
-  if [[ $(uname -sm) == "Linux x86_64" ]]; then operators; fi
+  if has_browser; then operators; fi
 }
 
 if ! start; then
