@@ -30,7 +30,29 @@ func (b *buyer) cancellations() *cobra.Command {
 		}),
 	}
 	actionFlags(retry, &reason, &key)
-	cmd.AddCommand(retry, b.cancellationsList())
+	cmd.AddCommand(retry, b.concludeCancellation(), b.cancellationsList())
+	return cmd
+}
+
+func (b *buyer) concludeCancellation() *cobra.Command {
+	var transaction, reason, key string
+	cmd := &cobra.Command{
+		Use: "conclude-cancel ORDER", Args: oneArg,
+		Short: "End the cancellation of an order's eSIM whose refund was done by hand, by the transaction",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
+			res, err := client.Admin().ConcludeEsimCancellation(ctx, &roamcardv1.ConcludeEsimCancellationRequest{
+				OrderId: args[0], Transaction: transaction, Reason: reason,
+			})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res.GetCancellation(), func(w io.Writer) { showCancellation(w, res.GetCancellation()) })
+		}),
+	}
+	cmd.Flags().StringVar(&transaction, "transaction", "", "the hash of the transaction that refunded it")
+	_ = cmd.MarkFlagRequired("transaction")
+	actionFlags(cmd, &reason, &key)
 	return cmd
 }
 

@@ -354,7 +354,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 		SyncEvery: c.SyncEvery,
 	})
 	p.noticed = append(p.noticed, e.Look)
-	cancels := &esim.Cancellations{Esims: e, Store: a.store.Esims()}
+	cancels := &esim.Cancellations{Esims: e, Store: a.store.Esims(), Chain: a.chain}
 	topups := &esim.Topups{Esims: e, Store: a.store.Esims(), Cancels: a.store.Esims()}
 	p.second[topups.Kind()] = topups
 	return Made{

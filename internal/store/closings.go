@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -203,8 +204,11 @@ func (c Closings) ConcludeRefund(
 				if signed {
 					return card.ErrRefundSigned
 				}
-				if err := c.firstWith(ctx, tx, id, a.ByHand); err != nil {
+				switch used, err := refundUsed(ctx, tx, id, a.ByHand); {
+				case err != nil:
 					return err
+				case used:
+					return card.ErrTransferUsed
 				}
 				postAs(tx, c.s.stamp(), owner, a.Return())
 				return nil
@@ -217,19 +221,15 @@ func (c Closings) ConcludeRefund(
 }
 
 const concludedWithSQL = `SELECT EXISTS (SELECT 1 FROM jobs
-	WHERE kind = $1 AND payload->>'byHand' = $2 AND id <> $3)`
+	WHERE kind = ANY($1::text[]) AND payload->>'byHand' = $2 AND id <> $3)`
 
-// firstWith fails with card.ErrTransferUsed when a transaction has concluded another closing.
-func (c Closings) firstWith(ctx context.Context, tx *ent.Tx, id uuid.UUID, transaction string) error {
+// refundUsed reports whether a transaction has concluded another closing or cancellation than that of a job. Two at once
+// by one transaction are decided one after the other.
+func refundUsed(ctx context.Context, tx *ent.Tx, id uuid.UUID, transaction string) (used bool, err error) {
 	lock(tx, bucket("concluded/"+transaction))
-	var used bool
-	if err := raw(tx).QueryRow(ctx, concludedWithSQL, card.CloseJob, transaction, id).Scan(&used); err != nil {
-		return err
-	}
-	if used {
-		return card.ErrTransferUsed
-	}
-	return nil
+	kinds := []job.Kind{card.CloseJob, esim.CancelJob}
+	err = raw(tx).QueryRow(ctx, concludedWithSQL, kinds, transaction, id).Scan(&used)
+	return used, err
 }
 
 // concluded is the audit record of a refund that was done by hand.

@@ -112,9 +112,11 @@ func (e Esims) Cancellation(ctx context.Context, id order.ID) (esim.Cancellation
 	if err != nil || found.Stage != esim.StageRefunded {
 		return found, err
 	}
-	var transaction string
-	if err := e.s.pool.QueryRow(ctx, refundedBySQL, id, row.Of).Scan(&transaction); err != nil {
-		return esim.Cancellation{}, mapError(err)
+	transaction := found.ByHand
+	if transaction == "" {
+		if err := e.s.pool.QueryRow(ctx, refundedBySQL, id, row.Of).Scan(&transaction); err != nil {
+			return esim.Cancellation{}, mapError(err)
+		}
 	}
 	found.Transaction, err = x402.ParseHash(transaction)
 	return found, err
@@ -123,6 +125,8 @@ func (e Esims) Cancellation(ctx context.Context, id order.ID) (esim.Cancellation
 const (
 	actListCancels = "esim_cancellations.list"
 	actRetryCancel = "esim_cancellation.retry"
+
+	actConcludeCancel = "esim_cancellation.conclude"
 )
 
 // Cancellations implements esim.CancelStore.
@@ -135,13 +139,7 @@ func (e Esims) RetryCancel(
 	ctx context.Context, id order.ID, since time.Time, act order.Act,
 ) (found esim.Cancellation, err error) {
 	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		row, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, esim.CancelJob, id))
-		if err == nil {
-			row, err = lockRow(ctx, tx, jobSQL, row.ID)
-		}
-		if errors.Is(err, pgx.ErrNoRows) {
-			return esim.ErrNotFound
-		}
+		row, err := lockCancel(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -152,16 +150,95 @@ func (e Esims) RetryCancel(
 			return err
 		}
 		found.Since = since
-		payload, err := json.Marshal(found.CancelArgs)
-		if err != nil {
-			return fmt.Errorf("encode the cancellation: %w", err)
-		}
-		if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload, row.Of); err != nil {
+		if err := resumeCancel(ctx, tx, row, &found); err != nil {
 			return err
 		}
-		found.Job = job.Queued
-		wakeOnCommit(tx, topicJobs, string(row.Class))
 		return e.s.record(ctx, tx, act, actRetryCancel, string(id), nil, nil)
+	})
+	return found, err
+}
+
+// lockCancel locks the job of an order's cancellation.
+func lockCancel(ctx context.Context, tx *ent.Tx, id order.ID) (job.Row, error) {
+	row, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, esim.CancelJob, id))
+	if err == nil {
+		row, err = lockRow(ctx, tx, jobSQL, row.ID)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return job.Row{}, esim.ErrNotFound
+	}
+	return row, err
+}
+
+// resumeCancel queues the locked job of a cancellation again, with its arguments of now.
+func resumeCancel(ctx context.Context, tx *ent.Tx, row job.Row, as *esim.Cancellation) error {
+	payload, err := json.Marshal(as.CancelArgs)
+	if err != nil {
+		return fmt.Errorf("encode the cancellation: %w", err)
+	}
+	if _, err := raw(tx).Exec(ctx, resumeJobSQL, row.ID, payload, row.Of); err != nil {
+		return err
+	}
+	as.Job = job.Queued
+	wakeOnCommit(tx, topicJobs, string(row.Class))
+	return nil
+}
+
+// CancelRefunding implements esim.CancelStore.
+func (e Esims) CancelRefunding(
+	ctx context.Context, id order.ID,
+) (found esim.Cancellation, owner x402.Address, signed bool, err error) {
+	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		row, err := scanJob(raw(tx).QueryRow(ctx, findJobSQL, esim.CancelJob, id))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return esim.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if found, err = cancellationOf(row); err != nil {
+			return err
+		}
+		if owner, err = x402.ParseAddress(row.Of); err != nil {
+			return fmt.Errorf("read the owner: %w", err)
+		}
+		return raw(tx).QueryRow(ctx, refundSignedSQL, id, row.Of).Scan(&signed)
+	})
+	return found, owner, signed, err
+}
+
+// ConcludeCancel implements esim.CancelStore. The lock of the job's row lets the job sign no refund meanwhile.
+func (e Esims) ConcludeCancel(
+	ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, act order.Act,
+) (found esim.Cancellation, err error) {
+	err = e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		row, err := lockCancel(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		found, err = cancellationOf(row)
+		if err != nil || row.Status != job.OperatorReview || found.Stage != esim.StageRefunding {
+			return err
+		}
+		var signed bool
+		if err := raw(tx).QueryRow(ctx, refundSignedSQL, id, row.Of).Scan(&signed); err != nil {
+			return err
+		}
+		if signed {
+			return esim.ErrRefundSigned
+		}
+		switch used, err := refundUsed(ctx, tx, row.ID, transaction.String()); {
+		case err != nil:
+			return err
+		case used:
+			return esim.ErrTransferUsed
+		}
+		found.Stage, found.Since, found.ByHand, found.Transaction = esim.StageRefunded, at, transaction.String(), transaction
+		if err := resumeCancel(ctx, tx, row, &found); err != nil {
+			return err
+		}
+		postAs(tx, e.s.stamp(), row.Of, found.Return())
+		return e.s.record(ctx, tx, act, actConcludeCancel, string(id), nil, concluded{found.ByHand})
 	})
 	return found, err
 }

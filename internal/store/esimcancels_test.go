@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // installed is a ready profile of an order.
@@ -180,6 +181,77 @@ func TestCancellationThatWaitsGoesOnOncePerKey(t *testing.T) {
 		t.Errorf("audited %q, %v", audited, err)
 	}
 	if _, err := s.Esims().RetryCancel(t.Context(), "ord_none", since,
+		order.Act{Operator: "ada", Key: "k", Reason: "r"}); !errors.Is(err, esim.ErrNotFound) {
+		t.Errorf("nobody's cancellation: %v", err)
+	}
+}
+
+func TestRefundByHandConcludesACancellationOnce(t *testing.T) {
+	s := storetest.New(t)
+	p := installed(t, s, "ord_1")
+	row := cancelling(t, s, p)
+	a := cancelOf(p)
+	a.Stage, a.Credit, a.Refund = esim.StageRefunding, 4_000_000, 4_000_000
+	transaction := x402.Hash{1}
+	conclude := func() (esim.Cancellation, error) {
+		return s.Esims().ConcludeCancel(t.Context(), p.Order, transaction, time.Now().UTC(),
+			order.Act{Operator: "ada", Key: "c", Reason: "r"})
+	}
+	if err := s.Esims().SaveCancel(t.Context(), row.Fence(), a, a.Postings()...); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := conclude(); err != nil || got.Stage != esim.StageRefunding || got.ByHand != "" {
+		t.Errorf("while its job works on it: %+v, %v", got, err)
+	}
+	if err := s.Jobs().Finish(t.Context(), row.Fence(), job.Review("the refund is dead")); err != nil {
+		t.Fatal(err)
+	}
+	refund := func(status string) {
+		t.Helper()
+		if _, err := s.Pool().Exec(t.Context(), `INSERT INTO refunds (id, order_id, owner, status, network, asset, treasury,
+			value, nonce, valid_before, signature, created_at, signed_at) SELECT gen_random_uuid(), id, owner, $2, 'n', '0x1',
+			'0x2', 1, '0x3', 1, '', now(), now() FROM orders WHERE id = $1
+			ON CONFLICT (order_id, owner) DO UPDATE SET status = excluded.status`, p.Order, status); err != nil {
+			t.Fatal(err)
+		}
+		_, _, signed, err := s.Esims().CancelRefunding(t.Context(), p.Order)
+		if err != nil || signed != (status == "signed") {
+			t.Errorf("a refund that is %s: signed %t, %v", status, signed, err)
+		}
+	}
+	refund("signed")
+	if _, err := conclude(); !errors.Is(err, esim.ErrRefundSigned) {
+		t.Errorf("while a refund is signed: %v", err)
+	}
+	refund("dead")
+	if _, err := s.Pool().Exec(t.Context(), `INSERT INTO jobs (id, kind, unique_key, payload, max_attempts, run_at,
+		created_at) VALUES (gen_random_uuid(), 'card_close', 'a card', jsonb_build_object('byHand', $1::text), 1, now(),
+		now())`, transaction.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conclude(); !errors.Is(err, esim.ErrTransferUsed) {
+		t.Errorf("by the refund of a card: %v", err)
+	}
+	if _, err := s.Pool().Exec(t.Context(), "DELETE FROM jobs WHERE kind = 'card_close'"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := conclude()
+		if err != nil || got.Stage != esim.StageRefunded || got.ByHand != transaction.String() || got.Job != job.Queued {
+			t.Errorf("concluded: %+v, %v", got, err)
+		}
+	}
+	if got, err := s.Esims().Cancellation(t.Context(), p.Order); err != nil || got.Transaction != transaction {
+		t.Errorf("its owner sees %+v, %v", got, err)
+	}
+	var posted, audited int
+	if err := s.Pool().QueryRow(t.Context(), `SELECT
+		(SELECT count(*) FROM ledger_postings WHERE kind = 'remainder_returned'),
+		(SELECT count(*) FROM audit WHERE action = 'esim_cancellation.conclude')`).Scan(&posted, &audited); err != nil ||
+		posted != 1 || audited != 1 {
+		t.Errorf("%d returns are posted and %d actions audited, %v", posted, audited, err)
+	}
+	if _, err := s.Esims().ConcludeCancel(t.Context(), "ord_none", transaction, time.Now(),
 		order.Act{Operator: "ada", Key: "k", Reason: "r"}); !errors.Is(err, esim.ErrNotFound) {
 		t.Errorf("nobody's cancellation: %v", err)
 	}

@@ -50,6 +50,8 @@ type CancelArgs struct {
 	// paid. Both are set from StageRefunding on.
 	Credit money.USDC `json:"creditMicros,omitempty"`
 	Refund money.USDC `json:"refundMicros,omitempty"`
+	// ByHand is the transaction that an operator has refunded it with; empty when the service has.
+	ByHand string `json:"byHand,omitempty"`
 }
 
 // Kind implements job.Args.
@@ -61,10 +63,13 @@ func (a CancelArgs) Postings() (all []ledger.Posting) {
 		all = append(all, ledger.Cancelled(string(a.Order), a.Credit, a.Refund))
 	}
 	if a.Stage == StageRefunded && a.Refund > 0 {
-		all = append(all, ledger.Returned(string(a.Order), a.Refund))
+		all = append(all, a.Return())
 	}
 	return all
 }
+
+// Return is the posting of the refund that has reached the owner.
+func (a CancelArgs) Return() ledger.Posting { return ledger.Returned(string(a.Order), a.Refund) }
 
 func (a CancelArgs) at(stage CancelStage, now time.Time) CancelArgs {
 	a.Stage, a.Since = stage, now
@@ -98,8 +103,30 @@ type CancelStore interface {
 	// RetryCancel queues the cancellation of an order that waits for an operator again, in its stage, which begins at
 	// since. One in another status stays as it is. ErrNotFound when there is none.
 	RetryCancel(ctx context.Context, id order.ID, since time.Time, act order.Act) (Cancellation, error)
+	// CancelRefunding finds the cancellation of an order, its owner, and whether a refund of the order is signed that may
+	// still be paid. ErrNotFound when there is none.
+	CancelRefunding(ctx context.Context, id order.ID) (c Cancellation, owner x402.Address, signed bool, err error)
+	// ConcludeCancel queues a cancellation that waits for an operator with its refund again, as refunded by a transaction
+	// at a time, and adds the posting of the return, in one transaction. One in another status or stage stays as it is.
+	// ErrRefundSigned while a refund of the order may still be paid, ErrTransferUsed when the transaction is the refund of
+	// another order, ErrNotFound when there is none.
+	ConcludeCancel(
+		ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, act order.Act,
+	) (Cancellation, error)
 	// Cancellations lists the jobs of cancellations for an operator, newest first, audited.
 	Cancellations(ctx context.Context, q CancelQuery, act order.Act) ([]job.Row, error)
+}
+
+// ErrRefundSigned says that a refund is signed, and that the chain may still pay it.
+var ErrRefundSigned = errors.New("a refund is signed that may still be paid")
+
+// ErrTransferUsed says that a transaction is the refund of another order.
+var ErrTransferUsed = errors.New("the transaction is the refund of another order")
+
+// Transfers reads a named transaction.
+type Transfers interface {
+	// Transferred reports whether a transaction that is final has transferred exactly an amount to an account.
+	Transferred(ctx context.Context, to x402.Address, amount money.USDC, transaction x402.Hash) (bool, error)
 }
 
 // CancelQuery selects a page of cancellations.
@@ -129,6 +156,7 @@ type Cancellations struct {
 	Esims   *Esims
 	Store   CancelStore
 	Refunds Refunds
+	Chain   Transfers
 }
 
 // Begin begins to give the profile of an order back, for its owner, and tells how far that is. Asked again it changes
@@ -197,6 +225,65 @@ func (c *Cancellations) Retry(ctx context.Context, id order.ID, act order.Act) (
 		return Cancellation{}, fmt.Errorf("retry the cancellation: %w", err)
 	}
 	return found, nil
+}
+
+// Conclude ends a cancellation whose refund was done by hand, by the transaction that did it: the chain shows that it
+// transferred the refund to the owner. While a refund of the service's own may still be paid, it does not. A repeat
+// changes nothing.
+func (c *Cancellations) Conclude(
+	ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
+) (Cancellation, error) {
+	found, owner, signed, err := c.Store.CancelRefunding(ctx, id)
+	switch {
+	case err != nil:
+		return Cancellation{}, concluding(err)
+	case found.ByHand == transaction.String():
+		return found, nil
+	case !found.refundable():
+		return Cancellation{}, notRefundable()
+	case signed:
+		return Cancellation{}, concluding(ErrRefundSigned)
+	}
+	switch shown, err := c.Chain.Transferred(ctx, owner, found.Refund, transaction); {
+	case err != nil:
+		return Cancellation{}, fmt.Errorf("read the transaction: %w",
+			errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
+	case !shown:
+		return Cancellation{}, fault.New(fault.TransferUnproven,
+			"The chain does not show that the transaction transferred the refund to the eSIM's owner.")
+	}
+	found, err = c.Store.ConcludeCancel(ctx, id, transaction, c.Esims.Now().UTC(), act)
+	switch {
+	case err != nil:
+		return Cancellation{}, concluding(err)
+	case found.ByHand != transaction.String():
+		return Cancellation{}, notRefundable()
+	}
+	return found, nil
+}
+
+// refundable reports whether a cancellation waits for an operator with its refund.
+func (c Cancellation) refundable() bool {
+	return c.Job == job.OperatorReview && c.Stage == StageRefunding
+}
+
+func notRefundable() error {
+	return fault.New(fault.OrderNotInReview,
+		"Only a cancellation that waits for an operator with its refund can be concluded by hand.")
+}
+
+// concluding maps the errors of CancelStore.
+func concluding(err error) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return fault.New(fault.JobNotFound, "There is no cancellation of this order's eSIM.")
+	case errors.Is(err, ErrRefundSigned):
+		return fault.New(fault.OrderNotInReview, "A refund of the service's own is signed and may still be paid. "+
+			"Retry the cancellation, until it waits for an operator because that refund is dead.")
+	case errors.Is(err, ErrTransferUsed):
+		return fault.New(fault.TransferUnproven, "The transaction is the refund of another order already.")
+	}
+	return fmt.Errorf("conclude the cancellation: %w", err)
 }
 
 // List lists cancellations for an operator, newest first.
@@ -327,7 +414,7 @@ func (c *Cancellations) save(
 func (c *Cancellations) refund(ctx context.Context, l *job.Lease, a CancelArgs) (job.Outcome, error) {
 	at, err := c.Refunds.Return(ctx, l, payment.Return{
 		Order: a.Order, Amount: a.Refund, Next: a.at(StageRefunded, c.Esims.Now().UTC()),
-		Postings: []ledger.Posting{ledger.Returned(string(a.Order), a.Refund)},
+		Postings: []ledger.Posting{a.Return()},
 	})
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("refund the eSIM: %w", err)

@@ -13,10 +13,12 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // cancelling is a store of one cancellation, and refunds that are paid at the second look.
@@ -28,6 +30,9 @@ type cancelling struct {
 	begun    int
 	returned []payment.Return
 	out      job.Outcome
+	// dead says that no refund can be paid any more, signed that one still may, and shown is what the chain shows.
+	dead, signed bool
+	shown        map[x402.Hash]money.USDC
 	// profile and put are the store's.
 	profile func(order.ID) esim.Profile
 	put     func(esim.Profile)
@@ -56,6 +61,31 @@ func (c *cancelling) RetryCancel(context.Context, order.ID, time.Time, order.Act
 	return esim.Cancellation{}, esim.ErrNotFound
 }
 
+func (c *cancelling) CancelRefunding(
+	ctx context.Context, id order.ID,
+) (found esim.Cancellation, owner x402.Address, signed bool, err error) {
+	found, err = c.Cancellation(ctx, id)
+	return found, x402.Address{1}, c.signed, err
+}
+
+func (c *cancelling) ConcludeCancel(
+	_ context.Context, _ order.ID, transaction x402.Hash, at time.Time, _ order.Act,
+) (esim.Cancellation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := *c.args
+	next.Stage, next.Since, next.ByHand = esim.StageRefunded, at, transaction.String()
+	c.args, c.postings = &next, append(c.postings, next.Return())
+	return esim.Cancellation{CancelArgs: next, Job: job.Queued, Transaction: transaction}, nil
+}
+
+// Transferred implements esim.Transfers.
+func (c *cancelling) Transferred(
+	_ context.Context, _ x402.Address, amount money.USDC, transaction x402.Hash,
+) (bool, error) {
+	return c.shown[transaction] == amount, nil
+}
+
 func (c *cancelling) Cancellations(context.Context, esim.CancelQuery, order.Act) ([]job.Row, error) {
 	return nil, nil
 }
@@ -75,6 +105,9 @@ func (c *cancelling) SaveCancel(
 }
 
 func (c *cancelling) Return(_ context.Context, _ *job.Lease, r payment.Return) (order.Progress, error) {
+	if c.dead {
+		return order.Progress{State: order.Doubtful, Reason: "the refund is dead"}, nil
+	}
 	if c.looks++; c.looks < 2 {
 		return order.Progress{State: order.Waiting, After: time.Second}, nil
 	}
@@ -89,7 +122,7 @@ func cancels(t *testing.T, tell func(s *shop, c *cancelling)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, careful)
 		c := &cancelling{profile: s.profile, put: s.store.PutProfile}
-		c.jobs = &esim.Cancellations{Esims: s.Esims, Store: c, Refunds: c}
+		c.jobs = &esim.Cancellations{Esims: s.Esims, Store: c, Refunds: c, Chain: c}
 		s.made.Work(t, map[job.Kind]job.Handler{
 			esim.CancelJob: func(ctx context.Context, l *job.Lease) (out job.Outcome, err error) {
 				c.out, err = c.jobs.Run(ctx, l, *c.args)
@@ -152,6 +185,53 @@ func TestUnusedProfileIsRefundedOnceTheSupplierHasCredited(t *testing.T) {
 			if err := p.Check(); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+func TestRefundByHandEndsACancellation(t *testing.T) {
+	cancels(t, func(s *shop, c *cancelling) {
+		o := s.delivered()
+		right, wrong := x402.Hash{1}, x402.Hash{2}
+		conclude := func(transaction x402.Hash) (esim.Cancellation, error) {
+			return c.jobs.Conclude(s.Context(), o.ID, transaction, order.Act{Operator: "ada", Key: "k", Reason: "r"})
+		}
+		if _, err := conclude(right); fault.Of(err) != fault.JobNotFound {
+			t.Errorf("an eSIM that is not cancelled: %v", err)
+		}
+		c.dead = true
+		if out := s.cancellation(c, o, time.Minute); out.Status != job.OperatorReview {
+			t.Fatalf("a refund that is dead: %+v", out)
+		}
+		cost := s.profile(o.ID).Cost
+		c.shown = map[x402.Hash]money.USDC{right: cost, wrong: cost - 1}
+		for _, bad := range []x402.Hash{wrong, {3}} {
+			if _, err := conclude(bad); fault.Of(err) != fault.TransferUnproven {
+				t.Errorf("by what the chain does not show: %v", err)
+			}
+		}
+		c.signed = true
+		if _, err := conclude(right); fault.Of(err) != fault.OrderNotInReview {
+			t.Errorf("while a refund may still be paid: %v", err)
+		}
+		c.signed = false
+		for range 2 {
+			if got, err := conclude(right); err != nil || got.Stage != esim.StageRefunded || got.ByHand != right.String() {
+				t.Errorf("concluded: %+v, %v", got, err)
+			}
+		}
+		if _, err := conclude(wrong); fault.Of(err) != fault.OrderNotInReview {
+			t.Errorf("concluded again by another transaction: %v", err)
+		}
+		want := []ledger.Posting{
+			ledger.Cancelled(string(o.ID), cost, cost), ledger.Returned(string(o.ID), cost),
+		}
+		if diff := cmp.Diff(want, c.postings); diff != "" {
+			t.Errorf("postings (-want +got):\n%s", diff)
+		}
+		if out, err := c.jobs.Run(s.Context(), nil, *c.args); err != nil || out.Status != job.Succeeded ||
+			len(c.returned) != 0 {
+			t.Errorf("worked on again: %+v, %v, returned %+v", out, err, c.returned)
 		}
 	})
 }

@@ -216,6 +216,7 @@ func TestClosingIsConcludedByARefundByHand(t *testing.T) {
 	if n := w.count("SELECT count(*) FROM ledger_postings WHERE kind = 'remainder_returned'"); n != 1 {
 		t.Errorf("%d returns are posted", n)
 	}
+	w.checkBooks()
 	w.wantFindings("after the closing was concluded by hand")
 }
 

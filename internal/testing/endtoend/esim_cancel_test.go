@@ -149,8 +149,37 @@ func TestCancelledEsimWaitsForAnOperatorAndGoesOn(t *testing.T) {
 		t.Errorf("retried: %+v", c)
 	}
 	b.awaitCancellation(o.OrderID, "review")
+	w.concludeCancellation(b, o.OrderID, unitsOf(t, c.RefundAmount))
 	wantProblem(t, "an order of nobody's", w.operatorCall("POST", "/api/admin/esim/orders/ord_none/retry-cancel",
 		`{"reason":"r"}`, "k"), 404, fault.JobNotFound)
 	w.checkBooks()
-	w.wantFindings("while a cancellation waits")
+	w.wantFindings("after a cancellation was concluded by hand")
+}
+
+// concludeCancellation sends the refund of an eSIM that waits for an operator to its owner from elsewhere, and ends the
+// cancellation by that transaction alone.
+func (w *world) concludeCancellation(b *buyer, id string, refund money.USDC) {
+	w.t.Helper()
+	safe := w.buyer()
+	wrong, right := safe.sendTo(b.address, refund-1), safe.sendTo(b.address, refund)
+	conclude := func(transaction, key string) answer {
+		return w.operatorCall("POST", "/api/admin/esim/orders/"+id+"/conclude-cancel",
+			fmt.Sprintf(`{"transaction":%q,"reason":"sent from the safe"}`, transaction), key)
+	}
+	wantProblem(w.t, "a transfer of another amount", conclude(wrong, "c1"), 409, fault.TransferUnproven)
+	wantProblem(w.t, "no transaction", conclude("0x"+strings.Repeat("1", 64), "c2"), 409, fault.TransferUnproven)
+	wantProblem(w.t, "not a hash", conclude("0x1", "c3"), 400, fault.SchemaInvalid)
+	for range 2 {
+		conclude(right, "c4").into(w.t, 200, nil)
+	}
+	if c := b.awaitCancellation(id, "refunded"); c.Transaction != right {
+		w.t.Errorf("refunded by %q, want %q", c.Transaction, right)
+	}
+	if n := w.count("SELECT count(*) FROM audit WHERE action = 'esim_cancellation.conclude' AND after::text LIKE $1",
+		"%"+right+"%"); n != 1 {
+		w.t.Errorf("%d audit rows", n)
+	}
+	if n := w.count("SELECT count(*) FROM ledger_postings WHERE kind = 'remainder_returned'"); n != 1 {
+		w.t.Errorf("%d returns are posted", n)
+	}
 }

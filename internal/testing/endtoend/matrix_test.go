@@ -161,6 +161,8 @@ func (m *matrix) rows() map[string]row {
 			good: 404},
 		"RetryEsimCancellation": {ids: map[string]string{"orderId": "ord_none"}, body: `{"reason":"the matrix"}`,
 			good: 404},
+		"ConcludeEsimCancellation": {ids: map[string]string{"orderId": "ord_none"},
+			body: `{"transaction":"0x` + strings.Repeat("1", 64) + `","reason":"the matrix"}`, good: 404},
 		"RetryCardClosing": {ids: map[string]string{"id": uuid.NewString()}, body: `{"reason":"the matrix"}`,
 			good: 404},
 		"ConcludeCardClosing": {ids: map[string]string{"id": uuid.NewString()},

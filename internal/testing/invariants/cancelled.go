@@ -8,6 +8,8 @@ const cancelJob = "esim_cancel"
 type cancelRow struct {
 	Job, Order, Profile, Status, Stage string
 	Credit, Refund                     int64
+	// ByHand is the transaction that an operator refunded it with.
+	ByHand string
 }
 
 // granted says that the supplier must have taken the eSIM back, returned that its owner must have the refund.
@@ -36,12 +38,9 @@ func cancelledEsimsAreGivenBack(r *records) []string {
 			f.add("profile %s of order %s is cancelled, and nobody gave it back", p.ID, p.Order)
 		}
 	}
-	refunds, confirmed := map[string]refundRow{}, map[string]bool{}
+	refunds := map[string]refundRow{}
 	for _, b := range r.refunds {
 		refunds[b.Order] = b
-	}
-	for _, j := range r.jobs {
-		confirmed[j.Order] = confirmed[j.Order] || j.Kind == refundConfirmJob
 	}
 	for _, c := range r.cancels {
 		p := profiles[c.Profile]
@@ -56,9 +55,9 @@ func cancelledEsimsAreGivenBack(r *records) []string {
 		case c.granted() && (c.Refund <= 0 || c.Refund > c.Credit || c.Credit > at.Cost ||
 			c.Refund > orders[c.Order].PriceCents*unitsPerCent):
 			f.add("cancellation %s: the eSIM cost %d units, %d were credited and %d go back", c.Job, at.Cost, c.Credit, c.Refund)
-		case refunded && (!c.granted() || at.Status != "cancelled"):
+		case (refunded || c.ByHand != "") && (!c.granted() || at.Status != "cancelled"):
 			f.add("cancellation %s: a refund is signed, and the supplier granted nothing", c.Job)
-		case c.returned() && (refund.Status != "paid" || refund.Value != c.Refund || !confirmed[c.Order]):
+		case c.returned() && !r.refundedOnce(c.Order, c.ByHand, c.Refund):
 			f.add("cancellation %s: %d units go back, and the refund of %d units is %q", c.Job, c.Refund, refund.Value,
 				refund.Status)
 		case c.Stage == "kept" && p.Status != "ready":

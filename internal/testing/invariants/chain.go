@@ -27,6 +27,8 @@ type chainBook struct {
 	credits []transfer
 	// payouts are the transfers from who refunds.
 	payouts []payout
+	// byHand are the transfers of the transactions by which an operator has concluded a refund.
+	byHand []payout
 	// used are the authorizations that moved money.
 	used []use
 	// included are the transactions of attempts that are in a block, by lower-case hash.
@@ -83,7 +85,14 @@ func readChain(ctx context.Context, b Books, d database) (chainBook, error) {
 	for _, r := range d.refunds {
 		treasuries[lower(r.Treasury)] = true
 	}
-	err := n.eachLog(ctx, b, func(l logEntry) error { return book.enter(l, b.PayTo, treasuries) })
+	concluded := map[string]bool{}
+	for _, c := range d.closings {
+		concluded[lower(c.ByHand)] = true
+	}
+	for _, c := range d.cancels {
+		concluded[lower(c.ByHand)] = true
+	}
+	err := n.eachLog(ctx, b, func(l logEntry) error { return book.enter(l, b.PayTo, treasuries, concluded) })
 	if err != nil {
 		return book, err
 	}
@@ -133,7 +142,7 @@ func (n node) eachLog(ctx context.Context, b Books, enter func(logEntry) error) 
 	return nil
 }
 
-func (c *chainBook) enter(l logEntry, payTo string, treasuries map[string]bool) error {
+func (c *chainBook) enter(l logEntry, payTo string, treasuries, concluded map[string]bool) error {
 	if l.Removed || len(l.Topics) != 3 {
 		return nil
 	}
@@ -144,7 +153,8 @@ func (c *chainBook) enter(l logEntry, payTo string, treasuries map[string]bool) 
 	switch l.Topics[0] {
 	case topicTransfer:
 		from, to := address(l.Topics[1]), address(l.Topics[2])
-		if !same(to, payTo) && !treasuries[lower(from)] {
+		byHand := concluded[lower(l.TransactionHash)]
+		if !same(to, payTo) && !treasuries[lower(from)] && !byHand {
 			return nil
 		}
 		value, err := number(l.Data)
@@ -153,6 +163,9 @@ func (c *chainBook) enter(l logEntry, payTo string, treasuries map[string]bool) 
 		}
 		if treasuries[lower(from)] {
 			c.payouts = append(c.payouts, payout{l.TransactionHash, index, from, to, value})
+		}
+		if byHand {
+			c.byHand = append(c.byHand, payout{l.TransactionHash, index, from, to, value})
 		}
 		return err
 	case topicUsed:

@@ -1,11 +1,13 @@
 package invariants
 
+import "slices"
+
 // closingRow is the job that closes a card: how far it is, and what was left on the card.
 type closingRow struct {
 	Job, Card, Order, Status, Stage string
 	LeftCents                       int64
-	// Reference is that of the remainder's withdrawal.
-	Reference string
+	// Reference is that of the remainder's withdrawal, and ByHand the transaction that an operator refunded it with.
+	Reference, ByHand string
 }
 
 // withdrawn says that the issuer must have given the remainder back, returned that its owner must have it.
@@ -49,10 +51,6 @@ func closedCardsAreEmptied(r *records) []string {
 	for _, b := range r.refunds {
 		refunds[b.Order] = b
 	}
-	confirmed := map[string]bool{}
-	for _, j := range r.jobs {
-		confirmed[j.Order] = confirmed[j.Order] || j.Kind == refundConfirmJob
-	}
 	for _, c := range r.closings {
 		card, known := cards[c.Card]
 		at := accounts[card.Account]
@@ -70,9 +68,9 @@ func closedCardsAreEmptied(r *records) []string {
 			continue
 		case c.withdrawn() && (times != 1 || taken != c.LeftCents):
 			f.add("closing %s: %d cents were left, the issuer gave %d back in %d withdrawals", c.Job, c.LeftCents, taken, times)
-		case refunded && times == 0:
+		case (refunded || c.ByHand != "") && times == 0:
 			f.add("closing %s: a refund is signed, and the issuer gave nothing back", c.Job)
-		case c.returned() && (refund.Status != "paid" || refund.Value != c.LeftCents*unitsPerCent || !confirmed[c.Order]):
+		case c.returned() && !r.refundedOnce(c.Order, c.ByHand, c.LeftCents*unitsPerCent):
 			f.add("closing %s: %d cents were left, and the refund of %d units is %q", c.Job, c.LeftCents, refund.Value,
 				refund.Status)
 		}
@@ -87,4 +85,36 @@ func closedCardsAreEmptied(r *records) []string {
 		}
 	}
 	return f
+}
+
+// refundedOnce reports whether the owner of an order got an amount back: from the treasury, or by the transaction that
+// an operator named, which is no other order's.
+func (r *records) refundedOnce(order, byHand string, units int64) bool {
+	paid, confirmed := false, false
+	for _, b := range r.refunds {
+		paid = paid || b.Order == order && b.Status == "paid" && b.Value == units
+	}
+	for _, j := range r.jobs {
+		confirmed = confirmed || j.Order == order && j.Kind == refundConfirmJob
+	}
+	if byHand == "" {
+		return paid && confirmed
+	}
+	named := 0
+	for _, c := range r.closings {
+		named += count(same(c.ByHand, byHand))
+	}
+	for _, c := range r.cancels {
+		named += count(same(c.ByHand, byHand))
+	}
+	return named == 1 && !paid && slices.ContainsFunc(r.chain.byHand, func(p payout) bool {
+		return same(p.Transaction, byHand) && same(p.To, r.ordersByID()[order].Owner) && p.Value == units
+	})
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -210,11 +210,12 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			FROM jobs WHERE kind = '`+feeJob+`'`),
 		table(ctx, tx, &d.closings,
 			`SELECT id::text, unique_key, payload->>'order', status, payload->>'stage',
-			(payload->>'remainderUsdCents')::bigint, coalesce(payload->>'reference', '')
+			(payload->>'remainderUsdCents')::bigint, coalesce(payload->>'reference', ''), coalesce(payload->>'byHand', '')
 			FROM jobs WHERE kind = '`+closeJob+`'`),
 		table(ctx, tx, &d.cancels,
 			`SELECT id::text, payload->>'order', payload->>'profile', status, payload->>'stage',
-			coalesce((payload->>'creditMicros')::bigint, 0), coalesce((payload->>'refundMicros')::bigint, 0)
+			coalesce((payload->>'creditMicros')::bigint, 0), coalesce((payload->>'refundMicros')::bigint, 0),
+			coalesce(payload->>'byHand', '')
 			FROM jobs WHERE kind = '`+cancelJob+`'`),
 		table(ctx, tx, &d.challenges, `SELECT id::text, purpose, issued_at, expires_at, consumed_at FROM challenges`),
 		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),

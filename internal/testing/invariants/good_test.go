@@ -156,7 +156,7 @@ func sellEsim(r *records) {
 func closeCard(r *records) {
 	back, at := "0xf1", int64(7)
 	r.cards[0].Status = "CLOSED"
-	r.closings = []closingRow{{"job_x", "card_a", "ord_a", "succeeded", "closed", 1400, "ref-x"}}
+	r.closings = []closingRow{{"job_x", "card_a", "ord_a", "succeeded", "closed", 1400, "ref-x", ""}}
 	r.jobs = append(r.jobs, jobRow{"job_x", closeJob, "card_a", "ord_a", "succeeded", 1, 1, false},
 		jobRow{"job_rx", refundConfirmJob, "ref_x", "ord_a", "queued", 1, 1, false})
 	r.issuer.Cards[0].Status, r.issuer.Cards[0].BalanceCents = "terminated", 0
@@ -171,12 +171,19 @@ func closeCard(r *records) {
 		entryRow{"", "customer:ord_a", 14_000_000})
 }
 
+// refundByHand makes the refund of Bob's eSIM one that an operator sent to somebody, without the treasury.
+func refundByHand(r *records, to string) {
+	r.cancels[0].ByHand = "0xf9"
+	r.chain.byHand = []payout{{"0xf9", 3, shop, to, 4_000_000}}
+	r.refunds, r.chain.payouts, r.chain.used = r.refunds[:1], r.chain.payouts[:1], r.chain.used[:5]
+}
+
 // cancelEsim gives the eSIM of Bob back, for the 4.00 that it cost.
 func cancelEsim(r *records) {
 	back, at := "0xf2", int64(7)
 	sellEsim(r)
 	r.profiles[0].Status, r.supplier.Esims[0].Status = "cancelled", "cancelled"
-	r.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "succeeded", "refunded", 4_000_000, 4_000_000}}
+	r.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "succeeded", "refunded", 4_000_000, 4_000_000, ""}}
 	r.jobs = append(r.jobs, jobRow{"job_y", cancelJob, "ord_e", "ord_e", "succeeded", 1, 1, false},
 		jobRow{"job_ry", refundConfirmJob, "ref_y", "ord_e", "queued", 1, 1, false})
 	r.refunds = append(r.refunds, refundRow{"ref_y", "ord_e", "paid", usdc, bank, bob, 4_000_000, "0x2e", &back, &at})

@@ -19,10 +19,13 @@ func TestGoodBooksBreakNothing(t *testing.T) {
 	cancelEsim(cancelled)
 	sellEsim(asking)
 	asking.supplier.Esims[0].Status = "cancelled" // its answer is lost
-	asking.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "operator_review", "cancelling", 0, 0}}
+	asking.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "operator_review", "cancelling", 0, 0, ""}}
 	sellEsim(kept)
-	kept.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "succeeded", "kept", 0, 0}}
-	for _, r := range []*records{good(), closed, cancelled, asking, kept, approved} {
+	kept.cancels = []cancelRow{{"job_y", "ord_e", "profile_e", "succeeded", "kept", 0, 0, ""}}
+	sent := good()
+	cancelEsim(sent)
+	refundByHand(sent, bob)
+	for _, r := range []*records{good(), closed, cancelled, asking, kept, approved, sent} {
 		for _, v := range r.check() {
 			t.Error(v)
 		}
@@ -129,6 +132,20 @@ var corruptCancels = corruptions{
 		cancelEsim(r)
 		r.refunds, r.chain.payouts, r.chain.used = r.refunds[:1], r.chain.payouts[:1], r.chain.used[:5]
 	}, []string{"I27"}},
+	"a refund by hand that the chain does not show": {func(r *records) {
+		cancelEsim(r)
+		refundByHand(r, alice)
+	}, []string{"I27"}},
+	"a refund by hand beside one of the treasury": {func(r *records) {
+		cancelEsim(r)
+		r.cancels[0].ByHand = "0xf9"
+		r.chain.byHand = []payout{{"0xf9", 3, shop, bob, 4_000_000}}
+	}, []string{"I27"}},
+	"a refund by hand of two orders": {func(r *records) {
+		cancelEsim(r)
+		refundByHand(r, bob)
+		r.closings = append(r.closings, closingRow{Job: "job_z", ByHand: "0xF9", Status: "succeeded", Stage: "closed"})
+	}, []string{"I26", "I27"}},
 	"a refund of more than the supplier credited": {func(r *records) {
 		cancelEsim(r)
 		r.refunds[1].Value++

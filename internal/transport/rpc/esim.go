@@ -351,6 +351,8 @@ func esimCancellation(c esim.Cancellation) *roamcardv1.EsimCancellation {
 type Cancellations interface {
 	// Retry lets a cancellation that waits for an operator go on with its stage.
 	Retry(ctx context.Context, id order.ID, act order.Act) (esim.Cancellation, error)
+	// Conclude ends one whose refund a transaction has done by hand.
+	Conclude(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (esim.Cancellation, error)
 	List(ctx context.Context, q esim.CancelQuery, act order.Act) ([]job.Row, error)
 }
 
@@ -399,6 +401,21 @@ func (s OperatorService) RetryEsimCancellation(
 		return nil, err
 	}
 	return &roamcardv1.RetryEsimCancellationResponse{Cancellation: esimCancellation(c)}, nil
+}
+
+// ConcludeEsimCancellation implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ConcludeEsimCancellation(
+	ctx context.Context, req *roamcardv1.ConcludeEsimCancellationRequest,
+) (*roamcardv1.ConcludeEsimCancellationResponse, error) {
+	transaction, err := x402.ParseHash(req.GetTransaction())
+	if err != nil {
+		return nil, rpcx.Invalid("transaction", "string.pattern", "must be a transaction's hash")
+	}
+	c, err := s.Cancellations.Conclude(ctx, order.ID(req.GetOrderId()), transaction, actOnce(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.ConcludeEsimCancellationResponse{Cancellation: esimCancellation(c)}, nil
 }
 
 func esimProfile(id order.ID, c esim.Condition) *roamcardv1.EsimProfile {

@@ -30,8 +30,9 @@ var needs = map[protoreflect.Name]auth.Role{
 
 	"RetryFeeJob": auth.RoleTreasurer, "WriteOffFeeJob": auth.RoleTreasurer, "CloseCard": auth.RoleTreasurer,
 	"RetryCardClosing": auth.RoleTreasurer, "ConcludeCardClosing": auth.RoleTreasurer,
-	"RetryEsimCancellation": auth.RoleTreasurer, "ResolveTransfer": auth.RoleTreasurer,
-	"DecideOrder": auth.RoleTreasurer, "ProvePayment": auth.RoleTreasurer, "DropJob": auth.RoleTreasurer,
+	"RetryEsimCancellation": auth.RoleTreasurer, "ConcludeEsimCancellation": auth.RoleTreasurer,
+	"ResolveTransfer": auth.RoleTreasurer,
+	"DecideOrder":     auth.RoleTreasurer, "ProvePayment": auth.RoleTreasurer, "DropJob": auth.RoleTreasurer,
 	"ApproveDecision": auth.RoleTreasurer, "RejectDecision": auth.RoleTreasurer,
 
 	"MintToken": auth.RoleAdmin, "ListTokens": auth.RoleAdmin, "RevokeToken": auth.RoleAdmin,

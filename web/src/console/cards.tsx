@@ -191,19 +191,28 @@ function ClosingActs({ here, row }: { here: Here; row: CardClosing }) {
     title: t.goOn, preview: [t.preview.goOn(word(t.stages, row.stage))], confirm: t.goOn, done: t.done.goOn,
     run: (reason, key) => here.api.act(`${path}/retry`, key, { reason }),
   };
-  const conclude: Act = {
+  const conclude = concluded(here, `${path}/conclude`, dollars(row.remainderUsdCents ?? 0));
+  return <RefundActs here={here} retry={retry} conclude={row.stage === "refunding" ? conclude : undefined} />;
+}
+
+/** What an operator does who has refunded by hand: the transaction is asked for, and the chain has to show it. */
+function concluded(here: Here, path: string, amount: string): Act {
+  return {
     title: t.conclude, confirm: t.conclude, final: true, done: t.done.goOn,
-    preview: [t.preview.conclude(dollars(row.remainderUsdCents ?? 0)), t.preview.concludeBooks],
+    preview: [t.preview.conclude(amount), t.preview.concludeBooks],
     fields: (values, set) => <TransactionField value={values.transaction} set={(value) => set("transaction", value)} />,
     run: (reason, key, values) =>
-      here.api.act(`${path}/conclude`, key, { reason, transaction: values.transaction?.trim() ?? "" }),
+      here.api.act(path, key, { reason, transaction: values.transaction?.trim() ?? "" }),
   };
+}
+
+function RefundActs({ here, retry, conclude }: { here: Here; retry: Act; conclude: Act | undefined }) {
   return (
     <div class="row-acts">
       <button type="button" class="act" onClick={() => here.ask(retry)}>
         {t.goOn}
       </button>
-      {row.stage === "refunding" && (
+      {conclude && (
         <button type="button" class="act" onClick={() => here.ask(conclude)}>
           {t.conclude}
         </button>
@@ -235,16 +244,11 @@ export function CancellationsPlace({ here }: { here: Here }) {
 
 function CancellationActs({ here, row }: { here: Here; row: EsimCancellationJob }) {
   if (row.status !== "operator_review") return null;
-  const act: Act = {
+  const path = `esim/orders/${encodeURIComponent(row.orderId)}`;
+  const retry: Act = {
     title: t.goOn, preview: [t.preview.goOn(word(t.stages, row.stage))], confirm: t.goOn, done: t.done.goOn,
-    run: (reason, key) =>
-      here.api.act(`esim/orders/${encodeURIComponent(row.orderId)}/retry-cancel`, key, { reason }),
+    run: (reason, key) => here.api.act(`${path}/retry-cancel`, key, { reason }),
   };
-  return (
-    <div class="row-acts">
-      <button type="button" class="act" onClick={() => here.ask(act)}>
-        {t.goOn}
-      </button>
-    </div>
-  );
+  const conclude = concluded(here, `${path}/conclude-cancel`, t.usdc(row.refundAmount ?? "0"));
+  return <RefundActs here={here} retry={retry} conclude={row.stage === "refunding" ? conclude : undefined} />;
 }

@@ -242,8 +242,8 @@ export const de: ConsoleTexts = {
     goOn: (stage) =>
       `Es geht von seiner Stufe aus weiter: ${stage}. Was schon getan ist, wird nachgesehen, nicht wiederholt.`,
     conclude: (amount) =>
-      `Die Chain muss zeigen, dass die Transaktion genau ${amount} zum Besitzer der Karte brachte, egal von wem.`,
-    concludeBooks: "Das Hauptbuch bucht es als Rückgabe aus der Kasse, und die Schließung geht weiter.",
+      `Die Chain muss zeigen, dass die Transaktion genau ${amount} zum Besitzer brachte, egal von wem.`,
+    concludeBooks: "Das Hauptbuch bucht es als Rückgabe aus der Kasse, und es wird nichts weiter erstattet.",
     transfer: (amount, from) => `${amount} kamen von ${from}, zu keiner Bestellung.`,
     transferMoves: "Klären bewegt kein Geld. Sende Geld zuerst zurück, dann kläre.",
     findingBlocks: "Solange es nicht geklärt ist, werden keine Aufladungen verkauft.",

@@ -253,8 +253,8 @@ export const en = {
     feeWriteOff: "What is owed becomes a cost, and the owner can top up again.",
     goOn: (stage: string) => `It goes on from its stage: ${stage}. What was done before is looked up, not done again.`,
     conclude: (amount: string) =>
-      `The chain has to show that the transaction brought exactly ${amount} to the card's owner, whoever sent it.`,
-    concludeBooks: "The ledger posts it as a return from the treasury, and the closing goes on.",
+      `The chain has to show that the transaction brought exactly ${amount} to the owner, whoever sent it.`,
+    concludeBooks: "The ledger posts it as a return from the treasury, and nothing more is refunded.",
     transfer: (amount: string, from: string) => `${amount} came from ${from} for no order.`,
     transferMoves: "Resolving moves no money. Send money back first, then resolve.",
     findingBlocks: "It keeps top-ups from being sold until it is resolved.",

@@ -1056,6 +1056,22 @@ func (x *RetryEsimCancellationResponse) UnmarshalJSON(data []byte) error {
 }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ConcludeEsimCancellationRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ConcludeEsimCancellationRequest) UnmarshalJSON(data []byte) error {
+	return unmarshalJSON(data, x)
+}
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
+func (x *ConcludeEsimCancellationResponse) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *ConcludeEsimCancellationResponse) UnmarshalJSON(data []byte) error {
+	return unmarshalJSON(data, x)
+}
+
+// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *CardClosing) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.

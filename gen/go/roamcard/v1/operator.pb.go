@@ -1318,6 +1318,112 @@ func (x *RetryEsimCancellationResponse) GetCancellation() *EsimCancellation {
 	return nil
 }
 
+type ConcludeEsimCancellationRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// The transaction that refunded it.
+	Transaction string `protobuf:"bytes,2,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConcludeEsimCancellationRequest) Reset() {
+	*x = ConcludeEsimCancellationRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConcludeEsimCancellationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConcludeEsimCancellationRequest) ProtoMessage() {}
+
+func (x *ConcludeEsimCancellationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConcludeEsimCancellationRequest.ProtoReflect.Descriptor instead.
+func (*ConcludeEsimCancellationRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ConcludeEsimCancellationRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *ConcludeEsimCancellationRequest) GetTransaction() string {
+	if x != nil {
+		return x.Transaction
+	}
+	return ""
+}
+
+func (x *ConcludeEsimCancellationRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ConcludeEsimCancellationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cancellation  *EsimCancellation      `protobuf:"bytes,1,opt,name=cancellation,proto3" json:"cancellation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConcludeEsimCancellationResponse) Reset() {
+	*x = ConcludeEsimCancellationResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConcludeEsimCancellationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConcludeEsimCancellationResponse) ProtoMessage() {}
+
+func (x *ConcludeEsimCancellationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConcludeEsimCancellationResponse.ProtoReflect.Descriptor instead.
+func (*ConcludeEsimCancellationResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ConcludeEsimCancellationResponse) GetCancellation() *EsimCancellation {
+	if x != nil {
+		return x.Cancellation
+	}
+	return nil
+}
+
 // The closing of one card.
 type CardClosing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1351,7 +1457,7 @@ type CardClosing struct {
 
 func (x *CardClosing) Reset() {
 	*x = CardClosing{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1469,7 @@ func (x *CardClosing) String() string {
 func (*CardClosing) ProtoMessage() {}
 
 func (x *CardClosing) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1482,7 @@ func (x *CardClosing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardClosing.ProtoReflect.Descriptor instead.
 func (*CardClosing) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CardClosing) GetId() string {
@@ -1485,7 +1591,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1603,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1616,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 type ReconcileResponse struct {
@@ -1522,7 +1628,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1640,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1653,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReconcileResponse) GetReport() *Reconciliation {
@@ -1565,7 +1671,7 @@ type GetReconciliationRequest struct {
 
 func (x *GetReconciliationRequest) Reset() {
 	*x = GetReconciliationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1683,7 @@ func (x *GetReconciliationRequest) String() string {
 func (*GetReconciliationRequest) ProtoMessage() {}
 
 func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1696,7 @@ func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationRequest.ProtoReflect.Descriptor instead.
 func (*GetReconciliationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 type GetReconciliationResponse struct {
@@ -1602,7 +1708,7 @@ type GetReconciliationResponse struct {
 
 func (x *GetReconciliationResponse) Reset() {
 	*x = GetReconciliationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1720,7 @@ func (x *GetReconciliationResponse) String() string {
 func (*GetReconciliationResponse) ProtoMessage() {}
 
 func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1733,7 @@ func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationResponse.ProtoReflect.Descriptor instead.
 func (*GetReconciliationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetReconciliationResponse) GetReport() *Reconciliation {
@@ -1665,7 +1771,7 @@ type Reconciliation struct {
 
 func (x *Reconciliation) Reset() {
 	*x = Reconciliation{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1783,7 @@ func (x *Reconciliation) String() string {
 func (*Reconciliation) ProtoMessage() {}
 
 func (x *Reconciliation) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1796,7 @@ func (x *Reconciliation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconciliation.ProtoReflect.Descriptor instead.
 func (*Reconciliation) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Reconciliation) GetAt() *timestamppb.Timestamp {
@@ -1776,7 +1882,7 @@ type FindingSum struct {
 
 func (x *FindingSum) Reset() {
 	*x = FindingSum{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1894,7 @@ func (x *FindingSum) String() string {
 func (*FindingSum) ProtoMessage() {}
 
 func (x *FindingSum) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1907,7 @@ func (x *FindingSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindingSum.ProtoReflect.Descriptor instead.
 func (*FindingSum) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FindingSum) GetCode() string {
@@ -1844,7 +1950,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1962,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1975,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -1926,7 +2032,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2044,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2057,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -2005,7 +2111,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2123,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2136,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Finding) GetCode() string {
@@ -2162,7 +2268,7 @@ type ResolvedDifference struct {
 
 func (x *ResolvedDifference) Reset() {
 	*x = ResolvedDifference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2280,7 @@ func (x *ResolvedDifference) String() string {
 func (*ResolvedDifference) ProtoMessage() {}
 
 func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2293,7 @@ func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedDifference.ProtoReflect.Descriptor instead.
 func (*ResolvedDifference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResolvedDifference) GetSubject() string {
@@ -2232,7 +2338,7 @@ type ListReconciliationsRequest struct {
 
 func (x *ListReconciliationsRequest) Reset() {
 	*x = ListReconciliationsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2350,7 @@ func (x *ListReconciliationsRequest) String() string {
 func (*ListReconciliationsRequest) ProtoMessage() {}
 
 func (x *ListReconciliationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2363,7 @@ func (x *ListReconciliationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReconciliationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReconciliationsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListReconciliationsRequest) GetOutcome() string {
@@ -2292,7 +2398,7 @@ type ListReconciliationsResponse struct {
 
 func (x *ListReconciliationsResponse) Reset() {
 	*x = ListReconciliationsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2410,7 @@ func (x *ListReconciliationsResponse) String() string {
 func (*ListReconciliationsResponse) ProtoMessage() {}
 
 func (x *ListReconciliationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2423,7 @@ func (x *ListReconciliationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReconciliationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReconciliationsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListReconciliationsResponse) GetReconciliations() []*ReconciliationRun {
@@ -2374,7 +2480,7 @@ type ReconciliationRun struct {
 
 func (x *ReconciliationRun) Reset() {
 	*x = ReconciliationRun{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2492,7 @@ func (x *ReconciliationRun) String() string {
 func (*ReconciliationRun) ProtoMessage() {}
 
 func (x *ReconciliationRun) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2505,7 @@ func (x *ReconciliationRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciliationRun.ProtoReflect.Descriptor instead.
 func (*ReconciliationRun) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReconciliationRun) GetId() string {
@@ -2537,7 +2643,7 @@ type ListFindingsRequest struct {
 
 func (x *ListFindingsRequest) Reset() {
 	*x = ListFindingsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2655,7 @@ func (x *ListFindingsRequest) String() string {
 func (*ListFindingsRequest) ProtoMessage() {}
 
 func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2668,7 @@ func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListFindingsRequest) GetStatus() string {
@@ -2604,7 +2710,7 @@ type ListFindingsResponse struct {
 
 func (x *ListFindingsResponse) Reset() {
 	*x = ListFindingsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2722,7 @@ func (x *ListFindingsResponse) String() string {
 func (*ListFindingsResponse) ProtoMessage() {}
 
 func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2735,7 @@ func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListFindingsResponse) GetFindings() []*Finding {
@@ -2660,7 +2766,7 @@ type ResolveFindingRequest struct {
 
 func (x *ResolveFindingRequest) Reset() {
 	*x = ResolveFindingRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2778,7 @@ func (x *ResolveFindingRequest) String() string {
 func (*ResolveFindingRequest) ProtoMessage() {}
 
 func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2791,7 @@ func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingRequest.ProtoReflect.Descriptor instead.
 func (*ResolveFindingRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ResolveFindingRequest) GetId() string {
@@ -2718,7 +2824,7 @@ type ResolveFindingResponse struct {
 
 func (x *ResolveFindingResponse) Reset() {
 	*x = ResolveFindingResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2836,7 @@ func (x *ResolveFindingResponse) String() string {
 func (*ResolveFindingResponse) ProtoMessage() {}
 
 func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2849,7 @@ func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveFindingResponse.ProtoReflect.Descriptor instead.
 func (*ResolveFindingResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ResolveFindingResponse) GetFinding() *Finding {
@@ -2767,7 +2873,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2885,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2898,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -2827,7 +2933,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +2945,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +2958,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
@@ -2888,7 +2994,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +3006,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +3019,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -2960,7 +3066,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3078,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3091,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
@@ -3025,7 +3131,7 @@ type StrayTransfer struct {
 
 func (x *StrayTransfer) Reset() {
 	*x = StrayTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +3143,7 @@ func (x *StrayTransfer) String() string {
 func (*StrayTransfer) ProtoMessage() {}
 
 func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +3156,7 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
 func (*StrayTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StrayTransfer) GetTransaction() string {
@@ -3169,7 +3275,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3181,7 +3287,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3194,7 +3300,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -3264,7 +3370,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3382,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3395,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -3331,7 +3437,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3343,7 +3449,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3356,7 +3462,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -3438,7 +3544,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3450,7 +3556,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3463,7 +3569,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -3497,7 +3603,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3509,7 +3615,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3522,7 +3628,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -3590,7 +3696,7 @@ type ReviewOrderRequest struct {
 
 func (x *ReviewOrderRequest) Reset() {
 	*x = ReviewOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3708,7 @@ func (x *ReviewOrderRequest) String() string {
 func (*ReviewOrderRequest) ProtoMessage() {}
 
 func (x *ReviewOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3721,7 @@ func (x *ReviewOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewOrderRequest.ProtoReflect.Descriptor instead.
 func (*ReviewOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReviewOrderRequest) GetOrderId() string {
@@ -3641,7 +3747,7 @@ type ReviewOrderResponse struct {
 
 func (x *ReviewOrderResponse) Reset() {
 	*x = ReviewOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +3759,7 @@ func (x *ReviewOrderResponse) String() string {
 func (*ReviewOrderResponse) ProtoMessage() {}
 
 func (x *ReviewOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[52]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +3772,7 @@ func (x *ReviewOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewOrderResponse.ProtoReflect.Descriptor instead.
 func (*ReviewOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReviewOrderResponse) GetOrder() *QueuedOrder {
@@ -3710,7 +3816,7 @@ type AllowedAction struct {
 
 func (x *AllowedAction) Reset() {
 	*x = AllowedAction{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3722,7 +3828,7 @@ func (x *AllowedAction) String() string {
 func (*AllowedAction) ProtoMessage() {}
 
 func (x *AllowedAction) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[53]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3735,7 +3841,7 @@ func (x *AllowedAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowedAction.ProtoReflect.Descriptor instead.
 func (*AllowedAction) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AllowedAction) GetAction() string {
@@ -3774,7 +3880,7 @@ type LedgerPosting struct {
 
 func (x *LedgerPosting) Reset() {
 	*x = LedgerPosting{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +3892,7 @@ func (x *LedgerPosting) String() string {
 func (*LedgerPosting) ProtoMessage() {}
 
 func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[54]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +3905,7 @@ func (x *LedgerPosting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerPosting.ProtoReflect.Descriptor instead.
 func (*LedgerPosting) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *LedgerPosting) GetId() string {
@@ -3853,7 +3959,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +3971,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[55]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +3984,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -3970,7 +4076,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4088,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[56]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4101,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -4096,7 +4202,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4214,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[57]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4227,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *JobRecord) GetId() string {
@@ -4202,7 +4308,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4214,7 +4320,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[58]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4227,7 +4333,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -4272,7 +4378,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4390,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[59]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4403,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -4367,7 +4473,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4379,7 +4485,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[60]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4392,7 +4498,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Evidence) GetName() string {
@@ -4425,7 +4531,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4437,7 +4543,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[61]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4450,7 +4556,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -4490,7 +4596,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4502,7 +4608,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[62]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4515,7 +4621,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -4540,7 +4646,7 @@ type ProvePaymentRequest struct {
 
 func (x *ProvePaymentRequest) Reset() {
 	*x = ProvePaymentRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4552,7 +4658,7 @@ func (x *ProvePaymentRequest) String() string {
 func (*ProvePaymentRequest) ProtoMessage() {}
 
 func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[63]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4565,7 +4671,7 @@ func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
 func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ProvePaymentRequest) GetOrderId() string {
@@ -4605,7 +4711,7 @@ type ProvePaymentResponse struct {
 
 func (x *ProvePaymentResponse) Reset() {
 	*x = ProvePaymentResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4617,7 +4723,7 @@ func (x *ProvePaymentResponse) String() string {
 func (*ProvePaymentResponse) ProtoMessage() {}
 
 func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[64]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4630,7 +4736,7 @@ func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
 func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ProvePaymentResponse) GetOrder() *QueuedOrder {
@@ -4648,7 +4754,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4660,7 +4766,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[65]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4673,7 +4779,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 type ListSwitchesResponse struct {
@@ -4685,7 +4791,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +4803,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[66]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +4816,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -4734,7 +4840,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4746,7 +4852,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[67]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4759,7 +4865,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -4792,7 +4898,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4804,7 +4910,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[68]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4817,7 +4923,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -4846,7 +4952,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +4964,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[69]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +4977,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Switch) GetProduct() string {
@@ -4924,7 +5030,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4936,7 +5042,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[70]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4949,7 +5055,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 type WhoAmIResponse struct {
@@ -4969,7 +5075,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4981,7 +5087,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[71]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4994,7 +5100,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *WhoAmIResponse) GetOperator() string {
@@ -5033,7 +5139,7 @@ type CountOrdersRequest struct {
 
 func (x *CountOrdersRequest) Reset() {
 	*x = CountOrdersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5045,7 +5151,7 @@ func (x *CountOrdersRequest) String() string {
 func (*CountOrdersRequest) ProtoMessage() {}
 
 func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[72]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5058,7 +5164,7 @@ func (x *CountOrdersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountOrdersRequest.ProtoReflect.Descriptor instead.
 func (*CountOrdersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 type CountOrdersResponse struct {
@@ -5071,7 +5177,7 @@ type CountOrdersResponse struct {
 
 func (x *CountOrdersResponse) Reset() {
 	*x = CountOrdersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5083,7 +5189,7 @@ func (x *CountOrdersResponse) String() string {
 func (*CountOrdersResponse) ProtoMessage() {}
 
 func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[73]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5096,7 +5202,7 @@ func (x *CountOrdersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountOrdersResponse.ProtoReflect.Descriptor instead.
 func (*CountOrdersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CountOrdersResponse) GetCounts() []*OrderCount {
@@ -5124,7 +5230,7 @@ type OrderCount struct {
 
 func (x *OrderCount) Reset() {
 	*x = OrderCount{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5136,7 +5242,7 @@ func (x *OrderCount) String() string {
 func (*OrderCount) ProtoMessage() {}
 
 func (x *OrderCount) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[74]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5149,7 +5255,7 @@ func (x *OrderCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderCount.ProtoReflect.Descriptor instead.
 func (*OrderCount) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *OrderCount) GetKind() string {
@@ -5209,7 +5315,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5221,7 +5327,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[75]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5234,7 +5340,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListAuditRequest) GetActor() string {
@@ -5297,7 +5403,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5309,7 +5415,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[76]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5322,7 +5428,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -5361,7 +5467,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5373,7 +5479,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[77]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5386,7 +5492,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{77}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *AuditRecord) GetId() string {
@@ -5453,7 +5559,7 @@ type GetGaugesRequest struct {
 
 func (x *GetGaugesRequest) Reset() {
 	*x = GetGaugesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5465,7 +5571,7 @@ func (x *GetGaugesRequest) String() string {
 func (*GetGaugesRequest) ProtoMessage() {}
 
 func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[78]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5478,7 +5584,7 @@ func (x *GetGaugesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGaugesRequest.ProtoReflect.Descriptor instead.
 func (*GetGaugesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{78}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
 }
 
 type GetGaugesResponse struct {
@@ -5499,7 +5605,7 @@ type GetGaugesResponse struct {
 
 func (x *GetGaugesResponse) Reset() {
 	*x = GetGaugesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5511,7 +5617,7 @@ func (x *GetGaugesResponse) String() string {
 func (*GetGaugesResponse) ProtoMessage() {}
 
 func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[79]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5524,7 +5630,7 @@ func (x *GetGaugesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetGaugesResponse.ProtoReflect.Descriptor instead.
 func (*GetGaugesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{79}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetGaugesResponse) GetAsOf() *timestamppb.Timestamp {
@@ -5574,7 +5680,7 @@ type FloatGauge struct {
 
 func (x *FloatGauge) Reset() {
 	*x = FloatGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5586,7 +5692,7 @@ func (x *FloatGauge) String() string {
 func (*FloatGauge) ProtoMessage() {}
 
 func (x *FloatGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[80]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5599,7 +5705,7 @@ func (x *FloatGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FloatGauge.ProtoReflect.Descriptor instead.
 func (*FloatGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{80}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *FloatGauge) GetProvider() string {
@@ -5633,7 +5739,7 @@ type AccountGauge struct {
 
 func (x *AccountGauge) Reset() {
 	*x = AccountGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5645,7 +5751,7 @@ func (x *AccountGauge) String() string {
 func (*AccountGauge) ProtoMessage() {}
 
 func (x *AccountGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[81]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5658,7 +5764,7 @@ func (x *AccountGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountGauge.ProtoReflect.Descriptor instead.
 func (*AccountGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{81}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *AccountGauge) GetName() string {
@@ -5704,7 +5810,7 @@ type JobGauge struct {
 
 func (x *JobGauge) Reset() {
 	*x = JobGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5716,7 +5822,7 @@ func (x *JobGauge) String() string {
 func (*JobGauge) ProtoMessage() {}
 
 func (x *JobGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[82]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5729,7 +5835,7 @@ func (x *JobGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobGauge.ProtoReflect.Descriptor instead.
 func (*JobGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{82}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *JobGauge) GetKind() string {
@@ -5774,7 +5880,7 @@ type NodeGauge struct {
 
 func (x *NodeGauge) Reset() {
 	*x = NodeGauge{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5786,7 +5892,7 @@ func (x *NodeGauge) String() string {
 func (*NodeGauge) ProtoMessage() {}
 
 func (x *NodeGauge) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[83]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5799,7 +5905,7 @@ func (x *NodeGauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGauge.ProtoReflect.Descriptor instead.
 func (*NodeGauge) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{83}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *NodeGauge) GetNode() string {
@@ -5839,7 +5945,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5851,7 +5957,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[84]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5864,7 +5970,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{84}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListJobsRequest) GetStatus() string {
@@ -5906,7 +6012,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5918,7 +6024,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[85]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5931,7 +6037,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{85}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListJobsResponse) GetJobs() []*OperatorJob {
@@ -5957,7 +6063,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5969,7 +6075,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[86]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5982,7 +6088,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{86}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *GetJobRequest) GetId() string {
@@ -6001,7 +6107,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6013,7 +6119,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[87]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6026,7 +6132,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{87}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *GetJobResponse) GetJob() *OperatorJob {
@@ -6049,7 +6155,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6061,7 +6167,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[88]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6074,7 +6180,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{88}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RetryJobRequest) GetId() string {
@@ -6107,7 +6213,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6119,7 +6225,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[89]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6132,7 +6238,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{89}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *RetryJobResponse) GetJob() *OperatorJob {
@@ -6155,7 +6261,7 @@ type DropJobRequest struct {
 
 func (x *DropJobRequest) Reset() {
 	*x = DropJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6167,7 +6273,7 @@ func (x *DropJobRequest) String() string {
 func (*DropJobRequest) ProtoMessage() {}
 
 func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[90]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6180,7 +6286,7 @@ func (x *DropJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropJobRequest.ProtoReflect.Descriptor instead.
 func (*DropJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{90}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *DropJobRequest) GetId() string {
@@ -6214,7 +6320,7 @@ type DropJobResponse struct {
 
 func (x *DropJobResponse) Reset() {
 	*x = DropJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6226,7 +6332,7 @@ func (x *DropJobResponse) String() string {
 func (*DropJobResponse) ProtoMessage() {}
 
 func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[91]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6239,7 +6345,7 @@ func (x *DropJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropJobResponse.ProtoReflect.Descriptor instead.
 func (*DropJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{91}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *DropJobResponse) GetId() string {
@@ -6280,7 +6386,7 @@ type OperatorJob struct {
 
 func (x *OperatorJob) Reset() {
 	*x = OperatorJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6292,7 +6398,7 @@ func (x *OperatorJob) String() string {
 func (*OperatorJob) ProtoMessage() {}
 
 func (x *OperatorJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[92]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6305,7 +6411,7 @@ func (x *OperatorJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorJob.ProtoReflect.Descriptor instead.
 func (*OperatorJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{92}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *OperatorJob) GetId() string {
@@ -6420,7 +6526,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6432,7 +6538,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[93]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6445,7 +6551,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{93}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListApprovalsRequest) GetStatus() string {
@@ -6480,7 +6586,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6492,7 +6598,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[94]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6505,7 +6611,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{94}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -6531,7 +6637,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6543,7 +6649,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[95]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6556,7 +6662,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{95}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *GetApprovalRequest) GetId() string {
@@ -6575,7 +6681,7 @@ type GetApprovalResponse struct {
 
 func (x *GetApprovalResponse) Reset() {
 	*x = GetApprovalResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6587,7 +6693,7 @@ func (x *GetApprovalResponse) String() string {
 func (*GetApprovalResponse) ProtoMessage() {}
 
 func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[96]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6600,7 +6706,7 @@ func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
 func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{96}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *GetApprovalResponse) GetApproval() *Approval {
@@ -6621,7 +6727,7 @@ type ApproveDecisionRequest struct {
 
 func (x *ApproveDecisionRequest) Reset() {
 	*x = ApproveDecisionRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6633,7 +6739,7 @@ func (x *ApproveDecisionRequest) String() string {
 func (*ApproveDecisionRequest) ProtoMessage() {}
 
 func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[97]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6646,7 +6752,7 @@ func (x *ApproveDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveDecisionRequest.ProtoReflect.Descriptor instead.
 func (*ApproveDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{97}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ApproveDecisionRequest) GetId() string {
@@ -6672,7 +6778,7 @@ type ApproveDecisionResponse struct {
 
 func (x *ApproveDecisionResponse) Reset() {
 	*x = ApproveDecisionResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6684,7 +6790,7 @@ func (x *ApproveDecisionResponse) String() string {
 func (*ApproveDecisionResponse) ProtoMessage() {}
 
 func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[98]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6697,7 +6803,7 @@ func (x *ApproveDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveDecisionResponse.ProtoReflect.Descriptor instead.
 func (*ApproveDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{98}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ApproveDecisionResponse) GetApproval() *Approval {
@@ -6718,7 +6824,7 @@ type RejectDecisionRequest struct {
 
 func (x *RejectDecisionRequest) Reset() {
 	*x = RejectDecisionRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6730,7 +6836,7 @@ func (x *RejectDecisionRequest) String() string {
 func (*RejectDecisionRequest) ProtoMessage() {}
 
 func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[99]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6743,7 +6849,7 @@ func (x *RejectDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectDecisionRequest.ProtoReflect.Descriptor instead.
 func (*RejectDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{99}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *RejectDecisionRequest) GetId() string {
@@ -6769,7 +6875,7 @@ type RejectDecisionResponse struct {
 
 func (x *RejectDecisionResponse) Reset() {
 	*x = RejectDecisionResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6781,7 +6887,7 @@ func (x *RejectDecisionResponse) String() string {
 func (*RejectDecisionResponse) ProtoMessage() {}
 
 func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[100]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6794,7 +6900,7 @@ func (x *RejectDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectDecisionResponse.ProtoReflect.Descriptor instead.
 func (*RejectDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{100}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RejectDecisionResponse) GetApproval() *Approval {
@@ -6838,7 +6944,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6850,7 +6956,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[101]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6863,7 +6969,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{101}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Approval) GetId() string {
@@ -6980,7 +7086,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6992,7 +7098,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[102]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7005,7 +7111,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{102}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *MintTokenRequest) GetName() string {
@@ -7047,7 +7153,7 @@ type MintTokenResponse struct {
 
 func (x *MintTokenResponse) Reset() {
 	*x = MintTokenResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7059,7 +7165,7 @@ func (x *MintTokenResponse) String() string {
 func (*MintTokenResponse) ProtoMessage() {}
 
 func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[103]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7072,7 +7178,7 @@ func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenResponse.ProtoReflect.Descriptor instead.
 func (*MintTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{103}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *MintTokenResponse) GetToken() *OperatorToken {
@@ -7103,7 +7209,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7115,7 +7221,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[104]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7128,7 +7234,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{104}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ListTokensRequest) GetStatus() string {
@@ -7163,7 +7269,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7175,7 +7281,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[105]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7188,7 +7294,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{105}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ListTokensResponse) GetTokens() []*OperatorToken {
@@ -7216,7 +7322,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7228,7 +7334,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[106]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7241,7 +7347,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{106}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -7267,7 +7373,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7279,7 +7385,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[107]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7292,7 +7398,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{107}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *RevokeTokenResponse) GetToken() *OperatorToken {
@@ -7328,7 +7434,7 @@ type OperatorToken struct {
 
 func (x *OperatorToken) Reset() {
 	*x = OperatorToken{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7340,7 +7446,7 @@ func (x *OperatorToken) String() string {
 func (*OperatorToken) ProtoMessage() {}
 
 func (x *OperatorToken) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[108]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7353,7 +7459,7 @@ func (x *OperatorToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorToken.ProtoReflect.Descriptor instead.
 func (*OperatorToken) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{108}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *OperatorToken) GetId() string {
@@ -7436,7 +7542,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7448,7 +7554,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[109]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7461,7 +7567,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{109}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *GetSummaryRequest) GetOrderId() string {
@@ -7494,7 +7600,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7506,7 +7612,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[110]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7519,7 +7625,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{110}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *GetSummaryResponse) GetAsOf() *timestamppb.Timestamp {
@@ -7591,7 +7697,7 @@ type StoppedJobs struct {
 
 func (x *StoppedJobs) Reset() {
 	*x = StoppedJobs{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7603,7 +7709,7 @@ func (x *StoppedJobs) String() string {
 func (*StoppedJobs) ProtoMessage() {}
 
 func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[111]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7616,7 +7722,7 @@ func (x *StoppedJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoppedJobs.ProtoReflect.Descriptor instead.
 func (*StoppedJobs) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{111}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *StoppedJobs) GetKind() string {
@@ -7654,7 +7760,7 @@ type ListEsimCancellationsRequest struct {
 
 func (x *ListEsimCancellationsRequest) Reset() {
 	*x = ListEsimCancellationsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7666,7 +7772,7 @@ func (x *ListEsimCancellationsRequest) String() string {
 func (*ListEsimCancellationsRequest) ProtoMessage() {}
 
 func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[112]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7679,7 +7785,7 @@ func (x *ListEsimCancellationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimCancellationsRequest.ProtoReflect.Descriptor instead.
 func (*ListEsimCancellationsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{112}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ListEsimCancellationsRequest) GetStatus() string {
@@ -7714,7 +7820,7 @@ type ListEsimCancellationsResponse struct {
 
 func (x *ListEsimCancellationsResponse) Reset() {
 	*x = ListEsimCancellationsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7726,7 +7832,7 @@ func (x *ListEsimCancellationsResponse) String() string {
 func (*ListEsimCancellationsResponse) ProtoMessage() {}
 
 func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[113]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7739,7 +7845,7 @@ func (x *ListEsimCancellationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEsimCancellationsResponse.ProtoReflect.Descriptor instead.
 func (*ListEsimCancellationsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{113}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *ListEsimCancellationsResponse) GetCancellations() []*EsimCancellationJob {
@@ -7782,7 +7888,7 @@ type EsimCancellationJob struct {
 
 func (x *EsimCancellationJob) Reset() {
 	*x = EsimCancellationJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7794,7 +7900,7 @@ func (x *EsimCancellationJob) String() string {
 func (*EsimCancellationJob) ProtoMessage() {}
 
 func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[114]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7807,7 +7913,7 @@ func (x *EsimCancellationJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCancellationJob.ProtoReflect.Descriptor instead.
 func (*EsimCancellationJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{114}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *EsimCancellationJob) GetId() string {
@@ -7991,6 +8097,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"b\n" +
 	"\x1dRetryEsimCancellationResponse\x12A\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xa9\x01\n" +
+	"\x1fConcludeEsimCancellationRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12<\n" +
+	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"e\n" +
+	" ConcludeEsimCancellationResponse\x12A\n" +
 	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xb8\x04\n" +
 	"\vCardClosing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
@@ -8656,7 +8769,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"finishedAtB\x10\n" +
 	"\x0e_credit_amountB\x10\n" +
 	"\x0e_refund_amountB\t\n" +
-	"\a_reason2\xa3C\n" +
+	"\a_reason2\xd6E\n" +
 	"\x0fOperatorService\x12\x9d\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"K\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xda\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"|\x8a\xb5\x18>\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\x86\x02\n" +
@@ -8666,7 +8779,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"E\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xdc\x01\n" +
 	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"{\x8a\xb5\x18@\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xa2\x02\n" +
 	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xb7\x01\x8a\xb5\x18y\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\xea\x01\n" +
-	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"z\x8a\xb5\x18/\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_foundX\x03\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xa3\x01\n" +
+	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"z\x8a\xb5\x18/\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_foundX\x03\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xb0\x02\n" +
+	"\x18ConcludeEsimCancellation\x12,.roamcard.v1.ConcludeEsimCancellationRequest\x1a-.roamcard.v1.ConcludeEsimCancellationResponse\"\xb6\x01\x8a\xb5\x18h\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_downX\x03\x82\xd3\xe4\x93\x02D:\x01*b\fcancellation\"1/api/admin/esim/orders/{order_id}/conclude-cancel\x12\xa3\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"W\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbf\x01\n" +
 	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"[\x8a\xb5\x180\b\x04(\x01:\x16operator_token_invalid:\x10report_not_foundX\x01\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\xb1\x01\n" +
 	"\x13ListReconciliations\x12'.roamcard.v1.ListReconciliationsRequest\x1a(.roamcard.v1.ListReconciliationsResponse\"G\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/reconciliations\x90\x02\x01\x12\x95\x01\n" +
@@ -8717,329 +8831,334 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 117)
 var file_roamcard_v1_operator_proto_goTypes = []any{
-	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
-	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
-	(*PruneChallengesRequest)(nil),        // 2: roamcard.v1.PruneChallengesRequest
-	(*PruneChallengesResponse)(nil),       // 3: roamcard.v1.PruneChallengesResponse
-	(*ListFeeJobsRequest)(nil),            // 4: roamcard.v1.ListFeeJobsRequest
-	(*ListFeeJobsResponse)(nil),           // 5: roamcard.v1.ListFeeJobsResponse
-	(*ReconcileFeeJobRequest)(nil),        // 6: roamcard.v1.ReconcileFeeJobRequest
-	(*ReconcileFeeJobResponse)(nil),       // 7: roamcard.v1.ReconcileFeeJobResponse
-	(*RetryFeeJobRequest)(nil),            // 8: roamcard.v1.RetryFeeJobRequest
-	(*RetryFeeJobResponse)(nil),           // 9: roamcard.v1.RetryFeeJobResponse
-	(*WriteOffFeeJobRequest)(nil),         // 10: roamcard.v1.WriteOffFeeJobRequest
-	(*WriteOffFeeJobResponse)(nil),        // 11: roamcard.v1.WriteOffFeeJobResponse
-	(*FeeJob)(nil),                        // 12: roamcard.v1.FeeJob
-	(*CloseCardRequest)(nil),              // 13: roamcard.v1.CloseCardRequest
-	(*CloseCardResponse)(nil),             // 14: roamcard.v1.CloseCardResponse
-	(*ListCardClosingsRequest)(nil),       // 15: roamcard.v1.ListCardClosingsRequest
-	(*ListCardClosingsResponse)(nil),      // 16: roamcard.v1.ListCardClosingsResponse
-	(*RetryCardClosingRequest)(nil),       // 17: roamcard.v1.RetryCardClosingRequest
-	(*RetryCardClosingResponse)(nil),      // 18: roamcard.v1.RetryCardClosingResponse
-	(*ConcludeCardClosingRequest)(nil),    // 19: roamcard.v1.ConcludeCardClosingRequest
-	(*ConcludeCardClosingResponse)(nil),   // 20: roamcard.v1.ConcludeCardClosingResponse
-	(*RetryEsimCancellationRequest)(nil),  // 21: roamcard.v1.RetryEsimCancellationRequest
-	(*RetryEsimCancellationResponse)(nil), // 22: roamcard.v1.RetryEsimCancellationResponse
-	(*CardClosing)(nil),                   // 23: roamcard.v1.CardClosing
-	(*ReconcileRequest)(nil),              // 24: roamcard.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),             // 25: roamcard.v1.ReconcileResponse
-	(*GetReconciliationRequest)(nil),      // 26: roamcard.v1.GetReconciliationRequest
-	(*GetReconciliationResponse)(nil),     // 27: roamcard.v1.GetReconciliationResponse
-	(*Reconciliation)(nil),                // 28: roamcard.v1.Reconciliation
-	(*FindingSum)(nil),                    // 29: roamcard.v1.FindingSum
-	(*ReconciledBooks)(nil),               // 30: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),                 // 31: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                       // 32: roamcard.v1.Finding
-	(*ResolvedDifference)(nil),            // 33: roamcard.v1.ResolvedDifference
-	(*ListReconciliationsRequest)(nil),    // 34: roamcard.v1.ListReconciliationsRequest
-	(*ListReconciliationsResponse)(nil),   // 35: roamcard.v1.ListReconciliationsResponse
-	(*ReconciliationRun)(nil),             // 36: roamcard.v1.ReconciliationRun
-	(*ListFindingsRequest)(nil),           // 37: roamcard.v1.ListFindingsRequest
-	(*ListFindingsResponse)(nil),          // 38: roamcard.v1.ListFindingsResponse
-	(*ResolveFindingRequest)(nil),         // 39: roamcard.v1.ResolveFindingRequest
-	(*ResolveFindingResponse)(nil),        // 40: roamcard.v1.ResolveFindingResponse
-	(*ListTransfersRequest)(nil),          // 41: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),         // 42: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),        // 43: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),       // 44: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                 // 45: roamcard.v1.StrayTransfer
-	(*ListOrderQueueRequest)(nil),         // 46: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 47: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 48: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 49: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 50: roamcard.v1.InspectOrderResponse
-	(*ReviewOrderRequest)(nil),            // 51: roamcard.v1.ReviewOrderRequest
-	(*ReviewOrderResponse)(nil),           // 52: roamcard.v1.ReviewOrderResponse
-	(*AllowedAction)(nil),                 // 53: roamcard.v1.AllowedAction
-	(*LedgerPosting)(nil),                 // 54: roamcard.v1.LedgerPosting
-	(*PaymentRecord)(nil),                 // 55: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 56: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 57: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 58: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 59: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 60: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 61: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 62: roamcard.v1.DecideOrderResponse
-	(*ProvePaymentRequest)(nil),           // 63: roamcard.v1.ProvePaymentRequest
-	(*ProvePaymentResponse)(nil),          // 64: roamcard.v1.ProvePaymentResponse
-	(*ListSwitchesRequest)(nil),           // 65: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 66: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 67: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 68: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 69: roamcard.v1.Switch
-	(*WhoAmIRequest)(nil),                 // 70: roamcard.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),                // 71: roamcard.v1.WhoAmIResponse
-	(*CountOrdersRequest)(nil),            // 72: roamcard.v1.CountOrdersRequest
-	(*CountOrdersResponse)(nil),           // 73: roamcard.v1.CountOrdersResponse
-	(*OrderCount)(nil),                    // 74: roamcard.v1.OrderCount
-	(*ListAuditRequest)(nil),              // 75: roamcard.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),             // 76: roamcard.v1.ListAuditResponse
-	(*AuditRecord)(nil),                   // 77: roamcard.v1.AuditRecord
-	(*GetGaugesRequest)(nil),              // 78: roamcard.v1.GetGaugesRequest
-	(*GetGaugesResponse)(nil),             // 79: roamcard.v1.GetGaugesResponse
-	(*FloatGauge)(nil),                    // 80: roamcard.v1.FloatGauge
-	(*AccountGauge)(nil),                  // 81: roamcard.v1.AccountGauge
-	(*JobGauge)(nil),                      // 82: roamcard.v1.JobGauge
-	(*NodeGauge)(nil),                     // 83: roamcard.v1.NodeGauge
-	(*ListJobsRequest)(nil),               // 84: roamcard.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),              // 85: roamcard.v1.ListJobsResponse
-	(*GetJobRequest)(nil),                 // 86: roamcard.v1.GetJobRequest
-	(*GetJobResponse)(nil),                // 87: roamcard.v1.GetJobResponse
-	(*RetryJobRequest)(nil),               // 88: roamcard.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),              // 89: roamcard.v1.RetryJobResponse
-	(*DropJobRequest)(nil),                // 90: roamcard.v1.DropJobRequest
-	(*DropJobResponse)(nil),               // 91: roamcard.v1.DropJobResponse
-	(*OperatorJob)(nil),                   // 92: roamcard.v1.OperatorJob
-	(*ListApprovalsRequest)(nil),          // 93: roamcard.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),         // 94: roamcard.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),            // 95: roamcard.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),           // 96: roamcard.v1.GetApprovalResponse
-	(*ApproveDecisionRequest)(nil),        // 97: roamcard.v1.ApproveDecisionRequest
-	(*ApproveDecisionResponse)(nil),       // 98: roamcard.v1.ApproveDecisionResponse
-	(*RejectDecisionRequest)(nil),         // 99: roamcard.v1.RejectDecisionRequest
-	(*RejectDecisionResponse)(nil),        // 100: roamcard.v1.RejectDecisionResponse
-	(*Approval)(nil),                      // 101: roamcard.v1.Approval
-	(*MintTokenRequest)(nil),              // 102: roamcard.v1.MintTokenRequest
-	(*MintTokenResponse)(nil),             // 103: roamcard.v1.MintTokenResponse
-	(*ListTokensRequest)(nil),             // 104: roamcard.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),            // 105: roamcard.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),            // 106: roamcard.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),           // 107: roamcard.v1.RevokeTokenResponse
-	(*OperatorToken)(nil),                 // 108: roamcard.v1.OperatorToken
-	(*GetSummaryRequest)(nil),             // 109: roamcard.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),            // 110: roamcard.v1.GetSummaryResponse
-	(*StoppedJobs)(nil),                   // 111: roamcard.v1.StoppedJobs
-	(*ListEsimCancellationsRequest)(nil),  // 112: roamcard.v1.ListEsimCancellationsRequest
-	(*ListEsimCancellationsResponse)(nil), // 113: roamcard.v1.ListEsimCancellationsResponse
-	(*EsimCancellationJob)(nil),           // 114: roamcard.v1.EsimCancellationJob
-	(*timestamppb.Timestamp)(nil),         // 115: google.protobuf.Timestamp
-	(*EsimCancellation)(nil),              // 116: roamcard.v1.EsimCancellation
-	(*Order)(nil),                         // 117: roamcard.v1.Order
+	(*GetChallengeRetentionRequest)(nil),     // 0: roamcard.v1.GetChallengeRetentionRequest
+	(*GetChallengeRetentionResponse)(nil),    // 1: roamcard.v1.GetChallengeRetentionResponse
+	(*PruneChallengesRequest)(nil),           // 2: roamcard.v1.PruneChallengesRequest
+	(*PruneChallengesResponse)(nil),          // 3: roamcard.v1.PruneChallengesResponse
+	(*ListFeeJobsRequest)(nil),               // 4: roamcard.v1.ListFeeJobsRequest
+	(*ListFeeJobsResponse)(nil),              // 5: roamcard.v1.ListFeeJobsResponse
+	(*ReconcileFeeJobRequest)(nil),           // 6: roamcard.v1.ReconcileFeeJobRequest
+	(*ReconcileFeeJobResponse)(nil),          // 7: roamcard.v1.ReconcileFeeJobResponse
+	(*RetryFeeJobRequest)(nil),               // 8: roamcard.v1.RetryFeeJobRequest
+	(*RetryFeeJobResponse)(nil),              // 9: roamcard.v1.RetryFeeJobResponse
+	(*WriteOffFeeJobRequest)(nil),            // 10: roamcard.v1.WriteOffFeeJobRequest
+	(*WriteOffFeeJobResponse)(nil),           // 11: roamcard.v1.WriteOffFeeJobResponse
+	(*FeeJob)(nil),                           // 12: roamcard.v1.FeeJob
+	(*CloseCardRequest)(nil),                 // 13: roamcard.v1.CloseCardRequest
+	(*CloseCardResponse)(nil),                // 14: roamcard.v1.CloseCardResponse
+	(*ListCardClosingsRequest)(nil),          // 15: roamcard.v1.ListCardClosingsRequest
+	(*ListCardClosingsResponse)(nil),         // 16: roamcard.v1.ListCardClosingsResponse
+	(*RetryCardClosingRequest)(nil),          // 17: roamcard.v1.RetryCardClosingRequest
+	(*RetryCardClosingResponse)(nil),         // 18: roamcard.v1.RetryCardClosingResponse
+	(*ConcludeCardClosingRequest)(nil),       // 19: roamcard.v1.ConcludeCardClosingRequest
+	(*ConcludeCardClosingResponse)(nil),      // 20: roamcard.v1.ConcludeCardClosingResponse
+	(*RetryEsimCancellationRequest)(nil),     // 21: roamcard.v1.RetryEsimCancellationRequest
+	(*RetryEsimCancellationResponse)(nil),    // 22: roamcard.v1.RetryEsimCancellationResponse
+	(*ConcludeEsimCancellationRequest)(nil),  // 23: roamcard.v1.ConcludeEsimCancellationRequest
+	(*ConcludeEsimCancellationResponse)(nil), // 24: roamcard.v1.ConcludeEsimCancellationResponse
+	(*CardClosing)(nil),                      // 25: roamcard.v1.CardClosing
+	(*ReconcileRequest)(nil),                 // 26: roamcard.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),                // 27: roamcard.v1.ReconcileResponse
+	(*GetReconciliationRequest)(nil),         // 28: roamcard.v1.GetReconciliationRequest
+	(*GetReconciliationResponse)(nil),        // 29: roamcard.v1.GetReconciliationResponse
+	(*Reconciliation)(nil),                   // 30: roamcard.v1.Reconciliation
+	(*FindingSum)(nil),                       // 31: roamcard.v1.FindingSum
+	(*ReconciledBooks)(nil),                  // 32: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                    // 33: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                          // 34: roamcard.v1.Finding
+	(*ResolvedDifference)(nil),               // 35: roamcard.v1.ResolvedDifference
+	(*ListReconciliationsRequest)(nil),       // 36: roamcard.v1.ListReconciliationsRequest
+	(*ListReconciliationsResponse)(nil),      // 37: roamcard.v1.ListReconciliationsResponse
+	(*ReconciliationRun)(nil),                // 38: roamcard.v1.ReconciliationRun
+	(*ListFindingsRequest)(nil),              // 39: roamcard.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),             // 40: roamcard.v1.ListFindingsResponse
+	(*ResolveFindingRequest)(nil),            // 41: roamcard.v1.ResolveFindingRequest
+	(*ResolveFindingResponse)(nil),           // 42: roamcard.v1.ResolveFindingResponse
+	(*ListTransfersRequest)(nil),             // 43: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),            // 44: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),           // 45: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),          // 46: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                    // 47: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),            // 48: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),           // 49: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                      // 50: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),              // 51: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),             // 52: roamcard.v1.InspectOrderResponse
+	(*ReviewOrderRequest)(nil),               // 53: roamcard.v1.ReviewOrderRequest
+	(*ReviewOrderResponse)(nil),              // 54: roamcard.v1.ReviewOrderResponse
+	(*AllowedAction)(nil),                    // 55: roamcard.v1.AllowedAction
+	(*LedgerPosting)(nil),                    // 56: roamcard.v1.LedgerPosting
+	(*PaymentRecord)(nil),                    // 57: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                     // 58: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                        // 59: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),                // 60: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                        // 61: roamcard.v1.OrderMove
+	(*Evidence)(nil),                         // 62: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),               // 63: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),              // 64: roamcard.v1.DecideOrderResponse
+	(*ProvePaymentRequest)(nil),              // 65: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),             // 66: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),              // 67: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),             // 68: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),                 // 69: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),                // 70: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                           // 71: roamcard.v1.Switch
+	(*WhoAmIRequest)(nil),                    // 72: roamcard.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),                   // 73: roamcard.v1.WhoAmIResponse
+	(*CountOrdersRequest)(nil),               // 74: roamcard.v1.CountOrdersRequest
+	(*CountOrdersResponse)(nil),              // 75: roamcard.v1.CountOrdersResponse
+	(*OrderCount)(nil),                       // 76: roamcard.v1.OrderCount
+	(*ListAuditRequest)(nil),                 // 77: roamcard.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),                // 78: roamcard.v1.ListAuditResponse
+	(*AuditRecord)(nil),                      // 79: roamcard.v1.AuditRecord
+	(*GetGaugesRequest)(nil),                 // 80: roamcard.v1.GetGaugesRequest
+	(*GetGaugesResponse)(nil),                // 81: roamcard.v1.GetGaugesResponse
+	(*FloatGauge)(nil),                       // 82: roamcard.v1.FloatGauge
+	(*AccountGauge)(nil),                     // 83: roamcard.v1.AccountGauge
+	(*JobGauge)(nil),                         // 84: roamcard.v1.JobGauge
+	(*NodeGauge)(nil),                        // 85: roamcard.v1.NodeGauge
+	(*ListJobsRequest)(nil),                  // 86: roamcard.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),                 // 87: roamcard.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                    // 88: roamcard.v1.GetJobRequest
+	(*GetJobResponse)(nil),                   // 89: roamcard.v1.GetJobResponse
+	(*RetryJobRequest)(nil),                  // 90: roamcard.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),                 // 91: roamcard.v1.RetryJobResponse
+	(*DropJobRequest)(nil),                   // 92: roamcard.v1.DropJobRequest
+	(*DropJobResponse)(nil),                  // 93: roamcard.v1.DropJobResponse
+	(*OperatorJob)(nil),                      // 94: roamcard.v1.OperatorJob
+	(*ListApprovalsRequest)(nil),             // 95: roamcard.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),            // 96: roamcard.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),               // 97: roamcard.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),              // 98: roamcard.v1.GetApprovalResponse
+	(*ApproveDecisionRequest)(nil),           // 99: roamcard.v1.ApproveDecisionRequest
+	(*ApproveDecisionResponse)(nil),          // 100: roamcard.v1.ApproveDecisionResponse
+	(*RejectDecisionRequest)(nil),            // 101: roamcard.v1.RejectDecisionRequest
+	(*RejectDecisionResponse)(nil),           // 102: roamcard.v1.RejectDecisionResponse
+	(*Approval)(nil),                         // 103: roamcard.v1.Approval
+	(*MintTokenRequest)(nil),                 // 104: roamcard.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),                // 105: roamcard.v1.MintTokenResponse
+	(*ListTokensRequest)(nil),                // 106: roamcard.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),               // 107: roamcard.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),               // 108: roamcard.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),              // 109: roamcard.v1.RevokeTokenResponse
+	(*OperatorToken)(nil),                    // 110: roamcard.v1.OperatorToken
+	(*GetSummaryRequest)(nil),                // 111: roamcard.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),               // 112: roamcard.v1.GetSummaryResponse
+	(*StoppedJobs)(nil),                      // 113: roamcard.v1.StoppedJobs
+	(*ListEsimCancellationsRequest)(nil),     // 114: roamcard.v1.ListEsimCancellationsRequest
+	(*ListEsimCancellationsResponse)(nil),    // 115: roamcard.v1.ListEsimCancellationsResponse
+	(*EsimCancellationJob)(nil),              // 116: roamcard.v1.EsimCancellationJob
+	(*timestamppb.Timestamp)(nil),            // 117: google.protobuf.Timestamp
+	(*EsimCancellation)(nil),                 // 118: roamcard.v1.EsimCancellation
+	(*Order)(nil),                            // 119: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12,  // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	115, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	115, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
-	23,  // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
-	23,  // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
-	23,  // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	23,  // 9: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
-	116, // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
-	115, // 11: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
-	115, // 12: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
-	101, // 13: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
-	28,  // 14: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
-	28,  // 15: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	115, // 16: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	30,  // 17: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	31,  // 18: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	32,  // 19: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	33,  // 20: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
-	29,  // 21: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
-	115, // 22: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
-	115, // 23: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
-	115, // 24: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
-	115, // 25: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
-	36,  // 26: roamcard.v1.ListReconciliationsResponse.reconciliations:type_name -> roamcard.v1.ReconciliationRun
-	115, // 27: roamcard.v1.ReconciliationRun.began_at:type_name -> google.protobuf.Timestamp
-	115, // 28: roamcard.v1.ReconciliationRun.ended_at:type_name -> google.protobuf.Timestamp
-	30,  // 29: roamcard.v1.ReconciliationRun.checked:type_name -> roamcard.v1.ReconciledBooks
-	29,  // 30: roamcard.v1.ReconciliationRun.sums:type_name -> roamcard.v1.FindingSum
-	31,  // 31: roamcard.v1.ReconciliationRun.balances:type_name -> roamcard.v1.LedgerBalance
-	32,  // 32: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
-	32,  // 33: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
-	45,  // 34: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	45,  // 35: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	115, // 36: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	115, // 37: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	101, // 38: roamcard.v1.StrayTransfer.pending_approval:type_name -> roamcard.v1.Approval
-	48,  // 39: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	115, // 40: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	115, // 41: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	101, // 42: roamcard.v1.QueuedOrder.pending_approval:type_name -> roamcard.v1.Approval
-	117, // 43: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	55,  // 44: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	56,  // 45: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	57,  // 46: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	58,  // 47: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	59,  // 48: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	48,  // 49: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	53,  // 50: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	54,  // 51: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
-	77,  // 52: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
-	115, // 53: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
-	31,  // 54: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
-	115, // 55: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	115, // 56: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	115, // 57: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	115, // 58: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	115, // 59: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	115, // 60: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	115, // 61: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	115, // 62: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	115, // 63: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	115, // 64: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	60,  // 65: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	48,  // 66: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	48,  // 67: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
-	69,  // 68: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	69,  // 69: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	115, // 70: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	115, // 71: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
-	74,  // 72: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
-	115, // 73: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
-	115, // 74: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
-	77,  // 75: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
-	115, // 76: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	115, // 77: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
-	80,  // 78: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
-	81,  // 79: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
-	82,  // 80: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
-	83,  // 81: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
-	115, // 82: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
-	92,  // 83: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
-	92,  // 84: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	92,  // 85: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
-	115, // 86: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
-	115, // 87: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
-	115, // 88: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
-	53,  // 89: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
-	101, // 90: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
-	101, // 91: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
-	101, // 92: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	101, // 93: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
-	115, // 94: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
-	115, // 95: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
-	115, // 96: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
-	108, // 97: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	108, // 98: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
-	108, // 99: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
-	115, // 100: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
-	115, // 101: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
-	115, // 102: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
-	115, // 103: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
-	115, // 104: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
-	74,  // 105: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
-	111, // 106: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
-	115, // 107: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
-	114, // 108: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
-	115, // 109: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
-	115, // 110: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
-	115, // 111: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
-	4,   // 112: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,   // 113: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,   // 114: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10,  // 115: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13,  // 116: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
-	15,  // 117: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
-	17,  // 118: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
-	19,  // 119: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
-	21,  // 120: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
-	24,  // 121: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	26,  // 122: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	34,  // 123: roamcard.v1.OperatorService.ListReconciliations:input_type -> roamcard.v1.ListReconciliationsRequest
-	37,  // 124: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
-	39,  // 125: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
-	41,  // 126: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	43,  // 127: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	46,  // 128: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	49,  // 129: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	61,  // 130: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	63,  // 131: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	65,  // 132: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	67,  // 133: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,   // 134: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,   // 135: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	70,  // 136: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
-	51,  // 137: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
-	72,  // 138: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
-	75,  // 139: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
-	78,  // 140: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
-	84,  // 141: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
-	86,  // 142: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
-	88,  // 143: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
-	90,  // 144: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
-	93,  // 145: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
-	95,  // 146: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
-	97,  // 147: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
-	99,  // 148: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
-	102, // 149: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
-	104, // 150: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
-	106, // 151: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
-	109, // 152: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
-	112, // 153: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
-	5,   // 154: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,   // 155: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,   // 156: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11,  // 157: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14,  // 158: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
-	16,  // 159: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
-	18,  // 160: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
-	20,  // 161: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
-	22,  // 162: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
-	25,  // 163: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	27,  // 164: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	35,  // 165: roamcard.v1.OperatorService.ListReconciliations:output_type -> roamcard.v1.ListReconciliationsResponse
-	38,  // 166: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
-	40,  // 167: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
-	42,  // 168: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	44,  // 169: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	47,  // 170: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	50,  // 171: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	62,  // 172: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	64,  // 173: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	66,  // 174: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	68,  // 175: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,   // 176: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,   // 177: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	71,  // 178: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
-	52,  // 179: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
-	73,  // 180: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
-	76,  // 181: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
-	79,  // 182: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
-	85,  // 183: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
-	87,  // 184: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
-	89,  // 185: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
-	91,  // 186: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
-	94,  // 187: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
-	96,  // 188: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
-	98,  // 189: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
-	100, // 190: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
-	103, // 191: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
-	105, // 192: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
-	107, // 193: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
-	110, // 194: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
-	113, // 195: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
-	154, // [154:196] is the sub-list for method output_type
-	112, // [112:154] is the sub-list for method input_type
-	112, // [112:112] is the sub-list for extension type_name
-	112, // [112:112] is the sub-list for extension extendee
-	0,   // [0:112] is the sub-list for field type_name
+	117, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	117, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	25,  // 6: roamcard.v1.CloseCardResponse.closing:type_name -> roamcard.v1.CardClosing
+	25,  // 7: roamcard.v1.ListCardClosingsResponse.closings:type_name -> roamcard.v1.CardClosing
+	25,  // 8: roamcard.v1.RetryCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
+	25,  // 9: roamcard.v1.ConcludeCardClosingResponse.closing:type_name -> roamcard.v1.CardClosing
+	118, // 10: roamcard.v1.RetryEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	118, // 11: roamcard.v1.ConcludeEsimCancellationResponse.cancellation:type_name -> roamcard.v1.EsimCancellation
+	117, // 12: roamcard.v1.CardClosing.created_at:type_name -> google.protobuf.Timestamp
+	117, // 13: roamcard.v1.CardClosing.finished_at:type_name -> google.protobuf.Timestamp
+	103, // 14: roamcard.v1.CardClosing.pending_approval:type_name -> roamcard.v1.Approval
+	30,  // 15: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	30,  // 16: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	117, // 17: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	32,  // 18: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	33,  // 19: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	34,  // 20: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	35,  // 21: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
+	31,  // 22: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
+	117, // 23: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	117, // 24: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	117, // 25: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	117, // 26: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	38,  // 27: roamcard.v1.ListReconciliationsResponse.reconciliations:type_name -> roamcard.v1.ReconciliationRun
+	117, // 28: roamcard.v1.ReconciliationRun.began_at:type_name -> google.protobuf.Timestamp
+	117, // 29: roamcard.v1.ReconciliationRun.ended_at:type_name -> google.protobuf.Timestamp
+	32,  // 30: roamcard.v1.ReconciliationRun.checked:type_name -> roamcard.v1.ReconciledBooks
+	31,  // 31: roamcard.v1.ReconciliationRun.sums:type_name -> roamcard.v1.FindingSum
+	33,  // 32: roamcard.v1.ReconciliationRun.balances:type_name -> roamcard.v1.LedgerBalance
+	34,  // 33: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	34,  // 34: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	47,  // 35: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	47,  // 36: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	117, // 37: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	117, // 38: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	103, // 39: roamcard.v1.StrayTransfer.pending_approval:type_name -> roamcard.v1.Approval
+	50,  // 40: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	117, // 41: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	117, // 42: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	103, // 43: roamcard.v1.QueuedOrder.pending_approval:type_name -> roamcard.v1.Approval
+	119, // 44: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	57,  // 45: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	58,  // 46: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	59,  // 47: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	60,  // 48: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	61,  // 49: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	50,  // 50: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	55,  // 51: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	56,  // 52: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
+	79,  // 53: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
+	117, // 54: roamcard.v1.LedgerPosting.at:type_name -> google.protobuf.Timestamp
+	33,  // 55: roamcard.v1.LedgerPosting.entries:type_name -> roamcard.v1.LedgerBalance
+	117, // 56: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	117, // 57: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	117, // 58: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	117, // 59: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	117, // 60: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	117, // 61: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	117, // 62: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	117, // 63: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	117, // 64: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	117, // 65: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	62,  // 66: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	50,  // 67: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	50,  // 68: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	71,  // 69: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	71,  // 70: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	117, // 71: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	117, // 72: roamcard.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	76,  // 73: roamcard.v1.CountOrdersResponse.counts:type_name -> roamcard.v1.OrderCount
+	117, // 74: roamcard.v1.OrderCount.since:type_name -> google.protobuf.Timestamp
+	117, // 75: roamcard.v1.OrderCount.latest:type_name -> google.protobuf.Timestamp
+	79,  // 76: roamcard.v1.ListAuditResponse.records:type_name -> roamcard.v1.AuditRecord
+	117, // 77: roamcard.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	117, // 78: roamcard.v1.GetGaugesResponse.as_of:type_name -> google.protobuf.Timestamp
+	82,  // 79: roamcard.v1.GetGaugesResponse.floats:type_name -> roamcard.v1.FloatGauge
+	83,  // 80: roamcard.v1.GetGaugesResponse.accounts:type_name -> roamcard.v1.AccountGauge
+	84,  // 81: roamcard.v1.GetGaugesResponse.jobs:type_name -> roamcard.v1.JobGauge
+	85,  // 82: roamcard.v1.GetGaugesResponse.nodes:type_name -> roamcard.v1.NodeGauge
+	117, // 83: roamcard.v1.JobGauge.oldest:type_name -> google.protobuf.Timestamp
+	94,  // 84: roamcard.v1.ListJobsResponse.jobs:type_name -> roamcard.v1.OperatorJob
+	94,  // 85: roamcard.v1.GetJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	94,  // 86: roamcard.v1.RetryJobResponse.job:type_name -> roamcard.v1.OperatorJob
+	117, // 87: roamcard.v1.OperatorJob.run_at:type_name -> google.protobuf.Timestamp
+	117, // 88: roamcard.v1.OperatorJob.created_at:type_name -> google.protobuf.Timestamp
+	117, // 89: roamcard.v1.OperatorJob.finished_at:type_name -> google.protobuf.Timestamp
+	55,  // 90: roamcard.v1.OperatorJob.allowed_actions:type_name -> roamcard.v1.AllowedAction
+	103, // 91: roamcard.v1.ListApprovalsResponse.approvals:type_name -> roamcard.v1.Approval
+	103, // 92: roamcard.v1.GetApprovalResponse.approval:type_name -> roamcard.v1.Approval
+	103, // 93: roamcard.v1.ApproveDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	103, // 94: roamcard.v1.RejectDecisionResponse.approval:type_name -> roamcard.v1.Approval
+	117, // 95: roamcard.v1.Approval.requested_at:type_name -> google.protobuf.Timestamp
+	117, // 96: roamcard.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
+	117, // 97: roamcard.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
+	110, // 98: roamcard.v1.MintTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	110, // 99: roamcard.v1.ListTokensResponse.tokens:type_name -> roamcard.v1.OperatorToken
+	110, // 100: roamcard.v1.RevokeTokenResponse.token:type_name -> roamcard.v1.OperatorToken
+	117, // 101: roamcard.v1.OperatorToken.minted_at:type_name -> google.protobuf.Timestamp
+	117, // 102: roamcard.v1.OperatorToken.expires_at:type_name -> google.protobuf.Timestamp
+	117, // 103: roamcard.v1.OperatorToken.last_used_at:type_name -> google.protobuf.Timestamp
+	117, // 104: roamcard.v1.OperatorToken.revoked_at:type_name -> google.protobuf.Timestamp
+	117, // 105: roamcard.v1.GetSummaryResponse.as_of:type_name -> google.protobuf.Timestamp
+	76,  // 106: roamcard.v1.GetSummaryResponse.orders:type_name -> roamcard.v1.OrderCount
+	113, // 107: roamcard.v1.GetSummaryResponse.stopped_jobs:type_name -> roamcard.v1.StoppedJobs
+	117, // 108: roamcard.v1.GetSummaryResponse.reconciled_at:type_name -> google.protobuf.Timestamp
+	116, // 109: roamcard.v1.ListEsimCancellationsResponse.cancellations:type_name -> roamcard.v1.EsimCancellationJob
+	117, // 110: roamcard.v1.EsimCancellationJob.since:type_name -> google.protobuf.Timestamp
+	117, // 111: roamcard.v1.EsimCancellationJob.created_at:type_name -> google.protobuf.Timestamp
+	117, // 112: roamcard.v1.EsimCancellationJob.finished_at:type_name -> google.protobuf.Timestamp
+	4,   // 113: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,   // 114: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,   // 115: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10,  // 116: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13,  // 117: roamcard.v1.OperatorService.CloseCard:input_type -> roamcard.v1.CloseCardRequest
+	15,  // 118: roamcard.v1.OperatorService.ListCardClosings:input_type -> roamcard.v1.ListCardClosingsRequest
+	17,  // 119: roamcard.v1.OperatorService.RetryCardClosing:input_type -> roamcard.v1.RetryCardClosingRequest
+	19,  // 120: roamcard.v1.OperatorService.ConcludeCardClosing:input_type -> roamcard.v1.ConcludeCardClosingRequest
+	21,  // 121: roamcard.v1.OperatorService.RetryEsimCancellation:input_type -> roamcard.v1.RetryEsimCancellationRequest
+	23,  // 122: roamcard.v1.OperatorService.ConcludeEsimCancellation:input_type -> roamcard.v1.ConcludeEsimCancellationRequest
+	26,  // 123: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	28,  // 124: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	36,  // 125: roamcard.v1.OperatorService.ListReconciliations:input_type -> roamcard.v1.ListReconciliationsRequest
+	39,  // 126: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	41,  // 127: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	43,  // 128: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	45,  // 129: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	48,  // 130: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	51,  // 131: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	63,  // 132: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	65,  // 133: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	67,  // 134: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	69,  // 135: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,   // 136: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,   // 137: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	72,  // 138: roamcard.v1.OperatorService.WhoAmI:input_type -> roamcard.v1.WhoAmIRequest
+	53,  // 139: roamcard.v1.OperatorService.ReviewOrder:input_type -> roamcard.v1.ReviewOrderRequest
+	74,  // 140: roamcard.v1.OperatorService.CountOrders:input_type -> roamcard.v1.CountOrdersRequest
+	77,  // 141: roamcard.v1.OperatorService.ListAudit:input_type -> roamcard.v1.ListAuditRequest
+	80,  // 142: roamcard.v1.OperatorService.GetGauges:input_type -> roamcard.v1.GetGaugesRequest
+	86,  // 143: roamcard.v1.OperatorService.ListJobs:input_type -> roamcard.v1.ListJobsRequest
+	88,  // 144: roamcard.v1.OperatorService.GetJob:input_type -> roamcard.v1.GetJobRequest
+	90,  // 145: roamcard.v1.OperatorService.RetryJob:input_type -> roamcard.v1.RetryJobRequest
+	92,  // 146: roamcard.v1.OperatorService.DropJob:input_type -> roamcard.v1.DropJobRequest
+	95,  // 147: roamcard.v1.OperatorService.ListApprovals:input_type -> roamcard.v1.ListApprovalsRequest
+	97,  // 148: roamcard.v1.OperatorService.GetApproval:input_type -> roamcard.v1.GetApprovalRequest
+	99,  // 149: roamcard.v1.OperatorService.ApproveDecision:input_type -> roamcard.v1.ApproveDecisionRequest
+	101, // 150: roamcard.v1.OperatorService.RejectDecision:input_type -> roamcard.v1.RejectDecisionRequest
+	104, // 151: roamcard.v1.OperatorService.MintToken:input_type -> roamcard.v1.MintTokenRequest
+	106, // 152: roamcard.v1.OperatorService.ListTokens:input_type -> roamcard.v1.ListTokensRequest
+	108, // 153: roamcard.v1.OperatorService.RevokeToken:input_type -> roamcard.v1.RevokeTokenRequest
+	111, // 154: roamcard.v1.OperatorService.GetSummary:input_type -> roamcard.v1.GetSummaryRequest
+	114, // 155: roamcard.v1.OperatorService.ListEsimCancellations:input_type -> roamcard.v1.ListEsimCancellationsRequest
+	5,   // 156: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,   // 157: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,   // 158: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11,  // 159: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14,  // 160: roamcard.v1.OperatorService.CloseCard:output_type -> roamcard.v1.CloseCardResponse
+	16,  // 161: roamcard.v1.OperatorService.ListCardClosings:output_type -> roamcard.v1.ListCardClosingsResponse
+	18,  // 162: roamcard.v1.OperatorService.RetryCardClosing:output_type -> roamcard.v1.RetryCardClosingResponse
+	20,  // 163: roamcard.v1.OperatorService.ConcludeCardClosing:output_type -> roamcard.v1.ConcludeCardClosingResponse
+	22,  // 164: roamcard.v1.OperatorService.RetryEsimCancellation:output_type -> roamcard.v1.RetryEsimCancellationResponse
+	24,  // 165: roamcard.v1.OperatorService.ConcludeEsimCancellation:output_type -> roamcard.v1.ConcludeEsimCancellationResponse
+	27,  // 166: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	29,  // 167: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	37,  // 168: roamcard.v1.OperatorService.ListReconciliations:output_type -> roamcard.v1.ListReconciliationsResponse
+	40,  // 169: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	42,  // 170: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	44,  // 171: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	46,  // 172: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	49,  // 173: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	52,  // 174: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	64,  // 175: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	66,  // 176: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	68,  // 177: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	70,  // 178: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,   // 179: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,   // 180: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	73,  // 181: roamcard.v1.OperatorService.WhoAmI:output_type -> roamcard.v1.WhoAmIResponse
+	54,  // 182: roamcard.v1.OperatorService.ReviewOrder:output_type -> roamcard.v1.ReviewOrderResponse
+	75,  // 183: roamcard.v1.OperatorService.CountOrders:output_type -> roamcard.v1.CountOrdersResponse
+	78,  // 184: roamcard.v1.OperatorService.ListAudit:output_type -> roamcard.v1.ListAuditResponse
+	81,  // 185: roamcard.v1.OperatorService.GetGauges:output_type -> roamcard.v1.GetGaugesResponse
+	87,  // 186: roamcard.v1.OperatorService.ListJobs:output_type -> roamcard.v1.ListJobsResponse
+	89,  // 187: roamcard.v1.OperatorService.GetJob:output_type -> roamcard.v1.GetJobResponse
+	91,  // 188: roamcard.v1.OperatorService.RetryJob:output_type -> roamcard.v1.RetryJobResponse
+	93,  // 189: roamcard.v1.OperatorService.DropJob:output_type -> roamcard.v1.DropJobResponse
+	96,  // 190: roamcard.v1.OperatorService.ListApprovals:output_type -> roamcard.v1.ListApprovalsResponse
+	98,  // 191: roamcard.v1.OperatorService.GetApproval:output_type -> roamcard.v1.GetApprovalResponse
+	100, // 192: roamcard.v1.OperatorService.ApproveDecision:output_type -> roamcard.v1.ApproveDecisionResponse
+	102, // 193: roamcard.v1.OperatorService.RejectDecision:output_type -> roamcard.v1.RejectDecisionResponse
+	105, // 194: roamcard.v1.OperatorService.MintToken:output_type -> roamcard.v1.MintTokenResponse
+	107, // 195: roamcard.v1.OperatorService.ListTokens:output_type -> roamcard.v1.ListTokensResponse
+	109, // 196: roamcard.v1.OperatorService.RevokeToken:output_type -> roamcard.v1.RevokeTokenResponse
+	112, // 197: roamcard.v1.OperatorService.GetSummary:output_type -> roamcard.v1.GetSummaryResponse
+	115, // 198: roamcard.v1.OperatorService.ListEsimCancellations:output_type -> roamcard.v1.ListEsimCancellationsResponse
+	156, // [156:199] is the sub-list for method output_type
+	113, // [113:156] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -9059,58 +9178,58 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[17].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[19].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[38].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[41].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[43].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[50].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[48].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[55].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[56].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[57].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[58].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[65].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[69].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[75].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[76].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[71].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[77].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[81].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[84].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[85].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[88].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[78].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[79].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[83].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[86].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[87].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[90].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[92].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[93].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[94].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[101].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[95].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[96].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[103].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[104].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[105].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[108].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[109].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[106].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[107].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[110].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[111].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[112].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[113].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[114].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[115].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[116].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   115,
+			NumMessages:   117,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -41,6 +41,7 @@ from .._gen.roamcard.v1.operator_pb import (
     ApproveDecisionRequest,
     CloseCardRequest,
     ConcludeCardClosingRequest,
+    ConcludeEsimCancellationRequest,
     CountOrdersRequest,
     DecideOrderRequest,
     DropJobRequest,
@@ -164,6 +165,17 @@ class AsyncAdmin(Group):
         """
         request = RetryEsimCancellationRequest(order_id=order_id, reason=reason)
         answer = await self._call("retry_esim_cancellation", request, idempotency_key or new_key())
+        return read(EsimCancellation, answer.cancellation)
+
+    async def conclude_esim_cancellation(
+        self, order_id: str, transaction: str, reason: str, *, idempotency_key: str | None = None
+    ) -> EsimCancellation:
+        """Ends the cancellation of an order's eSIM whose refund was done by hand, by the transaction that did it.
+
+        The chain has to show it. A repeat changes nothing.
+        """
+        request = ConcludeEsimCancellationRequest(order_id=order_id, transaction=transaction, reason=reason)
+        answer = await self._call("conclude_esim_cancellation", request, idempotency_key or new_key())
         return read(EsimCancellation, answer.cancellation)
 
     async def reconcile(self) -> Reconciliation:

@@ -42,6 +42,7 @@ from .._gen.roamcard.v1.operator_pb import (
     ApproveDecisionRequest,
     CloseCardRequest,
     ConcludeCardClosingRequest,
+    ConcludeEsimCancellationRequest,
     CountOrdersRequest,
     DecideOrderRequest,
     DropJobRequest,
@@ -165,6 +166,17 @@ class Admin(Group):
         """
         request = RetryEsimCancellationRequest(order_id=order_id, reason=reason)
         answer = self._call("retry_esim_cancellation", request, idempotency_key or new_key())
+        return read(EsimCancellation, answer.cancellation)
+
+    def conclude_esim_cancellation(
+        self, order_id: str, transaction: str, reason: str, *, idempotency_key: str | None = None
+    ) -> EsimCancellation:
+        """Ends the cancellation of an order's eSIM whose refund was done by hand, by the transaction that did it.
+
+        The chain has to show it. A repeat changes nothing.
+        """
+        request = ConcludeEsimCancellationRequest(order_id=order_id, transaction=transaction, reason=reason)
+        answer = self._call("conclude_esim_cancellation", request, idempotency_key or new_key())
         return read(EsimCancellation, answer.cancellation)
 
     def reconcile(self) -> Reconciliation:

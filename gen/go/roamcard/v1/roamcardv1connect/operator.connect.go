@@ -60,6 +60,9 @@ const (
 	// OperatorServiceRetryEsimCancellationProcedure is the fully-qualified name of the
 	// OperatorService's RetryEsimCancellation RPC.
 	OperatorServiceRetryEsimCancellationProcedure = "/roamcard.v1.OperatorService/RetryEsimCancellation"
+	// OperatorServiceConcludeEsimCancellationProcedure is the fully-qualified name of the
+	// OperatorService's ConcludeEsimCancellation RPC.
+	OperatorServiceConcludeEsimCancellationProcedure = "/roamcard.v1.OperatorService/ConcludeEsimCancellation"
 	// OperatorServiceReconcileProcedure is the fully-qualified name of the OperatorService's Reconcile
 	// RPC.
 	OperatorServiceReconcileProcedure = "/roamcard.v1.OperatorService/Reconcile"
@@ -190,6 +193,10 @@ type OperatorServiceClient interface {
 	// Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
 	// chain may have done is looked up, not done again. A cancellation in another status stays as it is.
 	RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error)
+	// Ends the cancellation of an order's eSIM whose refund was done by hand, by the transaction: the chain has to show
+	// that it transferred the refund to the owner. It is for a cancellation that waits for an operator with its refund;
+	// while a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
+	ConcludeEsimCancellation(context.Context, *v1.ConcludeEsimCancellationRequest) (*v1.ConcludeEsimCancellationResponse, error)
 	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
 	// belongs to no order is posted to the ledger; nothing else is changed.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
@@ -350,6 +357,12 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			httpClient,
 			baseURL+OperatorServiceRetryEsimCancellationProcedure,
 			connect.WithSchema(operatorServiceMethods.ByName("RetryEsimCancellation")),
+			connect.WithClientOptions(opts...),
+		),
+		concludeEsimCancellation: connect.NewClient[v1.ConcludeEsimCancellationRequest, v1.ConcludeEsimCancellationResponse](
+			httpClient,
+			baseURL+OperatorServiceConcludeEsimCancellationProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ConcludeEsimCancellation")),
 			connect.WithClientOptions(opts...),
 		),
 		reconcile: connect.NewClient[v1.ReconcileRequest, v1.ReconcileResponse](
@@ -575,48 +588,49 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 
 // operatorServiceClient implements OperatorServiceClient.
 type operatorServiceClient struct {
-	listFeeJobs           *connect.Client[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse]
-	reconcileFeeJob       *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
-	retryFeeJob           *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
-	writeOffFeeJob        *connect.Client[v1.WriteOffFeeJobRequest, v1.WriteOffFeeJobResponse]
-	closeCard             *connect.Client[v1.CloseCardRequest, v1.CloseCardResponse]
-	listCardClosings      *connect.Client[v1.ListCardClosingsRequest, v1.ListCardClosingsResponse]
-	retryCardClosing      *connect.Client[v1.RetryCardClosingRequest, v1.RetryCardClosingResponse]
-	concludeCardClosing   *connect.Client[v1.ConcludeCardClosingRequest, v1.ConcludeCardClosingResponse]
-	retryEsimCancellation *connect.Client[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse]
-	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
-	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
-	listReconciliations   *connect.Client[v1.ListReconciliationsRequest, v1.ListReconciliationsResponse]
-	listFindings          *connect.Client[v1.ListFindingsRequest, v1.ListFindingsResponse]
-	resolveFinding        *connect.Client[v1.ResolveFindingRequest, v1.ResolveFindingResponse]
-	listTransfers         *connect.Client[v1.ListTransfersRequest, v1.ListTransfersResponse]
-	resolveTransfer       *connect.Client[v1.ResolveTransferRequest, v1.ResolveTransferResponse]
-	listOrderQueue        *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
-	inspectOrder          *connect.Client[v1.InspectOrderRequest, v1.InspectOrderResponse]
-	decideOrder           *connect.Client[v1.DecideOrderRequest, v1.DecideOrderResponse]
-	provePayment          *connect.Client[v1.ProvePaymentRequest, v1.ProvePaymentResponse]
-	listSwitches          *connect.Client[v1.ListSwitchesRequest, v1.ListSwitchesResponse]
-	setSwitch             *connect.Client[v1.SetSwitchRequest, v1.SetSwitchResponse]
-	getChallengeRetention *connect.Client[v1.GetChallengeRetentionRequest, v1.GetChallengeRetentionResponse]
-	pruneChallenges       *connect.Client[v1.PruneChallengesRequest, v1.PruneChallengesResponse]
-	whoAmI                *connect.Client[v1.WhoAmIRequest, v1.WhoAmIResponse]
-	reviewOrder           *connect.Client[v1.ReviewOrderRequest, v1.ReviewOrderResponse]
-	countOrders           *connect.Client[v1.CountOrdersRequest, v1.CountOrdersResponse]
-	listAudit             *connect.Client[v1.ListAuditRequest, v1.ListAuditResponse]
-	getGauges             *connect.Client[v1.GetGaugesRequest, v1.GetGaugesResponse]
-	listJobs              *connect.Client[v1.ListJobsRequest, v1.ListJobsResponse]
-	getJob                *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
-	retryJob              *connect.Client[v1.RetryJobRequest, v1.RetryJobResponse]
-	dropJob               *connect.Client[v1.DropJobRequest, v1.DropJobResponse]
-	listApprovals         *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
-	getApproval           *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
-	approveDecision       *connect.Client[v1.ApproveDecisionRequest, v1.ApproveDecisionResponse]
-	rejectDecision        *connect.Client[v1.RejectDecisionRequest, v1.RejectDecisionResponse]
-	mintToken             *connect.Client[v1.MintTokenRequest, v1.MintTokenResponse]
-	listTokens            *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
-	revokeToken           *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
-	getSummary            *connect.Client[v1.GetSummaryRequest, v1.GetSummaryResponse]
-	listEsimCancellations *connect.Client[v1.ListEsimCancellationsRequest, v1.ListEsimCancellationsResponse]
+	listFeeJobs              *connect.Client[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse]
+	reconcileFeeJob          *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
+	retryFeeJob              *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
+	writeOffFeeJob           *connect.Client[v1.WriteOffFeeJobRequest, v1.WriteOffFeeJobResponse]
+	closeCard                *connect.Client[v1.CloseCardRequest, v1.CloseCardResponse]
+	listCardClosings         *connect.Client[v1.ListCardClosingsRequest, v1.ListCardClosingsResponse]
+	retryCardClosing         *connect.Client[v1.RetryCardClosingRequest, v1.RetryCardClosingResponse]
+	concludeCardClosing      *connect.Client[v1.ConcludeCardClosingRequest, v1.ConcludeCardClosingResponse]
+	retryEsimCancellation    *connect.Client[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse]
+	concludeEsimCancellation *connect.Client[v1.ConcludeEsimCancellationRequest, v1.ConcludeEsimCancellationResponse]
+	reconcile                *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
+	getReconciliation        *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
+	listReconciliations      *connect.Client[v1.ListReconciliationsRequest, v1.ListReconciliationsResponse]
+	listFindings             *connect.Client[v1.ListFindingsRequest, v1.ListFindingsResponse]
+	resolveFinding           *connect.Client[v1.ResolveFindingRequest, v1.ResolveFindingResponse]
+	listTransfers            *connect.Client[v1.ListTransfersRequest, v1.ListTransfersResponse]
+	resolveTransfer          *connect.Client[v1.ResolveTransferRequest, v1.ResolveTransferResponse]
+	listOrderQueue           *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
+	inspectOrder             *connect.Client[v1.InspectOrderRequest, v1.InspectOrderResponse]
+	decideOrder              *connect.Client[v1.DecideOrderRequest, v1.DecideOrderResponse]
+	provePayment             *connect.Client[v1.ProvePaymentRequest, v1.ProvePaymentResponse]
+	listSwitches             *connect.Client[v1.ListSwitchesRequest, v1.ListSwitchesResponse]
+	setSwitch                *connect.Client[v1.SetSwitchRequest, v1.SetSwitchResponse]
+	getChallengeRetention    *connect.Client[v1.GetChallengeRetentionRequest, v1.GetChallengeRetentionResponse]
+	pruneChallenges          *connect.Client[v1.PruneChallengesRequest, v1.PruneChallengesResponse]
+	whoAmI                   *connect.Client[v1.WhoAmIRequest, v1.WhoAmIResponse]
+	reviewOrder              *connect.Client[v1.ReviewOrderRequest, v1.ReviewOrderResponse]
+	countOrders              *connect.Client[v1.CountOrdersRequest, v1.CountOrdersResponse]
+	listAudit                *connect.Client[v1.ListAuditRequest, v1.ListAuditResponse]
+	getGauges                *connect.Client[v1.GetGaugesRequest, v1.GetGaugesResponse]
+	listJobs                 *connect.Client[v1.ListJobsRequest, v1.ListJobsResponse]
+	getJob                   *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
+	retryJob                 *connect.Client[v1.RetryJobRequest, v1.RetryJobResponse]
+	dropJob                  *connect.Client[v1.DropJobRequest, v1.DropJobResponse]
+	listApprovals            *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
+	getApproval              *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
+	approveDecision          *connect.Client[v1.ApproveDecisionRequest, v1.ApproveDecisionResponse]
+	rejectDecision           *connect.Client[v1.RejectDecisionRequest, v1.RejectDecisionResponse]
+	mintToken                *connect.Client[v1.MintTokenRequest, v1.MintTokenResponse]
+	listTokens               *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
+	revokeToken              *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
+	getSummary               *connect.Client[v1.GetSummaryRequest, v1.GetSummaryResponse]
+	listEsimCancellations    *connect.Client[v1.ListEsimCancellationsRequest, v1.ListEsimCancellationsResponse]
 }
 
 // ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
@@ -694,6 +708,15 @@ func (c *operatorServiceClient) ConcludeCardClosing(ctx context.Context, req *v1
 // RetryEsimCancellation calls roamcard.v1.OperatorService.RetryEsimCancellation.
 func (c *operatorServiceClient) RetryEsimCancellation(ctx context.Context, req *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error) {
 	response, err := c.retryEsimCancellation.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ConcludeEsimCancellation calls roamcard.v1.OperatorService.ConcludeEsimCancellation.
+func (c *operatorServiceClient) ConcludeEsimCancellation(ctx context.Context, req *v1.ConcludeEsimCancellationRequest) (*v1.ConcludeEsimCancellationResponse, error) {
+	response, err := c.concludeEsimCancellation.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -1029,6 +1052,10 @@ type OperatorServiceHandler interface {
 	// Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
 	// chain may have done is looked up, not done again. A cancellation in another status stays as it is.
 	RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error)
+	// Ends the cancellation of an order's eSIM whose refund was done by hand, by the transaction: the chain has to show
+	// that it transferred the refund to the owner. It is for a cancellation that waits for an operator with its refund;
+	// while a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
+	ConcludeEsimCancellation(context.Context, *v1.ConcludeEsimCancellationRequest) (*v1.ConcludeEsimCancellationResponse, error)
 	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
 	// belongs to no order is posted to the ledger; nothing else is changed.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
@@ -1185,6 +1212,12 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		OperatorServiceRetryEsimCancellationProcedure,
 		svc.RetryEsimCancellation,
 		connect.WithSchema(operatorServiceMethods.ByName("RetryEsimCancellation")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceConcludeEsimCancellationHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceConcludeEsimCancellationProcedure,
+		svc.ConcludeEsimCancellation,
+		connect.WithSchema(operatorServiceMethods.ByName("ConcludeEsimCancellation")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorServiceReconcileHandler := connect.NewUnaryHandlerSimple(
@@ -1425,6 +1458,8 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceConcludeCardClosingHandler.ServeHTTP(w, r)
 		case OperatorServiceRetryEsimCancellationProcedure:
 			operatorServiceRetryEsimCancellationHandler.ServeHTTP(w, r)
+		case OperatorServiceConcludeEsimCancellationProcedure:
+			operatorServiceConcludeEsimCancellationHandler.ServeHTTP(w, r)
 		case OperatorServiceReconcileProcedure:
 			operatorServiceReconcileHandler.ServeHTTP(w, r)
 		case OperatorServiceGetReconciliationProcedure:
@@ -1534,6 +1569,10 @@ func (UnimplementedOperatorServiceHandler) ConcludeCardClosing(context.Context, 
 
 func (UnimplementedOperatorServiceHandler) RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryEsimCancellation is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ConcludeEsimCancellation(context.Context, *v1.ConcludeEsimCancellationRequest) (*v1.ConcludeEsimCancellationResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ConcludeEsimCancellation is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {

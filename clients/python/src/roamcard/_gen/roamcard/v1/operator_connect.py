@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, GetSummaryRequest, GetSummaryResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListEsimCancellationsRequest, ListEsimCancellationsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListReconciliationsRequest, ListReconciliationsResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import ApproveDecisionRequest, ApproveDecisionResponse, CloseCardRequest, CloseCardResponse, ConcludeCardClosingRequest, ConcludeCardClosingResponse, ConcludeEsimCancellationRequest, ConcludeEsimCancellationResponse, CountOrdersRequest, CountOrdersResponse, DecideOrderRequest, DecideOrderResponse, DropJobRequest, DropJobResponse, GetApprovalRequest, GetApprovalResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetGaugesRequest, GetGaugesResponse, GetJobRequest, GetJobResponse, GetReconciliationRequest, GetReconciliationResponse, GetSummaryRequest, GetSummaryResponse, InspectOrderRequest, InspectOrderResponse, ListApprovalsRequest, ListApprovalsResponse, ListAuditRequest, ListAuditResponse, ListCardClosingsRequest, ListCardClosingsResponse, ListEsimCancellationsRequest, ListEsimCancellationsResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListJobsRequest, ListJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListReconciliationsRequest, ListReconciliationsResponse, ListSwitchesRequest, ListSwitchesResponse, ListTokensRequest, ListTokensResponse, ListTransfersRequest, ListTransfersResponse, MintTokenRequest, MintTokenResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RejectDecisionRequest, RejectDecisionResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryCardClosingRequest, RetryCardClosingResponse, RetryEsimCancellationRequest, RetryEsimCancellationResponse, RetryFeeJobRequest, RetryFeeJobResponse, RetryJobRequest, RetryJobResponse, ReviewOrderRequest, ReviewOrderResponse, RevokeTokenRequest, RevokeTokenResponse, SetSwitchRequest, SetSwitchResponse, WhoAmIRequest, WhoAmIResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -51,6 +51,9 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def retry_esim_cancellation(self, request: RetryEsimCancellationRequest, ctx: RequestContext[RetryEsimCancellationRequest, RetryEsimCancellationResponse]) -> RetryEsimCancellationResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def conclude_esim_cancellation(self, request: ConcludeEsimCancellationRequest, ctx: RequestContext[ConcludeEsimCancellationRequest, ConcludeEsimCancellationResponse]) -> ConcludeEsimCancellationResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
@@ -255,6 +258,16 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.retry_esim_cancellation,
+                ),
+                "/roamcard.v1.OperatorService/ConcludeEsimCancellation": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ConcludeEsimCancellation",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ConcludeEsimCancellationRequest,
+                        output=ConcludeEsimCancellationResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.conclude_esim_cancellation,
                 ),
                 "/roamcard.v1.OperatorService/Reconcile": Endpoint.unary(
                     method=MethodInfo(
@@ -778,6 +791,26 @@ class OperatorServiceClient(ConnectClient):
                 service_name="roamcard.v1.OperatorService",
                 input=RetryEsimCancellationRequest,
                 output=RetryEsimCancellationResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def conclude_esim_cancellation(
+        self,
+        request: ConcludeEsimCancellationRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ConcludeEsimCancellationResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ConcludeEsimCancellation",
+                service_name="roamcard.v1.OperatorService",
+                input=ConcludeEsimCancellationRequest,
+                output=ConcludeEsimCancellationResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,
@@ -1512,6 +1545,9 @@ class OperatorServiceSync(Protocol):
     def retry_esim_cancellation(self, request: RetryEsimCancellationRequest, ctx: RequestContext[RetryEsimCancellationRequest, RetryEsimCancellationResponse]) -> RetryEsimCancellationResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def conclude_esim_cancellation(self, request: ConcludeEsimCancellationRequest, ctx: RequestContext[ConcludeEsimCancellationRequest, ConcludeEsimCancellationResponse]) -> ConcludeEsimCancellationResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1712,6 +1748,16 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.retry_esim_cancellation,
+                ),
+                "/roamcard.v1.OperatorService/ConcludeEsimCancellation": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ConcludeEsimCancellation",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ConcludeEsimCancellationRequest,
+                        output=ConcludeEsimCancellationResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.conclude_esim_cancellation,
                 ),
                 "/roamcard.v1.OperatorService/Reconcile": EndpointSync.unary(
                     method=MethodInfo(
@@ -2227,6 +2273,25 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=RetryEsimCancellationRequest,
                 output=RetryEsimCancellationResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def conclude_esim_cancellation(
+        self,
+        request: ConcludeEsimCancellationRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ConcludeEsimCancellationResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ConcludeEsimCancellation",
+                service_name="roamcard.v1.OperatorService",
+                input=ConcludeEsimCancellationRequest,
+                output=ConcludeEsimCancellationResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,
