@@ -22,64 +22,94 @@ touch "$ROAMCARD_SCENARIOS" "$report/counts"
 # count PASSED FAILED adds to what the last line says.
 count() { echo "$1 $2" >>"$report/counts"; }
 
+# processors is how many seconds this shell's ended children have had of the processors, with theirs.
+processors() {
+  local stat
+  read -r -a stat <"/proc/$BASHPID/stat"
+  spent=$(((stat[15] + stat[16]) / 100))
+}
+
 # step NAME COMMAND… runs one check that counts as one.
 step() {
-  local name=$1
+  local name=$1 begin=$SECONDS before verdict=ok
   shift
   echo "--- $name"
-  local begin=$SECONDS
-  if "$@"; then
-    count 1 0
-    echo "--- $name: ok ($((SECONDS - begin)) s)"
-  else
-    count 0 1
-    echo "--- $name: FAILED ($((SECONDS - begin)) s)"
-  fi
+  processors
+  before=$spent
+  "$@" || verdict=FAILED
+  if [[ $verdict == ok ]]; then count 1 0; else count 0 1; fi
+  processors
+  echo "--- $name: $verdict ($((SECONDS - begin)) s, $((spent - before)) s of processors)"
 }
 
 # gotests NAME DIR FLAGS… PACKAGES runs Go tests and counts each.
 gotests() {
-  local name=$1 dir=$2
+  local name=$1 dir=$2 begin=$SECONDS code=0 before out counts p f
   shift 2
   echo "--- $name"
-  local begin=$SECONDS code=0
+  out=$(mktemp -d -p "$report")
+  processors
+  before=$spent
   # Lint has vetted them, and nobody debugs these binaries: linking without symbols takes half the time.
-  (cd "$dir" && go test -json -vet=off -ldflags='-s -w' "$@") >"$report/go.json" 2>"$report/go.err" || code=$?
-  local counts
-  counts=$(node tools/gotest-report.mjs "$report/go.json") || code=1
-  cat "$report/go.err"
+  (cd "$dir" && go test -json -vet=off -ldflags='-s -w' "$@") >"$out/json" 2>"$out/err" || code=$?
+  processors
+  counts=$(node tools/gotest-report.mjs "$out/json") || code=1
+  cat "$out/err"
   echo "$counts" | sed '$d'
   read -r p f <<<"$(echo "$counts" | tail -n 1)"
   # A build that breaks fails no test by itself.
   if [[ $code -ne 0 && $f -eq 0 ]]; then f=1; fi
   count "$p" "$f"
-  echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s)"
+  echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s, $((spent - before)) s of processors)"
 }
 
-# clients are the suites that buy from the program as it is built.
-clients() {
-  step "official clients" npm test --prefix clients/typescript
+# beside COMMAND… runs next to what follows, and is heard at the end.
+logs=()
+beside() {
+  local log
+  log=$(mktemp -p "$report")
+  logs+=("$log")
+  "$@" >"$log" 2>&1 &
+}
+
+# kindly COMMAND… leaves the processors to what runs beside it.
+kindly() { (renice -n 5 -p "$BASHPID" >/dev/null; "$@"); }
+
+# What takes longer of conformance runs in `make conformance`: the fuzzer of the API, the recipes, the pages in a browser.
+python_and_conformance() {
   step "python client" tools/test-python.sh
-  # What takes longer runs in `make conformance`: the fuzzer of the API, the recipes, the pages in a browser.
   step "conformance" env QUICK=1 tools/conformance.sh
 }
 
-step "lint" tools/lint.sh
+# The race detector doubles the processors' time of whole programs, so here it watches only those that race on purpose; all of
+# them run with it in `make torture`.
+programs='/internal/testing/(endtoend|crash|hostile)$'
+races='Race|Concurrent|ManyBuyers|ManyClaims|AtOnce|UnderLoad|EitherOrder'
+whole_programs() {
+  local names
+  names=$(grep -E "$programs" <<<"$packages")
+  # shellcheck disable=SC2086
+  gotests "go, whole programs" . -count=1 -timeout 45m -p 2 -skip "$races" $names
+  # shellcheck disable=SC2086
+  gotests "go, whole programs that race" . -race -count=1 -timeout 20m -p 1 -run "$races" $names
+}
+
+# These write what the others read.
+step "generated code" tools/lint.sh generated
 step "build" make --no-print-directory build
 GOWORK=off gotests "generator" tools -count=1 ./protoc-gen-openapi/...
-# Next to the Go tests: both wait for blocks, leases and servers most of the time.
-clients >"$report/clients.log" 2>&1 &
+# Whole programs, ours and those of the clients, wait for blocks, leases and servers most of the time; compilers and checks
+# take what they leave of the processors.
+beside step "official clients" npm test --prefix clients/typescript
+beside python_and_conformance
+kindly step "sources" tools/lint.sh sources
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
-programs='/internal/testing/(endtoend|crash|hostile)$'
-# The race detector doubles the processors' time of these, so here it watches only those that race on purpose; all of them
-# run with it in `make torture`.
-gotests "go, whole programs" . -count=1 -timeout 45m -p 2 $(grep -E "$programs" <<<"$packages")
-gotests "go, races of whole programs" . -race -count=1 -timeout 20m \
-  -run 'Race|Concurrent|ManyBuyers|ManyClaims|AtOnce|UnderLoad|EitherOrder' ./internal/testing/endtoend
-gotests "go" . -race -count=1 -timeout 45m $(grep -vE "$programs" <<<"$packages")
+beside whole_programs
+# shellcheck disable=SC2046
+kindly gotests "go" . -race -count=1 -timeout 45m $(grep -vE "$programs" <<<"$packages")
 wait
-cat "$report/clients.log"
+cat "${logs[@]}"
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.
 step "scenarios" node tools/clients-report.mjs "$ROAMCARD_SCENARIOS" typescript python go
 

@@ -148,6 +148,18 @@ test("a card is closed by two operators, and goes on after its issuer refused", 
   await tab.close();
 });
 
+/** Calls what waits with a refund refunded by hand: by units that are sent to the owner of a sale. */
+async function concludes(tab, { owner, order }, units, look) {
+  const { transaction } = await sent(dev.wallets[0].address, units, owner.account.address);
+  await rpc("anvil_mine", ["0x3"]);
+  await pressIn(tab, order.orderId, "Refunded by hand");
+  await says(tab, "The ledger posts it");
+  await tab.type("dialog[open] input", transaction);
+  await look?.();
+  await confirm(tab, "sent from the safe");
+  return transaction;
+}
+
 test("a closing whose refund cannot be made is concluded by a transaction", { timeout }, async () => {
   const sale = await undone(async () => ready(await boughtCard(19, `by-hand-${process.pid}`)));
   await admin(`cards/${sale.card}/close`, { reason: "its owner asked" }, await minted("dana", "treasurer"));
@@ -158,21 +170,12 @@ test("a closing whose refund cannot be made is concluded by a transaction", { ti
   const { tab, notes } = await operating(browser);
   await goTo(tab, "#/closings");
   await says(tab, "the payment was undone");
-  const conclude = async (units) => {
-    const { transaction } = await sent(dev.wallets[0].address, units, sale.owner.account.address);
-    await rpc("anvil_mine", ["0x3"]);
-    await pressIn(tab, sale.order.orderId, "Refunded by hand");
-    await says(tab, "The ledger posts it");
-    await tab.type("dialog[open] input", transaction);
-    if (units === 15n * dollars) await looked(tab, notes, "conclude");
-    await confirm(tab, "sent from the safe");
-  };
-  await conclude(15n * dollars - 1n);
+  await concludes(tab, sale, 15n * dollars - 1n);
   await tab.waitForSelector("dialog[open] [role=alert]");
   assert.equal((await closingOf(sale)).stage, "refunding", "another amount concludes nothing");
   await press(tab, "Cancel");
   notes.complaints.length = 0; // what was refused is an error in the browser's console
-  await conclude(15n * dollars);
+  await concludes(tab, sale, 15n * dollars, () => looked(tab, notes, "conclude"));
   await says(tab, "It goes on.");
   const closed = await until("closed", () => closingOf(sale), ({ status }) => status === "succeeded");
   assert.equal(closed.stage, "closed");
@@ -181,7 +184,7 @@ test("a closing whose refund cannot be made is concluded by a transaction", { ti
   await tab.close();
 });
 
-test("a cancellation that waits goes on with its stage, however often", { timeout }, async () => {
+test("a cancellation that waits goes on with its stage, however often, and ends by a transaction", { timeout }, async () => {
   const { owner, order: { orderId } } = gone;
   await ofOwner(owner, `esim/orders/${orderId}/cancel`, "POST");
   const find = () => cancellationOf(gone);
@@ -197,8 +200,17 @@ test("a cancellation that waits goes on with its stage, however often", { timeou
   await says(tab, "It goes on.");
   assert.equal(await recorded("esim_cancellation.retry", "the treasury is there"), 1);
   // It comes back, as nothing has changed: what was never paid is not refunded.
-  await until("parked again", find, parked);
+  const { refundAmount } = await until("parked again", find, parked);
   assert.equal(await held(owner.account.address), before);
+
+  await press(tab, "Refresh");
+  await settledPage(tab);
+  const transaction = await concludes(tab, gone, BigInt(refundAmount), () => looked(tab, notes, "cancellation-conclude"));
+  await says(tab, "It goes on.");
+  assert.equal((await until("ended", find, ({ status }) => status === "succeeded")).stage, "refunded");
+  const { cancellation } = await ofOwner(owner, `esim/orders/${orderId}/profile`);
+  assert.deepEqual([cancellation.status, cancellation.transaction], ["refunded", transaction]);
+  assert.equal(await held(owner.account.address), before + BigInt(refundAmount), "and nothing more");
   await tab.close();
 });
 
