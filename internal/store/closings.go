@@ -223,8 +223,8 @@ func (c Closings) ConcludeRefund(
 const concludedWithSQL = `SELECT EXISTS (SELECT 1 FROM jobs
 	WHERE kind = ANY($1::text[]) AND payload->>'byHand' = $2 AND id <> $3)`
 
-// refundUsed reports whether a transaction has concluded another closing or cancellation than that of a job. Two at once
-// by one transaction are decided one after the other.
+// refundUsed reports whether a transaction has concluded another closing or cancellation than that of a job. Two at
+// once by one transaction are decided one after the other.
 func refundUsed(ctx context.Context, tx *ent.Tx, id uuid.UUID, transaction string) (used bool, err error) {
 	lock(tx, bucket("concluded/"+transaction))
 	kinds := []job.Kind{card.CloseJob, esim.CancelJob}
