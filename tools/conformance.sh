@@ -54,7 +54,7 @@ tests() {
 operators() {
   local ready=$work/operators.json log=$work/operators.log own
   "$work/roamcard" dev --addr 127.0.0.1:0 --supplier esim-access --supplier-visibility-delay 2s --data "$work/operators" \
-    --supplier-deadline 15s --second-approver-above 600 --ready-file "$ready" >"$log" 2>&1 &
+    --set supplier.deadline=15s --second-approver-above 600 --ready-file "$ready" >"$log" 2>&1 &
   own=$!
   for _ in $(seq 600); do
     [[ -s $ready ]] && break

@@ -83,13 +83,13 @@ python_and_conformance() {
 
 # The race detector doubles the processors' time of whole programs, so here it watches only those that race on purpose; all of
 # them run with it in `make torture`.
-programs='/internal/testing/(endtoend|crash|hostile)$'
+programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/internal/devtools/'
 races='Race|Concurrent|ManyBuyers|ManyClaims|AtOnce|UnderLoad|EitherOrder'
 whole_programs() {
   local names
   names=$(grep -E "$programs" <<<"$packages")
   # shellcheck disable=SC2086
-  gotests "go, whole programs" . -count=1 -timeout 45m -p 2 -skip "$races" $names
+  gotests "go, whole programs" . -count=1 -timeout 45m -p 3 -skip "$races" $names
   # shellcheck disable=SC2086
   gotests "go, whole programs that race" . -race -count=1 -timeout 20m -p 1 -run "$races" $names
 }
@@ -107,7 +107,7 @@ kindly step "sources" tools/lint.sh sources
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 beside whole_programs
 # shellcheck disable=SC2046
-kindly gotests "go" . -race -count=1 -timeout 45m $(grep -vE "$programs" <<<"$packages")
+kindly gotests "go" . -race -count=1 -timeout 45m -p 3 $(grep -vE "$programs" <<<"$packages")
 wait
 cat "${logs[@]}"
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.

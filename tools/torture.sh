@@ -44,7 +44,9 @@ suites() {
 }
 # A crowd whose memory is measured: the race detector would be most of it, and of its time.
 crowd=TestManyBuyersWaitForEsimsAtOnce
-for package in ${PACKAGES:-./internal/testing/endtoend ./internal/testing/crash ./internal/testing/hostile}; do
+programs="./internal/testing/endtoend ./internal/testing/crash ./internal/testing/hostile ./internal/testing/goclient
+  ./cmd/roamcard ./internal/devtools/..."
+for package in ${PACKAGES:-$programs}; do
   suites -race -skip "$crowd" "$package"
 done
 if [[ -z ${PACKAGES:-} ]]; then suites -run "$crowd" ./internal/testing/endtoend; fi

@@ -78,7 +78,7 @@ func devServer() *cobra.Command {
 		", or several separated by commas; all but the sandbox are real adapters to a fake of their vendor")
 	f.DurationVar(&c.SupplierVisibilityDelay, "supplier-visibility-delay", 0,
 		"the supplier's own setting visibility_delay, where it has one")
-	f.DurationVar(&c.SupplierDeadline, "supplier-deadline", 0, "the setting supplier.deadline (default: an hour)")
+	f.StringArrayVar(&c.Set, "set", nil, "any other setting, as `key=value`; as often as needed (docs/configuration.md)")
 	f.StringVar(&c.Routing, "routing", "", "the setting routing.rules, such as \"esim type=region: esim-go\"")
 	f.StringVar(&c.OIDCIssuer, "oidc-issuer", "",
 		"the setting oidc.issuer; its tokens are for the audience roamcard, and its groups are the roles")

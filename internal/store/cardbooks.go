@@ -19,6 +19,7 @@ func CardProduct() Product {
 		Kind: card.Kind, atIssuer: true, records: cardRecords,
 		referencesSQL: `SELECT reference FROM cards WHERE reference = ANY($1)`,
 		ownersSQL:     `SELECT owner FROM cards WHERE account <> '' AND account = ANY($1) OR reference = ANY($2)`,
+		returns:       []job.Kind{card.CloseJob},
 	}
 }
 

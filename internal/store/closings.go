@@ -16,7 +16,6 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -204,7 +203,7 @@ func (c Closings) ConcludeRefund(
 				if signed {
 					return card.ErrRefundSigned
 				}
-				switch used, err := refundUsed(ctx, tx, id, a.ByHand); {
+				switch used, err := c.s.refundUsed(ctx, tx, id, a.ByHand); {
 				case err != nil:
 					return err
 				case used:
@@ -223,11 +222,14 @@ func (c Closings) ConcludeRefund(
 const concludedWithSQL = `SELECT EXISTS (SELECT 1 FROM jobs
 	WHERE kind = ANY($1::text[]) AND payload->>'byHand' = $2 AND id <> $3)`
 
-// refundUsed reports whether a transaction has concluded another closing or cancellation than that of a job. Two at
-// once by one transaction are decided one after the other.
-func refundUsed(ctx context.Context, tx *ent.Tx, id uuid.UUID, transaction string) (used bool, err error) {
+// refundUsed reports whether a transaction has concluded another job than this one, of whatever product. Two at once by
+// one transaction are decided one after the other.
+func (s *Store) refundUsed(ctx context.Context, tx *ent.Tx, id uuid.UUID, transaction string) (used bool, err error) {
 	lock(tx, bucket("concluded/"+transaction))
-	kinds := []job.Kind{card.CloseJob, esim.CancelJob}
+	var kinds []job.Kind
+	for _, p := range s.products {
+		kinds = append(kinds, p.returns...)
+	}
 	err = raw(tx).QueryRow(ctx, concludedWithSQL, kinds, transaction, id).Scan(&used)
 	return used, err
 }

@@ -227,7 +227,7 @@ func (e Esims) ConcludeCancel(
 		if signed {
 			return esim.ErrRefundSigned
 		}
-		switch used, err := refundUsed(ctx, tx, row.ID, transaction.String()); {
+		switch used, err := e.s.refundUsed(ctx, tx, row.ID, transaction.String()); {
 		case err != nil:
 			return err
 		case used:

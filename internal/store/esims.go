@@ -46,6 +46,7 @@ func EsimProduct() Product {
 	return Product{
 		Kind: esim.Kind, records: esimRecords, referencesSQL: `SELECT reference FROM esim_profiles WHERE reference = ANY($1)`,
 		ownersSQL: `SELECT owner FROM esim_profiles WHERE reference = ANY($2)`, jobs: []job.Kind{esim.CancelJob},
+		returns: []job.Kind{esim.CancelJob},
 	}
 }
 

@@ -33,6 +33,8 @@ type Product struct {
 	ownersSQL string
 	// jobs are the kinds of its jobs whose unique key is an order.
 	jobs []job.Kind
+	// returns are the kinds of those that refund what was delivered, which a refund by hand ends.
+	returns []job.Kind
 }
 
 // goods is what is compared with the books of some orders; nil when there is nothing.

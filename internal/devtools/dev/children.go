@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
@@ -75,13 +76,14 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 	if err := UseSupplier(&cfg, c.Supplier, c.SandboxURL, c.SupplierVisibilityDelay); err != nil {
 		return cfg, Ready{}, err
 	}
-	if c.SupplierDeadline != 0 {
-		if err := cfg.Set("supplier.deadline", c.SupplierDeadline.String()); err != nil {
-			return cfg, Ready{}, fmt.Errorf("read the supplier's deadline: %w", err)
-		}
-	}
 	if err := cfg.Set("routing.rules", c.Routing); err != nil {
 		return cfg, Ready{}, fmt.Errorf("read the routing rules: %w", err)
+	}
+	for _, set := range c.Set {
+		key, value, _ := strings.Cut(set, "=")
+		if err := cfg.Set(key, value); err != nil {
+			return cfg, Ready{}, fmt.Errorf("set %s: %w", key, err)
+		}
 	}
 	if err := cfg.CheckRouting(); err != nil {
 		return cfg, Ready{}, err

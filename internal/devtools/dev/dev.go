@@ -59,9 +59,9 @@ type Config struct {
 	OIDCIssuer string
 	// SupplierVisibilityDelay is the setting visibility_delay of such a supplier; zero takes its default.
 	SupplierVisibilityDelay time.Duration
-	// SupplierDeadline is the setting supplier.deadline; zero is an hour.
-	SupplierDeadline time.Duration
-	Log              *slog.Logger
+	// Set are other settings, each as key=value.
+	Set []string
+	Log *slog.Logger
 	// Out gets the banner; it may be nil.
 	Out io.Writer
 	// OnReady, if set, is called with what the ready file tells.

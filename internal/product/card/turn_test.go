@@ -21,7 +21,7 @@ import (
 )
 
 // pairs is how many cards have two movements at once.
-const pairs = 200
+const pairs = 60
 
 // crowd is a shelf with many cards whose issuer takes its time for movements.
 type crowd struct {

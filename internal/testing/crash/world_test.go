@@ -81,7 +81,9 @@ func (w *world) start(t testing.TB, settler, fault string) *process {
 	t.Helper()
 	args := []string{"dev", "--addr", w.addr, "--data", w.dir,
 		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL,
-		"--issuer-call-timeout", "2s", "--issuer-visibility-delay", "3s"} // the sandbox answers at once
+		"--issuer-call-timeout", "2s", "--issuer-visibility-delay", "3s", // the sandbox answers at once
+		// Each connection costs the database a process, at every start.
+		"--set", "database.max_conns=5"}
 	if !w.within {
 		args = append(args, "--sandbox-url", w.books.SandboxURL)
 	}

@@ -97,7 +97,7 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 		`refund_treasury_balance{asset="USD Coin",treasury="` + w.treasury.String() + `"} 7e+06`,
 		`job_class_age_seconds{class="settle"} 0`,
 		`job_parked{kind="order_fulfill",reason="gave_up"} 0`, `readiness_check{check="chain",product="card_issue"} 1`,
-		`readiness_check{check="sale",product="esim"} 1`, `db_pool_max_connections 16`,
+		`readiness_check{check="sale",product="esim"} 1`, `db_pool_max_connections 8`,
 		`order_settlement_duration_seconds_count{product="card_issue"} 1`,
 		`order_delivery_duration_seconds_count{outcome="fulfilled",product="esim"} 1`,
 	} {

@@ -30,9 +30,10 @@ func (s *thirdParty) broadcast(p x402.Payment) {
 	eventually(s.w.t, 20*time.Second, func() (bool, string) { return s.w.spent(p.Authorization), "not in a block" })
 }
 
-// wantUnclaimed is the answer to a payment whose money has arrived and whose sender is not proven.
+// wantUnclaimed is the answer to a payment whose money has arrived and whose sender is not proven, once that is known.
 func (w *world) wantUnclaimed(a answer) {
 	w.t.Helper()
+	a = a.settled()
 	if a.status != 402 || !a.is(fault.PaymentUnclaimed) || a.header.Get(x402.HeaderRequired) == "" ||
 		a.problem.OrderID != "" {
 		w.t.Fatalf("%d %s, want 402 %s", a.status, clipped(a.body), fault.PaymentUnclaimed)

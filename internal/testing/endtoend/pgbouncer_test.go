@@ -72,7 +72,13 @@ max_client_conn = 200
 		defer close(ended)
 		_ = cmd.Wait() // it is killed
 	}()
-	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-ended
+		if t.Failed() {
+			t.Logf("PgBouncer %s: %s", cmd.ProcessState, said.String())
+		}
+	})
 	query.Set("host", dir)
 	query.Set("port", "6432")
 	u.RawQuery = query.Encode()

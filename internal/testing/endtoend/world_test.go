@@ -121,6 +121,8 @@ func newWorld(t *testing.T, p plan) *world {
 		Slots: 8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
 		// Tests count what the node is asked, and look themselves.
 		ChainWatch: time.Hour, ReorgCalm: time.Second,
+		// Each connection costs the database a process.
+		Database: app.DatabaseConfig{MaxConns: 8},
 	}
 	if p.change != nil {
 		p.change(&w.config)

@@ -245,20 +245,36 @@ func table[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string) func() 
 	}
 }
 
+// watch looks at one database again and again by one connection: each new one costs the server a process.
+type watch struct {
+	url string
+	// conn is nil before the first look and after one that failed.
+	conn *pgx.Conn
+}
+
 // atRest reports whether no order and no job of one is in progress.
-func atRest(ctx context.Context, url string) (bool, error) {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return false, fmt.Errorf("open the database: %w", err)
+func (w *watch) atRest(ctx context.Context) (bool, error) {
+	if w.conn == nil {
+		var err error
+		if w.conn, err = pgx.Connect(ctx, w.url); err != nil {
+			return false, fmt.Errorf("open the database: %w", err)
+		}
 	}
-	defer func() { _ = conn.Close(ctx) }()
 	var busy bool
-	err = conn.QueryRow(ctx, `SELECT
+	err := w.conn.QueryRow(ctx, `SELECT
 		EXISTS (SELECT 1 FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
 		EXISTS (SELECT 1 FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`', '`+closeJob+`', '`+cancelJob+`')
 			AND status IN ('queued', 'processing'))`).Scan(&busy)
 	if err != nil {
+		w.close(ctx)
 		return false, fmt.Errorf("look for what is on its way: %w", err)
 	}
 	return !busy, nil
+}
+
+func (w *watch) close(ctx context.Context) {
+	if w.conn != nil {
+		_ = w.conn.Close(ctx) // what was read is known
+		w.conn = nil
+	}
 }

@@ -96,15 +96,19 @@ func Check(ctx context.Context, b Books) ([]Violation, error) {
 // Settled reports that nothing is in progress: every order is final, unpaid or with an operator, and no
 // job of an order or a fee is due.
 func Settled(ctx context.Context, b Books) (bool, error) {
-	return atRest(ctx, b.DatabaseURL)
+	w := watch{url: b.DatabaseURL}
+	defer w.close(ctx)
+	return w.atRest(ctx)
 }
 
 // Await waits until Settled, or until ctx ends.
 func Await(ctx context.Context, b Books) error {
+	w := watch{url: b.DatabaseURL}
+	defer w.close(ctx)
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for {
-		done, err := Settled(ctx, b)
+		done, err := w.atRest(ctx)
 		if done {
 			return nil
 		}
