@@ -84,14 +84,17 @@ python_and_conformance() {
 # The race detector doubles the processors' time of whole programs, so here it watches only those that race on purpose; all of
 # them run with it in `make torture`.
 programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/internal/devtools/'
-races='Race|Concurrent|ManyBuyers|ManyClaims|AtOnce|UnderLoad|EitherOrder'
+races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
 whole_programs() {
-  local names
+  local names racing
   names=$(grep -E "$programs" <<<"$packages")
+  racing=$(xargs go list -f '{{.Dir}} {{.ImportPath}}' <<<"$names" | while read -r dir name; do
+    if grep -Eqs "^func Test\w*($races)" "$dir"/*_test.go; then echo "$name"; fi
+  done)
   # shellcheck disable=SC2086
   gotests "go, whole programs" . -count=1 -timeout 45m -p 3 -skip "$races" $names
   # shellcheck disable=SC2086
-  gotests "go, whole programs that race" . -race -count=1 -timeout 20m -p 1 -run "$races" $names
+  gotests "go, whole programs that race" . -race -count=1 -timeout 20m -p 1 -run "$races" $racing
 }
 
 # These write what the others read.
@@ -102,10 +105,10 @@ GOWORK=off gotests "generator" tools -count=1 ./protoc-gen-openapi/...
 # take what they leave of the processors.
 beside step "official clients" npm test --prefix clients/typescript
 beside python_and_conformance
-kindly step "sources" tools/lint.sh sources
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 beside whole_programs
+kindly step "sources" tools/lint.sh sources
 # shellcheck disable=SC2046
 kindly gotests "go" . -race -count=1 -timeout 45m -p 3 $(grep -vE "$programs" <<<"$packages")
 wait
