@@ -123,7 +123,9 @@ for step in $steps; do
   esac
   case $step in
   store) go test -count=1 -timeout 60m ./internal/store/... || failed=1 ;;
-  crash) go test -count=1 -timeout 60m ./internal/testing/crash -run 'TestKilled/once_at_every_point' || failed=1 ;;
+  # One of them stops the program by a trigger, which a distributed table cannot have.
+  crash) go test -count=1 -timeout 60m ./internal/testing/crash -run 'TestKilled/once_at_every_point' \
+    -skip TestKilledWhileTimelinesArePruned || failed=1 ;;
   bench) go test ./internal/testing/bench -run '^$' -bench '^BenchmarkClaimDistributed$' -benchtime 3000x \
     -count "$rounds" -timeout 30m || failed=1 ;;
   shell) bash || true ;;
