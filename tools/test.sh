@@ -87,7 +87,8 @@ programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/i
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
 whole_programs() {
   local names racing
-  names=$(grep -E "$programs" <<<"$packages")
+  # What takes longest begins first.
+  names=$(grep -E "$programs" <<<"$packages" | sort -r)
   racing=$(xargs go list -f '{{.Dir}} {{.ImportPath}}' <<<"$names" | while read -r dir name; do
     if grep -Eqs "^func Test\w*($races)" "$dir"/*_test.go; then echo "$name"; fi
   done)
