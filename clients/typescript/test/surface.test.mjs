@@ -274,8 +274,8 @@ scenario("several orders are followed over one stream, and by asking where none 
     }
     assert.deepEqual(last, { [esim.orderId]: "fulfilled undefined", [card.orderId]: "fulfilled active" });
     const opened = proxy.requests.filter((r) => r.path === stream).length;
-    // What nothing of gets through is opened again. Otherwise both orders may have ended before the first look, on a busy
-    // machine: then there is no second message to cut, and where no stream gets through it is not tried again.
+    // A stream of which nothing gets through is opened again. Otherwise both orders may have ended before the first
+    // look, on a busy machine: then there is no second message to cut, and a stream that is refused is not tried again.
     const [least, most] = faults.length === 0 ? [1, 1] : [faults[0].cutMessage === 1 ? 2 : 1, Infinity];
     assert.ok(least <= opened && opened <= most, `${opened} streams`);
   }
