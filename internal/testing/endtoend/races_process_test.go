@@ -98,26 +98,28 @@ func (w *world) launch(program string, more ...string) *instance {
 func (w *world) environment(addr string) (env []string) {
 	c := w.config
 	for name, value := range map[string]string{
-		"LIMITS":                   "off", // all racers have one address
-		"ADDR":                     addr,
-		"BASE_URL":                 origin,
-		"ENVIRONMENT":              app.Sandbox,
-		"DATABASE__URL":            c.DatabaseURL.Reveal(),
-		"CHAIN__RPC_URL":           strings.Join(c.RPCURLs, ","),
-		"SUPPLIER__URL":            c.Esim.URL,
-		"SUPPLIER__KEY":            c.Esim.Key.Reveal(),
-		"ESIM__KEYS":               c.Esim.Keys.Reveal(),
-		"ESIM__TOKEN_KEY":          c.Esim.TokenKey.Reveal(),
-		"PAYMENT__PAY_TO":          c.PayTo.String(),
-		"RELAYER__KEYS":            c.RelayerKeys[0].Reveal(),
-		"ISSUER__URL":              c.IssuerURL,
-		"ISSUER__KEY":              c.IssuerKey.Reveal(),
-		"ISSUER__POLL":             c.IssuerPoll.String(),
-		"QUOTE__KEY":               c.QuoteKey.Reveal(),
-		"PAYMENT__WAIT":            c.Wait.String(),
-		"WORKER__LEASE":            c.LeaseTTL.String(),
-		"ISSUER__CALL_TIMEOUT":     c.IssuerCallTimeout.String(),
-		"ISSUER__VISIBILITY_DELAY": c.IssuerVisibilityDelay.String(),
+		// All racers have one address.
+		"LIMITS":                              "off",
+		"SERVER__MAX_CONNECTIONS_PER_ADDRESS": "8192",
+		"ADDR":                                addr,
+		"BASE_URL":                            origin,
+		"ENVIRONMENT":                         app.Sandbox,
+		"DATABASE__URL":                       c.DatabaseURL.Reveal(),
+		"CHAIN__RPC_URL":                      strings.Join(c.RPCURLs, ","),
+		"SUPPLIER__URL":                       c.Esim.URL,
+		"SUPPLIER__KEY":                       c.Esim.Key.Reveal(),
+		"ESIM__KEYS":                          c.Esim.Keys.Reveal(),
+		"ESIM__TOKEN_KEY":                     c.Esim.TokenKey.Reveal(),
+		"PAYMENT__PAY_TO":                     c.PayTo.String(),
+		"RELAYER__KEYS":                       c.RelayerKeys[0].Reveal(),
+		"ISSUER__URL":                         c.IssuerURL,
+		"ISSUER__KEY":                         c.IssuerKey.Reveal(),
+		"ISSUER__POLL":                        c.IssuerPoll.String(),
+		"QUOTE__KEY":                          c.QuoteKey.Reveal(),
+		"PAYMENT__WAIT":                       c.Wait.String(),
+		"WORKER__LEASE":                       c.LeaseTTL.String(),
+		"ISSUER__CALL_TIMEOUT":                c.IssuerCallTimeout.String(),
+		"ISSUER__VISIBILITY_DELAY":            c.IssuerVisibilityDelay.String(),
 	} {
 		env = append(env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
 	}
