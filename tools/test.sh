@@ -63,17 +63,17 @@ gotests() {
   echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s, $((spent - before)) s of processors)"
 }
 
-# beside COMMAND… runs next to what follows, and is heard at the end.
+# background COMMAND… runs next to what follows; what it prints is shown at the end.
 logs=()
-beside() {
+background() {
   local log
   log=$(mktemp -p "$report")
   logs+=("$log")
   "$@" >"$log" 2>&1 &
 }
 
-# kindly COMMAND… leaves the processors to what runs beside it.
-kindly() { (renice -n 5 -p "$BASHPID" >/dev/null; "$@"); }
+# niced COMMAND… runs with a lower priority than the rest.
+niced() { (renice -n 5 -p "$BASHPID" >/dev/null; "$@"); }
 
 # What takes longer of conformance runs in `make conformance`: the fuzzer of the API, the recipes, the pages in a browser.
 python_and_conformance() {
@@ -81,8 +81,8 @@ python_and_conformance() {
   step "conformance" env QUICK=1 tools/conformance.sh
 }
 
-# The race detector doubles the processors' time of whole programs, so here it watches only those that race on purpose; all of
-# them run with it in `make torture`.
+# The race detector doubles the processors' time of whole programs, so here it watches only those that race on purpose;
+# all of them run with it in `make torture`.
 programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/internal/devtools/'
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
 whole_programs() {
@@ -102,16 +102,16 @@ whole_programs() {
 step "generated code" tools/lint.sh generated
 step "build" make --no-print-directory build
 GOWORK=off gotests "generator" tools -count=1 ./protoc-gen-openapi/...
-# Whole programs, ours and those of the clients, wait for blocks, leases and servers most of the time; compilers and checks
-# take what they leave of the processors.
-beside step "official clients" npm test --prefix clients/typescript
-beside python_and_conformance
+# Whole programs, ours and those of the clients, wait for blocks, leases and servers most of the time; compilers and
+# checks take what they leave of the processors.
+background step "official clients" npm test --prefix clients/typescript
+background python_and_conformance
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
-beside whole_programs
-kindly step "sources" tools/lint.sh sources
+background whole_programs
+niced step "sources" tools/lint.sh sources
 # shellcheck disable=SC2046
-kindly gotests "go" . -race -count=1 -timeout 45m -p 3 $(grep -vE "$programs" <<<"$packages")
+niced gotests "go" . -race -count=1 -timeout 45m -p 3 $(grep -vE "$programs" <<<"$packages")
 wait
 cat "${logs[@]}"
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.

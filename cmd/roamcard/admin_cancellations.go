@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -14,44 +15,52 @@ func (b *buyer) cancellations() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "esims", Args: noArgs, Short: "Let the cancellation of an eSIM go on, and see how far they are", RunE: help,
 	}
-	var reason, key string
-	retry := &cobra.Command{
-		Use: "retry-cancel ORDER", Args: oneArg,
-		Short: "Let the cancellation of an order's eSIM that waits for an operator go on from its stage",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().RetryEsimCancellation(ctx, &roamcardv1.RetryEsimCancellationRequest{
-				OrderId: args[0], Reason: reason,
-			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetCancellation(), func(w io.Writer) { showCancellation(w, res.GetCancellation()) })
-		}),
-	}
-	actionFlags(retry, &reason, &key)
-	cmd.AddCommand(retry, b.concludeCancellation(), b.cancellationsList())
+	cmd.AddCommand(
+		b.cancellation("retry-cancel ORDER",
+			"Let the cancellation of an order's eSIM that waits for an operator go on from its stage",
+			func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.EsimCancellation, error) {
+				res, err := c.Admin().RetryEsimCancellation(ctx, &roamcardv1.RetryEsimCancellationRequest{
+					OrderId: id, Reason: reason,
+				})
+				return res.GetCancellation(), err
+			}),
+		b.concludeCancellation(),
+		b.cancellationsList(),
+	)
 	return cmd
 }
 
 func (b *buyer) concludeCancellation() *cobra.Command {
-	var transaction, reason, key string
+	var transaction string
+	cmd := b.cancellation("conclude-cancel ORDER",
+		"End the cancellation of an order's eSIM whose refund was done by hand, by the transaction",
+		func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.EsimCancellation, error) {
+			res, err := c.Admin().ConcludeEsimCancellation(ctx, &roamcardv1.ConcludeEsimCancellationRequest{
+				OrderId: id, Transaction: transaction, Reason: reason,
+			})
+			return res.GetCancellation(), err
+		})
+	cmd.Flags().StringVar(&transaction, "transaction", "", "the hash of the transaction that refunded it")
+	_ = cmd.MarkFlagRequired("transaction")
+	return cmd
+}
+
+func (b *buyer) cancellation(
+	use, short string,
+	do func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.EsimCancellation, error),
+) *cobra.Command {
+	var reason, key string
 	cmd := &cobra.Command{
-		Use: "conclude-cancel ORDER", Args: oneArg,
-		Short: "End the cancellation of an order's eSIM whose refund was done by hand, by the transaction",
+		Use: use, Args: oneArg, Short: short,
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().ConcludeEsimCancellation(ctx, &roamcardv1.ConcludeEsimCancellationRequest{
-				OrderId: args[0], Transaction: transaction, Reason: reason,
-			})
+			cancellation, err := do(ctx, client, args[0], reason)
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, res.GetCancellation(), func(w io.Writer) { showCancellation(w, res.GetCancellation()) })
+			return b.show(cmd, cancellation, func(w io.Writer) { showCancellation(w, cancellation) })
 		}),
 	}
-	cmd.Flags().StringVar(&transaction, "transaction", "", "the hash of the transaction that refunded it")
-	_ = cmd.MarkFlagRequired("transaction")
 	actionFlags(cmd, &reason, &key)
 	return cmd
 }

@@ -107,8 +107,9 @@ func (r *records) refundedOnce(order, byHand string, units int64) bool {
 	for _, c := range r.cancels {
 		named += count(same(c.ByHand, byHand))
 	}
+	owner := r.ordersByID()[order].Owner
 	return named == 1 && !paid && slices.ContainsFunc(r.chain.byHand, func(p payout) bool {
-		return same(p.Transaction, byHand) && same(p.To, r.ordersByID()[order].Owner) && p.Value == units
+		return same(p.Transaction, byHand) && same(p.To, owner) && p.Value == units
 	})
 }
 

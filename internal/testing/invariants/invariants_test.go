@@ -136,7 +136,7 @@ var corruptCancels = corruptions{
 		cancelEsim(r)
 		refundByHand(r, alice)
 	}, []string{"I27"}},
-	"a refund by hand beside one of the treasury": {func(r *records) {
+	"a refund by hand and one of the treasury": {func(r *records) {
 		cancelEsim(r)
 		r.cancels[0].ByHand = "0xf9"
 		r.chain.byHand = []payout{{"0xf9", 3, shop, bob, 4_000_000}}
