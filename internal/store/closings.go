@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -196,18 +197,8 @@ func (c Closings) ConcludeRefund(
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		row, err = c.resume(ctx, tx, id, next, resumption{
 			act: act, action: actConcludeRefund, with: func(a card.CloseArgs, owner string) error {
-				var signed bool
-				if err := raw(tx).QueryRow(ctx, refundSignedSQL, a.Order, owner).Scan(&signed); err != nil {
+				if err := c.s.refundableByHand(ctx, tx, refundedByHand{id, a.Order, owner, a.ByHand}); err != nil {
 					return err
-				}
-				if signed {
-					return card.ErrRefundSigned
-				}
-				switch used, err := c.s.refundUsed(ctx, tx, id, a.ByHand); {
-				case err != nil:
-					return err
-				case used:
-					return card.ErrTransferUsed
 				}
 				postAs(tx, c.s.stamp(), owner, a.Return())
 				return nil
@@ -222,16 +213,35 @@ func (c Closings) ConcludeRefund(
 const concludedWithSQL = `SELECT EXISTS (SELECT 1 FROM jobs
 	WHERE kind = ANY($1::text[]) AND payload->>'byHand' = $2 AND id <> $3)`
 
-// refundUsed reports whether a transaction has concluded another job than this one, of whatever product. Two at once by
-// one transaction are decided one after the other.
-func (s *Store) refundUsed(ctx context.Context, tx *ent.Tx, id uuid.UUID, transaction string) (used bool, err error) {
-	lock(tx, bucket("concluded/"+transaction))
+// refundedByHand is a job whose refund a transaction has done, for an order and its owner.
+type refundedByHand struct {
+	job                       uuid.UUID
+	order, owner, transaction string
+}
+
+// refundableByHand fails with payment.ErrRefundSigned while a refund of the order may still be paid, and with
+// payment.ErrTransferUsed when the transaction has concluded another job, of whatever product. Two at once by one
+// transaction are decided one after the other.
+func (s *Store) refundableByHand(ctx context.Context, tx *ent.Tx, r refundedByHand) error {
+	var signed, used bool
+	if err := raw(tx).QueryRow(ctx, refundSignedSQL, r.order, r.owner).Scan(&signed); err != nil {
+		return err
+	}
+	if signed {
+		return payment.ErrRefundSigned
+	}
+	lock(tx, bucket("concluded/"+r.transaction))
 	var kinds []job.Kind
 	for _, p := range s.products {
 		kinds = append(kinds, p.returns...)
 	}
-	err = raw(tx).QueryRow(ctx, concludedWithSQL, kinds, transaction, id).Scan(&used)
-	return used, err
+	if err := raw(tx).QueryRow(ctx, concludedWithSQL, kinds, r.transaction, r.job).Scan(&used); err != nil {
+		return err
+	}
+	if used {
+		return payment.ErrTransferUsed
+	}
+	return nil
 }
 
 // concluded is the audit record of a refund that was done by hand.

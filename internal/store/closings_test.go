@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -201,7 +202,7 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 		}
 	}
 	refunding("signed")
-	if _, err := conclude(); !errors.Is(err, card.ErrRefundSigned) {
+	if _, err := conclude(); !errors.Is(err, payment.ErrRefundSigned) {
 		t.Errorf("while a refund is signed: %v", err)
 	}
 	refunding("dead")
@@ -211,7 +212,7 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 		RETURNING id`).Scan(&other); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conclude(); !errors.Is(err, card.ErrTransferUsed) {
+	if _, err := conclude(); !errors.Is(err, payment.ErrTransferUsed) {
 		t.Errorf("by the refund of another card: %v", err)
 	}
 	if _, err := g.s.Pool().Exec(t.Context(), "DELETE FROM jobs WHERE id = $1", other); err != nil {

@@ -220,18 +220,9 @@ func (e Esims) ConcludeCancel(
 		if err != nil || row.Status != job.OperatorReview || found.Stage != esim.StageRefunding {
 			return err
 		}
-		var signed bool
-		if err := raw(tx).QueryRow(ctx, refundSignedSQL, id, row.Of).Scan(&signed); err != nil {
+		byHand := refundedByHand{row.ID, string(id), row.Of, transaction.String()}
+		if err := e.s.refundableByHand(ctx, tx, byHand); err != nil {
 			return err
-		}
-		if signed {
-			return esim.ErrRefundSigned
-		}
-		switch used, err := e.s.refundUsed(ctx, tx, row.ID, transaction.String()); {
-		case err != nil:
-			return err
-		case used:
-			return esim.ErrTransferUsed
 		}
 		found.Stage, found.Since, found.ByHand, found.Transaction = esim.StageRefunded, at, transaction.String(), transaction
 		if err := resumeCancel(ctx, tx, row, &found); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -220,7 +221,7 @@ func TestRefundByHandConcludesACancellationOnce(t *testing.T) {
 		}
 	}
 	refund("signed")
-	if _, err := conclude(); !errors.Is(err, esim.ErrRefundSigned) {
+	if _, err := conclude(); !errors.Is(err, payment.ErrRefundSigned) {
 		t.Errorf("while a refund is signed: %v", err)
 	}
 	refund("dead")
@@ -229,7 +230,7 @@ func TestRefundByHandConcludesACancellationOnce(t *testing.T) {
 		now())`, transaction.String()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conclude(); !errors.Is(err, esim.ErrTransferUsed) {
+	if _, err := conclude(); !errors.Is(err, payment.ErrTransferUsed) {
 		t.Errorf("by the refund of a card: %v", err)
 	}
 	if _, err := s.Pool().Exec(t.Context(), "DELETE FROM jobs WHERE kind = 'card_close'"); err != nil {

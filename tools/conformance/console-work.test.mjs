@@ -205,7 +205,8 @@ test("a cancellation that waits goes on with its stage, however often, and ends 
 
   await press(tab, "Refresh");
   await settledPage(tab);
-  const transaction = await concludes(tab, gone, BigInt(refundAmount), () => looked(tab, notes, "cancellation-conclude"));
+  const look = () => looked(tab, notes, "cancellation-conclude");
+  const transaction = await concludes(tab, gone, BigInt(refundAmount), look);
   await says(tab, "It goes on.");
   assert.equal((await until("ended", find, ({ status }) => status === "succeeded")).stage, "refunded");
   const { cancellation } = await ofOwner(owner, `esim/orders/${orderId}/profile`);

@@ -70,7 +70,7 @@ func (c *chest) Return(_ context.Context, l *job.Lease, r payment.Return) (order
 		c.shop.store.SaveClosing(context.Background(), l.Fence(), r.Next.(card.CloseArgs), r.Postings...)
 }
 
-// Transferred implements card.Transfers: what was sent by hand.
+// Transferred implements payment.Transfers: what was sent by hand.
 func (c *chest) Transferred(_ context.Context, to x402.Address, amount money.USDC, hash x402.Hash) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

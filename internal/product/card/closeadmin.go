@@ -10,8 +10,8 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -42,21 +42,10 @@ type CloseJobs interface {
 	Refunding(ctx context.Context, id uuid.UUID) (row job.Row, owner x402.Address, signed bool, err error)
 	// ConcludeRefund queues a closing that waits for an operator again, with the arguments that next makes of its own,
 	// and adds the posting of what was returned, in one transaction. A closing in another status stays as it is.
-	// ErrRefundSigned while a refund of its order may still be paid, ErrTransferUsed when the transaction has concluded
-	// another closing, ErrNotFound when there is no such closing, ErrChanged when it is not at the act's version.
+	// payment.ErrRefundSigned while a refund of its order may still be paid, payment.ErrTransferUsed when the transaction
+	// has concluded something else, ErrNotFound when there is no such closing, ErrChanged when it is not at the act's
+	// version.
 	ConcludeRefund(ctx context.Context, id uuid.UUID, next func(job.Row) (CloseArgs, error), act Act) (job.Row, error)
-}
-
-// ErrRefundSigned says that a refund is signed, and that the chain may still pay it.
-var ErrRefundSigned = errors.New("a refund is signed that may still be paid")
-
-// ErrTransferUsed says that a transaction is the refund of another card.
-var ErrTransferUsed = errors.New("the transaction is the refund of another card")
-
-// Transfers reads a named transaction.
-type Transfers interface {
-	// Transferred reports whether a transaction that is final has transferred exactly an amount to an account.
-	Transferred(ctx context.Context, to x402.Address, amount money.USDC, transaction x402.Hash) (bool, error)
 }
 
 // Closers know which providers close cards.
@@ -69,7 +58,7 @@ type CloseAdmin struct {
 	Jobs CloseJobs
 	// Issuers are those of the cards.
 	Issuers Closers
-	Chain   Transfers
+	Chain   payment.Transfers
 	// CallTimeout bounds one call to the issuer, and so an owner's that is under way.
 	CallTimeout time.Duration
 	Now         func() time.Time
@@ -175,7 +164,7 @@ func (d CloseAdmin) Conclude(ctx context.Context, id uuid.UUID, transaction x402
 		return job.Row{}, fault.New(fault.OrderNotInReview, "Only a closing that waits for an operator with its refund "+
 			"can be concluded by hand.")
 	case signed:
-		return job.Row{}, concluding(ErrRefundSigned)
+		return job.Row{}, concluding(payment.ErrRefundSigned)
 	}
 	switch shown, err := d.Chain.Transferred(ctx, owner, a.Remainder.USDC(), transaction); {
 	case err != nil:
@@ -210,10 +199,10 @@ func concluding(err error) error {
 		return fault.New(fault.JobNotFound, "There is no closing of a card with this id.")
 	case errors.Is(err, ErrChanged):
 		return changed()
-	case errors.Is(err, ErrRefundSigned):
+	case errors.Is(err, payment.ErrRefundSigned):
 		return fault.New(fault.OrderNotInReview, "A refund of the service's own is signed and may still be paid. "+
 			"Retry the closing, until it waits for an operator because that refund is dead.")
-	case errors.Is(err, ErrTransferUsed):
+	case errors.Is(err, payment.ErrTransferUsed):
 		return fault.New(fault.TransferUnproven, "The transaction is the refund of another card already.")
 	}
 	return fmt.Errorf("conclude the closing: %w", err)

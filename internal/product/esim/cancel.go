@@ -108,25 +108,13 @@ type CancelStore interface {
 	CancelRefunding(ctx context.Context, id order.ID) (c Cancellation, owner x402.Address, signed bool, err error)
 	// ConcludeCancel queues a cancellation that waits for an operator with its refund again, as refunded by a transaction
 	// at a time, and adds the posting of the return, in one transaction. One in another status or stage stays as it is.
-	// ErrRefundSigned while a refund of the order may still be paid, ErrTransferUsed when the transaction is the refund of
-	// another order, ErrNotFound when there is none.
+	// payment.ErrRefundSigned while a refund of the order may still be paid, payment.ErrTransferUsed when the transaction
+	// has concluded something else, ErrNotFound when there is none.
 	ConcludeCancel(
 		ctx context.Context, id order.ID, transaction x402.Hash, at time.Time, act order.Act,
 	) (Cancellation, error)
 	// Cancellations lists the jobs of cancellations for an operator, newest first, audited.
 	Cancellations(ctx context.Context, q CancelQuery, act order.Act) ([]job.Row, error)
-}
-
-// ErrRefundSigned says that a refund is signed, and that the chain may still pay it.
-var ErrRefundSigned = errors.New("a refund is signed that may still be paid")
-
-// ErrTransferUsed says that a transaction is the refund of another order.
-var ErrTransferUsed = errors.New("the transaction is the refund of another order")
-
-// Transfers reads a named transaction.
-type Transfers interface {
-	// Transferred reports whether a transaction that is final has transferred exactly an amount to an account.
-	Transferred(ctx context.Context, to x402.Address, amount money.USDC, transaction x402.Hash) (bool, error)
 }
 
 // CancelQuery selects a page of cancellations.
@@ -156,7 +144,7 @@ type Cancellations struct {
 	Esims   *Esims
 	Store   CancelStore
 	Refunds Refunds
-	Chain   Transfers
+	Chain   payment.Transfers
 }
 
 // Begin begins to give the profile of an order back, for its owner, and tells how far that is. Asked again it changes
@@ -242,7 +230,7 @@ func (c *Cancellations) Conclude(
 	case !found.refundable():
 		return Cancellation{}, notRefundable()
 	case signed:
-		return Cancellation{}, concluding(ErrRefundSigned)
+		return Cancellation{}, concluding(payment.ErrRefundSigned)
 	}
 	switch shown, err := c.Chain.Transferred(ctx, owner, found.Refund, transaction); {
 	case err != nil:
@@ -277,10 +265,10 @@ func concluding(err error) error {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return fault.New(fault.JobNotFound, "There is no cancellation of this order's eSIM.")
-	case errors.Is(err, ErrRefundSigned):
+	case errors.Is(err, payment.ErrRefundSigned):
 		return fault.New(fault.OrderNotInReview, "A refund of the service's own is signed and may still be paid. "+
 			"Retry the cancellation, until it waits for an operator because that refund is dead.")
-	case errors.Is(err, ErrTransferUsed):
+	case errors.Is(err, payment.ErrTransferUsed):
 		return fault.New(fault.TransferUnproven, "The transaction is the refund of another order already.")
 	}
 	return fmt.Errorf("conclude the cancellation: %w", err)

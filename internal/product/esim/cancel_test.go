@@ -79,7 +79,7 @@ func (c *cancelling) ConcludeCancel(
 	return esim.Cancellation{CancelArgs: next, Job: job.Queued, Transaction: transaction}, nil
 }
 
-// Transferred implements esim.Transfers.
+// Transferred implements payment.Transfers.
 func (c *cancelling) Transferred(
 	_ context.Context, _ x402.Address, amount money.USDC, transaction x402.Hash,
 ) (bool, error) {
