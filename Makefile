@@ -8,6 +8,8 @@ GO_SOURCES := $(shell find cmd internal ent gen clients/go \( -name '*.go' -o -n
 PAGES := $(shell find internal/transport/web/dist -type f 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+# Programs, checks and tests share what is compiled, which they do with the same flags only.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .PHONY: help
 help: ## List the targets
@@ -45,7 +47,7 @@ bin/stripe-mock: tools/go.mod tools/go.sum
 build: $(BIN) ## Build bin/roamcard
 
 $(BIN): $(GO_SOURCES) $(PAGES) gen/openapi/openapi.json
-	go build -trimpath -ldflags '-X github.com/roamcard/roamcard/internal/app.Version=$(VERSION) -X github.com/roamcard/roamcard/internal/app.Commit=$(COMMIT)' -o $@ ./cmd/roamcard
+	go build -ldflags '-X github.com/roamcard/roamcard/internal/app.Version=$(VERSION) -X github.com/roamcard/roamcard/internal/app.Commit=$(COMMIT)' -o $@ ./cmd/roamcard
 
 .PHONY: demo
 demo: setup build ## Buy and show a card and an eSIM on a fresh local chain

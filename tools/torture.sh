@@ -60,15 +60,9 @@ if [[ -z ${PACKAGES:-} ]]; then
   }
   for bin in "$PWD"/tools/postgres/node_modules/*/native/bin /usr/lib/postgresql/*/bin; do
     [[ -x $bin/postgres ]] || continue
-    code=0
-    ROAMCARD_PG_BIN=$bin go test -json -count=1 -timeout 30m ./internal/store >"$report/store.json" || code=$?
-    counts=$(node tools/gotest-report.mjs "$report/store.json") || code=1
-    echo "$counts" | sed '$d'
-    read -r more bad <<<"$(echo "$counts" | tail -n 1)"
-    if [[ $code -ne 0 && $bad -eq 0 ]]; then bad=1; fi
+    ROAMCARD_PG_BIN=$bin suites ./internal/store
     # After the tests, which make the links to libraries that npm's archives cannot hold.
-    echo "the store on $("$bin/postgres" --version): $more passed, $bad failed"
-    passed=$((passed + more)) failed=$((failed + bad))
+    echo "    on $("$bin/postgres" --version)"
   done
 fi
 # What the clients do against a service that lies, in stories of their own.
