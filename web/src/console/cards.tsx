@@ -57,6 +57,8 @@ function Work<T extends Row>({ here, place, hint, without, load, keyOf, since, c
         columns={[
           { name: t.columns.waits, cell: (row) => <Ago at={since(row)} /> },
           { name: t.columns.order, cell: ({ orderId }) => <OrderLink id={orderId} /> },
+          // Of one status, the filter names it.
+          ...(status ? [] : [{ name: t.columns.status, cell: (row: T) => <Status value={row.status} /> }]),
           ...columns,
           { name: t.columns.why, cell: ({ reason }) => <span class="strange">{reason}</span> },
           { name: t.decide, cell: acts },
@@ -68,13 +70,10 @@ function Work<T extends Row>({ here, place, hint, without, load, keyOf, since, c
 
 interface Row {
   orderId: string;
+  status: string;
   reason?: string | undefined;
 }
 
-const status = <T extends { status: string }>(): Column<T> => ({
-  name: t.columns.status,
-  cell: (row) => <Status value={row.status} />,
-});
 const card = <T extends { cardId: string }>(): Column<T> => ({
   name: t.columns.card,
   cell: ({ cardId }) => <Code value={cardId} />,
@@ -96,15 +95,14 @@ export function FeesPlace({ here }: { here: Here }) {
       columns={[
         card(),
         {
-          name: t.columns.status,
+          name: t.columns.amount, number: true,
           cell: (row) => (
             <>
-              <Status value={row.status} /> {row.outstanding && <Badge tone="warn">{t.owed}</Badge>}{" "}
-              {row.writtenOff && <Badge>{t.writtenOff}</Badge>}
+              {row.outstanding && <Badge tone="warn">{t.owed}</Badge>} {row.writtenOff && <Badge>{t.writtenOff}</Badge>}{" "}
+              {dollars(row.amountUsdCents)}
             </>
           ),
         },
-        { name: t.columns.amount, number: true, cell: ({ amountUsdCents }) => dollars(amountUsdCents) },
       ]}
       acts={(row) => <FeeActs here={here} row={row} />}
     />
@@ -172,7 +170,6 @@ export function ClosingsPlace({ here }: { here: Here }) {
       since={({ createdAt }) => createdAt}
       columns={[
         card(),
-        status(),
         stage(),
         {
           name: t.remainder, number: true,
@@ -232,7 +229,6 @@ export function CancellationsPlace({ here }: { here: Here }) {
       keyOf={({ id }) => id}
       since={({ since }) => since}
       columns={[
-        status(),
         stage(),
         { name: t.credit, number: true, cell: ({ creditAmount }) => creditAmount && t.usdc(creditAmount) },
         { name: t.refund, number: true, cell: ({ refundAmount }) => refundAmount && t.usdc(refundAmount) },
