@@ -141,9 +141,10 @@ func (a *App) newRunner(p *Parts) *job.Runner {
 }
 
 func (a *App) settlement(p *Parts) *settlement.Settlement {
+	final := a.chain.Following().Final()
 	return settlement.New(settlement.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) settlement.Product { return p }),
-		Chain: a.simulating(), Final: a.chain.Following().Final(), Evidence: a.chain.Final(),
+		Chain: a.simulating(), Final: final, FinalTime: final.Time, Evidence: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain.Following(), Settler: a.settler(), Timeout: collectTimeout, Log: a.log,
 		}),

@@ -66,6 +66,12 @@ func (c *Chain) Final() *Chain {
 	return &final
 }
 
+// Time is that of the block at which verdicts are read, as one node shows it.
+func (c *Chain) Time(ctx context.Context) (time.Time, error) {
+	head, err := c.head(ctx, c.config.Finality.Paid)
+	return head.time(), err
+}
+
 // statusOfUnused decides about a nonce that is free at the head. The authorization is void only once a final block is
 // past its time and the nonce is free there, too. Our own clock must be past its time, too: a block with a time in the
 // future is not trusted.

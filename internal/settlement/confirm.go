@@ -32,6 +32,8 @@ func ConfirmJob(p payment.Payment) job.New {
 const (
 	minConfirmPause = 15 * time.Second
 	maxConfirmPause = 2 * time.Minute
+	// maxFinalPause bounds the pause of a payment whose block is known to be final later.
+	maxFinalPause = 5 * time.Minute
 	// confirmDeadline is longer than a chain takes to finalize a block.
 	confirmDeadline = 24 * time.Hour
 )
@@ -69,13 +71,31 @@ func (s *Settlement) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, er
 	if err := s.restore(ctx, pay); err != nil {
 		return job.Outcome{}, err
 	}
-	return job.Snooze(confirmPause(s.Now().Sub(l.Row().CreatedAt))), nil
+	return job.Snooze(s.untilFinal(ctx, l, pay.Receipt)), nil
 }
 
-// confirmPause is the polling interval of a payment that is not final yet. It grows with age: an old block is rarely
-// reorganised, and many waiting payments must not delay other maintenance.
-func confirmPause(age time.Duration) time.Duration {
-	return min(max(minConfirmPause, age/4), maxConfirmPause)
+// untilFinal is the time to the next look at a transfer that is not final.
+func (s *Settlement) untilFinal(ctx context.Context, l *job.Lease, shown *payment.Receipt) time.Duration {
+	age := s.Now().Sub(l.Row().CreatedAt)
+	if s.FinalTime == nil || shown == nil {
+		return confirmPause(age, 0)
+	}
+	final, err := s.FinalTime(ctx)
+	if err != nil {
+		return confirmPause(age, 0)
+	}
+	return confirmPause(age, shown.SettledAt.Sub(final))
+}
+
+// confirmPause is the polling interval of a transfer that is not final yet, whose block is so far ahead of the final
+// one. It grows with age: an old block is rarely reorganised, and many waiting payments must not delay other
+// maintenance. After the first pause, in which a reorganisation is likeliest, the final block has to come first.
+func confirmPause(age, ahead time.Duration) time.Duration {
+	pause := min(max(minConfirmPause, age/4), maxConfirmPause)
+	if age < minConfirmPause {
+		return pause
+	}
+	return max(pause, min(ahead, maxFinalPause))
 }
 
 // restore submits a payment again when the latest block no longer shows it.

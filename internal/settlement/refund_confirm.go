@@ -63,7 +63,7 @@ func (s *Settlement) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outco
 	if err := s.restoreRefund(ctx, r); err != nil {
 		return job.Outcome{}, err
 	}
-	return job.Snooze(confirmPause(s.Now().Sub(l.Row().CreatedAt))), nil
+	return job.Snooze(s.untilFinal(ctx, l, r.Receipt)), nil
 }
 
 // restoreRefund submits a refund again when the latest block no longer shows it.

@@ -104,6 +104,8 @@ type Config struct {
 	Chain    payment.Chain
 	// Final is the same chain, read at the final block.
 	Final payment.Chain
+	// FinalTime is the time of the final block. It decides only when transfers are looked at again; nil takes their age.
+	FinalTime func(ctx context.Context) (time.Time, error)
 	// Evidence reads transactions at the final block; nil disables it.
 	Evidence Evidence
 	Collect  Collector
