@@ -29,20 +29,28 @@ const (
 	shopping = 40 * time.Second
 )
 
+// fewBuyers are measured alone and among many others.
+const fewBuyers = 10
+
 // BenchmarkPurchases has buyers purchase cards, one after the other, with one relayer key on a chain as public as Base:
-// a block every 2 s, 16 transactions of a sender in the pool. Every purchase is one transaction, so 8 a second is the
-// most.
+// a block every 2 s, 16 transactions of a sender in the pool.
 func BenchmarkPurchases(b *testing.B) {
-	for _, buyers := range []int{16, 200, 600} {
+	for _, buyers := range []int{fewBuyers, 16, 200, 600} {
 		b.Run(strconv.Itoa(buyers), func(b *testing.B) {
 			for b.Loop() {
-				buyAtOnce(b, buyers)
+				buyAtOnce(b, buyers, 0)
 			}
 		})
 	}
+	b.Run("few-among-600", func(b *testing.B) {
+		for b.Loop() {
+			buyAtOnce(b, fewBuyers, 600)
+		}
+	})
 }
 
-func buyAtOnce(b *testing.B, buyers int) {
+// buyAtOnce measures buyers, next to whom others buy as well.
+func buyAtOnce(b *testing.B, buyers, others int) {
 	p := newProgramOn(b, devnet.ChainConfig{BlockEvery: baseBlock, OnlyEvery: true})
 	p.config.NoWorker = false
 	p.fund(b, 1_000_000_00)
@@ -56,13 +64,17 @@ func buyAtOnce(b *testing.B, buyers int) {
 	defer node.Close()
 	c := crowd{
 		B: b, addr: p.addr, bank: relaying{node: node}, end: time.Now().Add(shopping),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: buyers}},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: buyers + others}},
 	}
 	defer c.client.CloseIdleConnections()
+	rest := crowd{B: b, addr: c.addr, bank: c.bank, end: c.end, client: c.client}
 	before := asked(p.chain)
 	var all sync.WaitGroup
 	for range buyers {
 		all.Go(c.shop)
+	}
+	for range others {
+		all.Go(rest.shop)
 	}
 	all.Wait()
 	for open := 1; open > 0 && time.Now().Before(c.end.Add(2*time.Minute)); time.Sleep(baseBlock) {
@@ -72,8 +84,8 @@ func buyAtOnce(b *testing.B, buyers int) {
 	var settled int
 	row(b, p.db, `SELECT count(*) FROM payments WHERE status = 'paid'`, &settled)
 	b.ReportMetric(float64(len(c.took))/shopping.Seconds(), "settled/s")
-	b.ReportMetric(float64(c.unknown), "unknown")
-	b.ReportMetric(float64(c.failed), "failed")
+	b.ReportMetric(float64(c.unknown+rest.unknown), "unknown")
+	b.ReportMetric(float64(c.failed+rest.failed), "failed")
 	b.ReportMetric(float64(calls)/float64(max(settled, 1)), "calls/settled")
 	if slices.Sort(c.took); len(c.took) > 0 {
 		b.ReportMetric(c.took[len(c.took)/2].Seconds()/baseBlock.Seconds(), "blocks-p50")

@@ -32,19 +32,23 @@ type market struct {
 	chain devnet.ChainConfig
 	// relayers is how many keys settle, and customers how many buyers the servers have in all.
 	relayers, customers int
+	// servers are the numbers of servers that are measured in turn.
+	servers []int
 }
 
 // BenchmarkServers has as many buyers purchase cards from one server and from three, which share a database, relayer
 // keys and a chain: one with a block for each transaction, and one with a block every 2 s and so many keys that it does
-// not set the pace. Each server is a process that serves and works; the buyers, the database, the chain and the issuer
-// are on the same cores.
+// not set the pace; and from one with a single key, for what a purchase costs the server. Each server is a process that
+// serves and works; the buyers, the database, the chain and the issuer are on the same cores.
 func BenchmarkServers(b *testing.B) {
 	program := build(b)
+	public := devnet.ChainConfig{BlockEvery: baseBlock, OnlyEvery: true}
 	for _, m := range []market{
-		{name: "instant", chain: devnet.ChainConfig{BlockEvery: time.Second}, relayers: 16, customers: 48},
-		{name: "blocks", chain: devnet.ChainConfig{BlockEvery: baseBlock, OnlyEvery: true}, relayers: 16, customers: 240},
+		{"instant", devnet.ChainConfig{BlockEvery: time.Second}, 16, 48, []int{1, 3}},
+		{"blocks", public, 16, 240, []int{1, 3}},
+		{"onekey", public, 1, 600, []int{1}},
 	} {
-		for _, servers := range []int{1, 3} {
+		for _, servers := range m.servers {
 			b.Run(m.name+"/"+strconv.Itoa(servers), func(b *testing.B) {
 				for b.Loop() {
 					buyFromServers(b, program, m, servers)
