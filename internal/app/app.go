@@ -72,7 +72,9 @@ type App struct {
 	// relayer and facilitator are nil when nothing needs them.
 	relayer     *chain.Relayer
 	facilitator *facilitator.Facilitator
-	issuers     []issuerAt
+	// settlerUnknown says that too few nodes have told whether there is a contract for batches.
+	settlerUnknown bool
+	issuers        []issuerAt
 	// suppliers are nil until they are dialled.
 	suppliers []supplierAt
 	runner    *job.Runner
@@ -193,6 +195,9 @@ func (a *App) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	})
+	if a.settlerUnknown {
+		group.Go(func() error { a.awaitSettler(ctx); return nil })
+	}
 	if a.catchUp != nil {
 		group.Go(func() error { return a.catchUp.Run(ctx) })
 	}

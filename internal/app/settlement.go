@@ -121,21 +121,49 @@ func (a *App) signers(ctx context.Context) (Keys, error) {
 	return *a.keys, nil
 }
 
-// findSettler looks for the contract of batches, once: after its deployment, processes are restarted.
+// findSettler looks for the contract of batches: after its deployment, processes are restarted. While too few nodes
+// answer, there is none, and awaitSettler looks again.
 func (a *App) findSettler(ctx context.Context) (settler.Contract, error) {
 	if a.config.Fairness.MaxBatch == 1 {
 		return settler.Contract{}, nil
 	}
 	on, err := a.chain.FindSettler(ctx)
 	switch {
-	case err != nil:
+	case errors.Is(err, settler.ErrOtherCode):
 		return on, err
+	case err != nil:
+		a.settlerUnknown = true
+		a.log.WarnContext(ctx, "whether there is a contract for batches is unknown: until it is known, each payment gets a "+
+			"transaction of its own", "cause", err)
 	case on.IsZero():
 		a.log.WarnContext(ctx, "the chain has no contract for batches: each payment gets a transaction of its own")
 	default:
 		a.log.InfoContext(ctx, "payments share transactions", "contract", on.Address().String(), "own", on.IsOwn())
 	}
 	return on, nil
+}
+
+// settlerLook is the time between two looks for the contract of batches, while too few nodes answer.
+const settlerLook = 15 * time.Second
+
+// awaitSettler looks for the contract of batches until enough nodes answer.
+func (a *App) awaitSettler(ctx context.Context) {
+	again := time.NewTicker(settlerLook)
+	defer again.Stop()
+	for a.settlerUnknown {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+		a.settlerUnknown = false
+		on, err := a.findSettler(ctx)
+		if err != nil {
+			a.log.ErrorContext(ctx, "there is no contract for batches", "cause", err)
+			return
+		}
+		a.relayer.Use(on)
+	}
 }
 
 func (c Config) newRelayer(

@@ -26,7 +26,7 @@ const partOfRoom = 4
 // is false when nothing more can be sent now.
 func (s *sender) sendSome(ctx context.Context, window payment.Window, room uint64) bool {
 	most := 1
-	if !s.config.Settler.IsZero() {
+	if !s.batchesBy().IsZero() {
 		most = s.sizes.most(s.config.MaxBatch)
 	}
 	waiting := s.take(int(room) * most)
@@ -47,7 +47,14 @@ func (s *sender) sendSome(ctx context.Context, window payment.Window, room uint6
 	if err != nil {
 		head = header{} // every payment is simulated
 	}
-	batches := split(waiting, int(room), most)
+	batches, err := s.withinBalance(ctx, split(waiting, int(room), most), fee, window)
+	if err != nil {
+		s.finishAll(waiting, err)
+		return false
+	}
+	if len(batches) == 0 {
+		return false // blocks make room
+	}
 	allowed := make([][]*waiter, len(batches))
 	var all errgroup.Group
 	for i, members := range batches {
@@ -114,8 +121,8 @@ func (s *sender) allowed(ctx context.Context, members []*waiter, fee fee, head h
 		current = current && isCurrent
 		known = append(known, w)
 	}
-	if !current && !s.config.Settler.IsOwn() {
-		// Only our own contract bounds what a payer can do that has got code since.
+	if !current && (!s.batchesBy().IsOwn() || head.Hash == x402.Hash{}) {
+		// Only our own contract bounds what a payer can do that has got code since; and a call needs a block.
 		known, unknown = nil, members
 	}
 	moving := s.simulateEach(ctx, unknown, fee)
@@ -155,14 +162,14 @@ func (s *sender) simulateEach(ctx context.Context, waiting []*waiter, fee fee) (
 }
 
 // simulateTogether are those that one call of all says would move. The others get a transaction of their own, whose
-// simulation tells why they would not.
+// simulation tells why they would not. Where a node refuses the call itself, all wait for smaller batches.
 func (s *sender) simulateTogether(
 	ctx context.Context, waiting []*waiter, fee fee, head header,
 ) (moving []*waiter) {
 	if len(waiting) == 0 {
 		return nil
 	}
-	outcomes, err := s.config.Chain.simulateBatch(ctx, s.config.Settler, membersOf(waiting),
+	outcomes, err := s.config.Chain.simulateBatch(ctx, s.batchesBy(), membersOf(waiting),
 		&simulated{address: s.by.address, fee: fee}, head)
 	if err != nil && !isAnswer(err) && !errors.Is(err, settler.ErrAnswer) {
 		s.finishAll(waiting, err)
@@ -171,8 +178,11 @@ func (s *sender) simulateTogether(
 	if err != nil { // the node refuses the call itself, such as for its gas, or has another contract
 		s.config.Log.WarnContext(ctx, "a batch cannot be simulated", slog.Int("members", len(waiting)),
 			slog.Any("cause", err))
-		s.sizes.halve()
-		outcomes = make([]settler.Outcome, len(waiting))
+		s.sizes.below(len(waiting))
+		if len(waiting) > 1 {
+			return nil
+		}
+		outcomes = make([]settler.Outcome, 1)
 	}
 	for i, w := range waiting {
 		if outcomes[i] == settler.Transferred {
@@ -200,7 +210,7 @@ func (s *sender) sendBatch(ctx context.Context, members []*waiter, fee fee, wind
 			return s.sign(ctx, s.by, nonce, fee, common.Address(s.config.Chain.config.Domain.Contract),
 				s.config.Chain.config.CallGas, x402.TransferCall(p.Authorization, p.Signature))
 		}
-		on := s.config.Settler
+		on := s.batchesBy()
 		return s.sign(ctx, s.by, nonce, fee, common.Address(on.Address()), on.Gas(len(chosen)), on.Call(membersOf(chosen)))
 	}
 	prepared, err := s.prepare(ctx, ids, window, sign)
@@ -245,7 +255,8 @@ func membersOf(waiting []*waiter) []settler.Member {
 }
 
 // FindSettler is the contract that the chain has for batches, or zero. Where there are several nodes, two must show the
-// same one: what is sent to an account without code costs gas and moves nothing.
+// same one: what is sent to an account without code costs gas and moves nothing. It is settler.ErrOtherCode when they show
+// other code at the contract's address, and another error while no two show the same.
 func (c *Chain) FindSettler(ctx context.Context) (settler.Contract, error) {
 	ask := func(ctx context.Context, one *Chain) (settler.Contract, error) {
 		found, err := settler.Find(ctx, caller{one.pool}, c.config.Domain.Contract)
@@ -264,18 +275,23 @@ func (c *Chain) FindSettler(ctx context.Context) (settler.Contract, error) {
 	const calls = 2
 	shown := map[settler.Contract]int{}
 	var errs error
+	others := 0
 	for _, w := range consult(ctx, c, calls, ask, equal[settler.Contract]) {
-		if errs = errors.Join(errs, w.err); w.err != nil {
-			continue
-		}
-		if shown[w.value]++; shown[w.value] >= witnesses {
-			return w.value, nil
+		switch {
+		case errors.Is(w.err, settler.ErrOtherCode):
+			if others++; others >= witnesses {
+				return settler.Contract{}, fmt.Errorf("find the settler contract: %w", w.err)
+			}
+			errs = errors.Join(errs, errors.New(w.err.Error())) // one node's word is not enough
+		case w.err != nil:
+			errs = errors.Join(errs, w.err)
+		default:
+			if shown[w.value]++; shown[w.value] >= witnesses {
+				return w.value, nil
+			}
 		}
 	}
-	if errs != nil {
-		return settler.Contract{}, fmt.Errorf("find the settler contract: %w", errs)
-	}
-	return settler.Contract{}, nil
+	return settler.Contract{}, errors.Join(errors.New("no two nodes show the same settler contract"), errs)
 }
 
 // caller is the pool as a settler.Caller.
@@ -318,7 +334,7 @@ type tried struct {
 func (r *Relayer) allowedTogether(
 	ctx context.Context, on *Chain, as *simulated, a x402.Authorization, s x402.Signature,
 ) bool {
-	if !r.config.Settler.IsOwn() || uint64(r.config.Now().Unix()) >= a.ValidBefore {
+	if !r.batchesBy().IsOwn() || uint64(r.config.Now().Unix()) >= a.ValidBefore {
 		return false
 	}
 	asked := settler.Member{Authorization: a, Signature: s}
@@ -348,7 +364,7 @@ func (r *Relayer) try(ctx context.Context, on *Chain, as *simulated, members []s
 			return nil
 		})
 	}
-	outcomes, err := on.simulateBatch(ctx, r.config.Settler, members, as, head)
+	outcomes, err := on.simulateBatch(ctx, r.batchesBy(), members, as, head)
 	_ = codes.Wait() // none fails
 	if err != nil {
 		return nil, err
@@ -386,7 +402,8 @@ func (r *Relayer) unmoved(t payment.Transaction, found receipt) []uuid.UUID {
 	return unmoved
 }
 
-// batchSizes adapts the size of batches: halved when one moves nothing at all, and one more with each that does.
+// batchSizes adapts the size of batches: halved when one moves nothing at all or cannot be simulated, and one more with
+// each transaction that is final.
 type batchSizes struct {
 	mu  sync.Mutex
 	now int
@@ -402,11 +419,13 @@ func (b *batchSizes) most(limit int) int {
 	return b.now
 }
 
-func (b *batchSizes) halve() {
+// below halves the size when a batch of so many members has failed, however many of that size fail together.
+func (b *batchSizes) below(members int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.now > 1 {
-		b.now /= 2
+	half := max(1, members/2)
+	if b.now == 0 || half < b.now {
+		b.now = half
 	}
 }
 

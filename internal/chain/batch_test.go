@@ -22,11 +22,19 @@ import (
 // batching is a relayer of one key that settles several payments in one transaction.
 func (b *bench) batching(on settler.Contract, attempts payment.Transactions, delegates ...x402.Address) *chain.Relayer {
 	b.Helper()
+	return b.batchingAt(b.url, on, attempts, delegates...)
+}
+
+// batchingAt is the same over another node.
+func (b *bench) batchingAt(
+	node string, on settler.Contract, attempts payment.Transactions, delegates ...x402.Address,
+) *chain.Relayer {
+	b.Helper()
 	if on.IsOwn() {
 		b.control("anvil_setCode", settler.Address.String(), hexutil.Bytes(settler.Code()))
 	}
 	c, err := chain.New(b.Context(), chain.Config{
-		Endpoints: []chain.Endpoint{{URL: b.url}}, Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"},
+		Endpoints: []chain.Endpoint{{URL: node}}, Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"},
 		CallTimeout: 10 * time.Second, Delegates: delegates, Now: b.now,
 	})
 	if err != nil {

@@ -54,7 +54,7 @@ func (r *Relayer) choose(ctx context.Context, id uuid.UUID, cost *big.Int) (acco
 		return account{}, errors.New("every relayer is retired")
 	}
 	start := r.home
-	if r.config.Settler.IsZero() || r.config.MaxBatch == 1 {
+	if r.batchesBy().IsZero() || r.config.MaxBatch == 1 {
 		start = int(binary.BigEndian.Uint64(id[8:]) % uint64(len(r.accounts)))
 	}
 	order := slices.Concat(r.accounts[start:], r.accounts[:start])

@@ -157,8 +157,8 @@ func (r *Relayer) close(
 ) error {
 	switch batch := len(a.Payments) > 1; {
 	case batch && status == payment.TransactionReverted && spent > 0:
-		r.sizes.halve()
-	case batch && status == payment.TransactionClosed:
+		r.sizes.below(len(a.Payments))
+	case status == payment.TransactionClosed:
 		r.sizes.grow(r.config.MaxBatch)
 	}
 	if status == payment.TransactionReverted {

@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/core/types"
@@ -42,8 +43,8 @@ type RelayerConfig struct {
 	BumpAfter time.Duration
 	// ResendAfter is the least time between two broadcasts of the same bytes by this process: 4 s.
 	ResendAfter time.Duration
-	// Settler is the contract that settles several payments in one transaction; zero means that each has its own.
-	// MaxBatch is the most of them: 100, of at most settler.MaxMembers.
+	// Settler is the contract that settles several payments in one transaction; zero means that each has its own, until
+	// Use. MaxBatch is the most of them: 100, of at most settler.MaxMembers.
 	Settler  settler.Contract
 	MaxBatch int
 	// Window is how many transactions of a key may wait for blocks at once: 16, which a node's pool takes of one sender.
@@ -69,6 +70,7 @@ type Relayer struct {
 	sent    recentLog[x402.Hash]
 	gas     gasLog
 	fees    feeLog
+	settler atomic.Pointer[settler.Contract]
 	sizes   batchSizes
 	trials  rounds[settler.Member, tried]
 	// simulations are the latest ones that succeeded.
@@ -102,6 +104,7 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 	r := &Relayer{
 		config: config, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(config.Chain.config.Domain.ChainID)),
 	}
+	r.Use(config.Settler)
 	if len(config.Keys) > 0 {
 		r.home = rand.IntN(len(config.Keys))
 	}
@@ -113,6 +116,12 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 	}
 	return r, nil
 }
+
+// Use lets payments share the transactions of a contract from now on.
+func (r *Relayer) Use(on settler.Contract) { r.settler.Store(&on) }
+
+// batchesBy is the contract by which payments share transactions, or zero.
+func (r *Relayer) batchesBy() settler.Contract { return *r.settler.Load() }
 
 func (r *Relayer) add(key payment.Signer) account {
 	by := account{payment.NewAccount(key, r.config.Chain.config.Domain.ChainID, r.config.Now), key.Address()}

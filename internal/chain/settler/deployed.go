@@ -64,13 +64,16 @@ func factoryCall() []byte { return append(make([]byte, word), decoded(initHex)..
 // ErrNotDeployed says that a chain does not have the contract.
 var ErrNotDeployed = errors.New("the contract is not deployed")
 
+// ErrOtherCode says that the contract's address has code that is not the contract's.
+var ErrOtherCode = errors.New("other code than the contract's")
+
 // Caller is a node of a chain; *rpc.Client is one.
 type Caller interface {
 	CallContext(ctx context.Context, result any, method string, args ...any) error
 }
 
 // Check is nil when the chain has the contract: for ours exactly this code, for Multicall3 any. It is ErrNotDeployed
-// when there is no code. A node's answer may be older than the deployment.
+// when there is no code, and ErrOtherCode when there is another's. A node's answer may be older than the deployment.
 func (c Contract) Check(ctx context.Context, node Caller) error {
 	var code hexutil.Bytes
 	if err := node.CallContext(ctx, &code, "eth_getCode", c.address.String(), "latest"); err != nil {
@@ -80,7 +83,8 @@ func (c Contract) Check(ctx context.Context, node Caller) error {
 	case len(code) == 0:
 		return fmt.Errorf("%s: %w", c.address, ErrNotDeployed)
 	case c.IsOwn() && x402.Keccak256(code) != CodeHash:
-		return fmt.Errorf("the code of %s has the hash %s, want %s", c.address, x402.Keccak256(code), CodeHash)
+		return fmt.Errorf("%w: the code of %s has the hash %s, want %s", ErrOtherCode, c.address, x402.Keccak256(code),
+			CodeHash)
 	}
 	return nil
 }

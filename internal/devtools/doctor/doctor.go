@@ -206,7 +206,7 @@ func examineSettler(ctx context.Context, cfg app.Config, on *chain.Chain) findin
 			"roamcard deploy-settler"
 	case !found.IsOwn():
 		said = "the chain has none: batches use Multicall3 at " + found.Address().String() +
-			", without payers that have code; to include them, roamcard deploy-settler"
+			", which bounds no member's gas; for that, roamcard deploy-settler"
 	}
 	return verdictOf(name, said, err,
 		"see whether chain.rpc_url names the right chain; with relayer.max_batch 1 the contract is not used")

@@ -59,6 +59,23 @@ func TestSalesWaitForTwoNodesToAgree(t *testing.T) {
 	w.checkBooks()
 }
 
+// TestProcessStartsWhileOneOfTwoNodesIsAway: it sells nothing, but does what was sold; once both nodes answer, it sells.
+func TestProcessStartsWhileOneOfTwoNodesIsAway(t *testing.T) {
+	t.Parallel()
+	w, nodes := newNodeWorld(t, 2, nil)
+	b := w.buyer()
+	b.buyCard("before")
+	w.instances[0].stop()
+	w.instances = nil
+	nodes[1].inject(nodeFault{method: "*", mode: failBefore})
+	w.start(w.config)
+	w.wantClosedForCatchUp(b)
+	nodes[1].clearFaults()
+	w.awaitReady(w.instances[0])
+	w.buyer().buyCard("after")
+	w.checkBooks()
+}
+
 // wantClosedForCatchUp checks that nobody is invited to pay, nothing is claimed, and readiness says so.
 func (w *world) wantClosedForCatchUp(owner *buyer) {
 	w.t.Helper()
