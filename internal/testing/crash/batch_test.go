@@ -9,20 +9,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
-// Twelve buyers pay at the same time, and the program dies with one transaction for several of them stored or sent.
-// Each ends with one card for one payment.
+// Twelve buyers pay at the same time, and the program dies around one transaction for several of them, once or again
+// while it recovers. Each ends with one card for one payment.
 func TestKilledWithABatch(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"batch.stored", "batch.sent"} {
-		t.Run(point, func(t *testing.T) {
+	for _, c := range []struct{ first, again string }{
+		{"batch.stored", ""}, {"batch.sent", ""},
+		// The first transaction is for one payment.
+		{"transaction.before_commit@2", ""},
+		{"batch.stored", "transaction.sent"}, {"batch.sent", "settle.before_commit"},
+	} {
+		t.Run(strings.TrimSuffix(c.first+" "+c.again, " "), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			note := record{Flow: issue + ", of twelve buyers", Settler: relayer, Mode: "kill", First: point, Failed: true}
+			note := record{
+				Flow: issue + ", of twelve buyers", Settler: relayer, Mode: "kill", First: c.first, Second: c.again, Failed: true,
+			}
 			defer func() { note.write(t) }()
-			buyers, headers := w.killedWithABatch(t, point)
+			buyers, headers := w.killedWithABatch(t, c.first)
+			if c.again != "" {
+				w.start(t, relayer, fault(c.again, "kill")).awaitKill(t, recovery)
+			}
 			p := w.start(t, relayer, "")
 			began := time.Now()
 			w.eachEnds(t, buyers, headers, began)
@@ -32,6 +45,29 @@ func TestKilledWithABatch(t *testing.T) {
 			note.Failed = t.Failed()
 		})
 	}
+}
+
+// The contract reverts once a batch is stored, so it moves nothing, and the program dies when a block shows that. Each
+// payment is settled after that, once.
+func TestKilledWhenABatchHasReverted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	note := record{Flow: issue + ", of twelve buyers, whose batch reverts", Settler: relayer, Mode: "kill",
+		First: "batch.stored", Second: "transaction.reverted", Failed: true}
+	defer func() { note.write(t) }()
+	buyers, headers := w.killedWithABatch(t, "batch.stored")
+	const reverts = "0x60006000fd"
+	w.rpc(t, "anvil_setCode", settler.Address.String(), reverts)
+	// What sends it does not look for the contract: it would not start over other code.
+	w.start(t, relayer, fault("transaction.reverted", "kill"), "--set", "relayer.max_batch=1").awaitKill(t, recovery)
+	w.rpc(t, "anvil_setCode", settler.Address.String(), hexutil.Encode(settler.Code()))
+	p := w.start(t, relayer, "")
+	began := time.Now()
+	w.eachEnds(t, buyers, headers, began)
+	note.Recovery = time.Since(began).Seconds()
+	p.stop(t)
+	note.Violations = len(w.checkBooks(t))
+	note.Failed = t.Failed()
 }
 
 // One of those whose payment is in the stored transaction cancels it while the program is down. The others' payments
@@ -88,6 +124,9 @@ func (w *world) killedWithABatch(t *testing.T, point string) (buyers []*buyer, h
 	}
 	pressing.Wait()
 	p.awaitKill(t, recovery)
+	if strings.HasSuffix(point, "before_commit@2") {
+		return buyers, headers // it is not in the database
+	}
 	var most int
 	w.query(t, "SELECT max(n) FROM (SELECT count(*) n FROM transaction_members GROUP BY transaction_id) AS t", nil, &most)
 	if most < 2 {

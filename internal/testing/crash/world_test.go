@@ -77,7 +77,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // start runs the program in the world, always at the same address, as a restarted service is.
-func (w *world) start(t testing.TB, settler, fault string) *process {
+func (w *world) start(t testing.TB, settler, fault string, more ...string) *process {
 	t.Helper()
 	args := []string{"dev", "--addr", w.addr, "--data", w.dir,
 		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL,
@@ -96,7 +96,7 @@ func (w *world) start(t testing.TB, settler, fault string) *process {
 	if settler != relayer {
 		args = append(args, "--facilitator-url", w.facilitator, "--settlement", settler)
 	}
-	return launch(t, fault, filepath.Join(w.dir, "ready.json"), args...)
+	return launch(t, fault, filepath.Join(w.dir, "ready.json"), append(args, more...)...)
 }
 
 // over makes a world sell over real providers, whose fakes outlive the program next to the sandbox.
