@@ -48,7 +48,9 @@ const transports = [['REST', 'rest', '0.55'], ['Connect JSON', 'connect', '–']
 // Each with its number of clients, whose pgbench it is compared with.
 const claims = [
   ['claim alone', 32, '', 'claim', '1.0'],
+  ['claim alone, with every limit of a wallet', 32, '', 'claim-limited', '–'],
   ['claim to settled', 32, '', 'settled', '0.4'],
+  ['claim to settled, with every limit of a wallet', 32, '', 'settled-limited', '–'],
   ['the same, buyers sharing no float', 32, '', 'apart', '–'],
   ['claim to fulfilled', 32, '', 'fulfilled', '0.18'],
   ['claim alone', 128, 'many/', 'claim', '1.5'],

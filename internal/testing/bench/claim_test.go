@@ -26,6 +26,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -44,13 +45,26 @@ const few, many = 32, 128
 func BenchmarkClaim(b *testing.B) {
 	db := durable(b)
 	b.Run("pgbench", func(b *testing.B) { insertThree(b, db.URL(), few) })
-	b.Run("claim", func(b *testing.B) { claims(b, db.URL(), few) })
+	b.Run("claim", func(b *testing.B) { claims(b, db.URL(), few, nil) })
+	b.Run("claim-limited", func(b *testing.B) { claims(b, db.URL(), few, ofWallets()) })
 	b.Run("settled", func(b *testing.B) { purchases(b, db.URL(), course{clients: few, stay: true}) })
+	b.Run("settled-limited", func(b *testing.B) {
+		purchases(b, db.URL(), course{clients: few, stay: true, limits: ofWallets()})
+	})
 	b.Run("apart", func(b *testing.B) { purchases(b, db.URL(), course{clients: few, stay: true, apart: true}) })
 	b.Run("fulfilled", func(b *testing.B) { purchases(b, db.URL(), course{clients: few}) })
 	b.Run("many/pgbench", func(b *testing.B) { insertThree(b, db.URL(), many) })
-	b.Run("many/claim", func(b *testing.B) { claims(b, db.URL(), many) })
+	b.Run("many/claim", func(b *testing.B) { claims(b, db.URL(), many, nil) })
 	b.Run("many/settled", func(b *testing.B) { purchases(b, db.URL(), course{clients: many, stay: true}) })
+}
+
+// ofWallets are the default limits of what one wallet does. All buyers have the same address.
+func ofWallets() *limit.Limiter {
+	rates, all := limit.Rates{}, limit.Defaults()
+	for _, class := range []limit.Class{limit.Paid, limit.Orders, limit.Undecided, limit.InFlight} {
+		rates[class] = all[class]
+	}
+	return limit.New(rates, time.Now)
 }
 
 // insertThree makes an order, a payment and a job in one transaction, with the columns and indexes of ours.
@@ -178,6 +192,8 @@ type course struct {
 	stay bool
 	// apart makes purchases share nothing: no float that all of them draw on.
 	apart bool
+	// limits count in the database what one wallet does; nil counts nothing.
+	limits *limit.Limiter
 }
 
 // floatless are cards of an issuer without a float.
@@ -264,9 +280,9 @@ func reportWork(b *testing.B, db string, before activity, ours int64) {
 	b.ReportMetric(float64(after.written-before.written-ours)/float64(b.N), "rows/op")
 }
 
-// claims stores b.N claims of cards, each for a wallet of its own, with the reservations of purchases, and nothing
-// else.
-func claims(b *testing.B, db string, clients int) {
+// claims stores b.N claims of cards, each for a wallet of its own, with the reservations of purchases and what limits
+// count, and nothing else.
+func claims(b *testing.B, db string, clients int, limits *limit.Limiter) {
 	before := activityOf(b, db)
 	s, err := store.Open(b.Context(), store.Config{URL: db, MaxConns: 16})
 	if err != nil {
@@ -274,7 +290,12 @@ func claims(b *testing.B, db string, clients int) {
 	}
 	all := make([]checkout.ClaimRequest, b.N)
 	for i := range all {
-		all[i] = claimOf(fmt.Sprint("key-", i))
+		r := claimOf(fmt.Sprint("key-", i))
+		payer := r.Order.Owner.Lower()
+		r.Turns = slices.Concat(limits.Turn(limit.Paid, payer), limits.Turn(limit.Orders, payer))
+		r.MaxUndecided, r.MaxInFlight = limits.Most(limit.Undecided), limits.Most(limit.InFlight)
+		r.InFlightSince = time.Now().Add(-time.Minute)
+		all[i] = r
 	}
 	stop := releaseReservations(b, db)
 	took := make([]time.Duration, b.N)
@@ -387,6 +408,7 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders settlement.Store, c c
 	return checkout.New(checkout.Config{
 		Store: s.Orders(), Products: []checkout.Product{sold}, Terms: terms(), Chain: chain, Settlement: settles,
 		Runner: runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
+		Limits: c.limits,
 	})
 }
 
