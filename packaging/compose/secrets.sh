@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the secrets of compose.yaml that are not there yet. Fund the relayer's and the treasury's addresses, which
-# `roamcard doctor` shows. Nothing here is committed.
+# `roamcard doctor` shows. Nothing here is committed. It asks sudo for one thing: to give the files to the containers'
+# groups.
 set -euo pipefail
 cd "$(dirname "$0")"
 mkdir -p secrets
@@ -25,5 +26,16 @@ keep sandbox_key sandbox
 # An operator's token, of which the service gets only the hash.
 keep operator_token "rco_$(random)"
 keep operators "compose:$(openssl dgst -sha256 -r secrets/operator_token | cut -d' ' -f1)"
-# The containers' user reads them by its number; nobody else gets into the folder.
-chmod 444 secrets/*
+# Compose mounts each file as it is here, so its group is one that the containers have; nobody else reads it.
+readonly program=65532 postgres=999
+# readable GROUP NAMES… lets a group read files.
+readable() {
+  local files=("${@:2}")
+  files=("${files[@]/#/secrets/}")
+  chgrp "$1" "${files[@]}" 2>/dev/null || sudo chgrp "$1" "${files[@]}"
+  chmod 440 "${files[@]}"
+}
+readable "$program" database_url relayer_keys treasury_key quote_key esim_keys esim_token_key sandbox_key operators
+readable "$postgres" postgres_password
+# It is mounted nowhere.
+chmod 400 secrets/operator_token
