@@ -171,6 +171,9 @@ func TestReleaseIsOfTheProgramsVersion(t *testing.T) {
 	var release struct {
 		Builds   []struct{ Env, Flags, Ldflags []string }
 		Archives []struct{ Files []struct{ Src string } }
+		Packages []struct {
+			Contents []struct{ Src, Dst string }
+		} `yaml:"nfpms"`
 	}
 	unpack(t, "goreleaser.yaml", &release)
 	for _, build := range release.Builds {
@@ -179,12 +182,31 @@ func TestReleaseIsOfTheProgramsVersion(t *testing.T) {
 			t.Errorf("the build is %+v", build)
 		}
 	}
+	var sources []string
 	for _, archive := range release.Archives {
 		for _, file := range archive.Files {
-			found, err := filepath.Glob("../../" + file.Src)
-			if err != nil || len(found) == 0 && !strings.HasPrefix(file.Src, "bin/") {
-				t.Errorf("%s is not there, %v", file.Src, err)
-			}
+			sources = append(sources, file.Src)
+		}
+	}
+	for _, pkg := range release.Packages {
+		for _, file := range pkg.Contents {
+			sources = append(sources, file.Src)
+		}
+	}
+	for _, src := range sources {
+		found, err := filepath.Glob("../../" + src)
+		if err != nil || len(found) == 0 && !strings.HasPrefix(src, "bin/") {
+			t.Errorf("%s is not there, %v", src, err)
+		}
+	}
+	// What is for systemd is in the packages.
+	units, err := filepath.Glob("../../packaging/systemd/*")
+	if err != nil || len(units) < 3 {
+		t.Errorf("%d files for systemd, %v", len(units), err)
+	}
+	for _, unit := range units {
+		if !slices.Contains(sources, strings.TrimPrefix(unit, "../../")) {
+			t.Errorf("no package has %s", unit)
 		}
 	}
 }

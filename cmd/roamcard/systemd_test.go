@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestCommandsGetTheSecretsOfTheUnit runs the script with stand-ins for systemd: what it asks for is what the unit has.
+func TestCommandsGetTheSecretsOfTheUnit(t *testing.T) {
+	unit := packaged(t, "systemd/roamcard-worker.service") + `
+# A drop-in.
+[Service]
+LoadCredential=telegram_token:/etc/roamcard/secrets/telegram_token
+Environment=ROAMCARD_TELEGRAM__TOKEN_FILE=%d/telegram_token
+`
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"worker":      unit,
+		"systemctl":   "#!/bin/sh\n[ \"$*\" = 'cat roamcard-worker.service' ] && cat " + dir + "/worker\n",
+		"systemd-run": "#!/bin/sh\nprintf '%s\\n' \"$@\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // run here
+			t.Fatal(err)
+		}
+	}
+	call := []string{"recover", "--apply", "--reason", "restored the dump of 03:00", "--config", "/etc/roamcard/roamcard.yaml"}
+	cmd := exec.CommandContext(t.Context(), "../../packaging/systemd/roamcard-run", call...)
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := strings.Split(strings.TrimSpace(string(out)), "\n")
+	end := slices.Index(asked, "--")
+	if end < 0 || !slices.Equal(asked[end+1:], append([]string{"/usr/bin/roamcard"}, call...)) {
+		t.Fatalf("it runs %q", asked)
+	}
+	name := regexp.MustCompile(`(?m)^--unit=(\S+\.service)$`).FindStringSubmatch(string(out))
+	if name == nil {
+		t.Fatalf("its unit has no name: %q", asked[:end])
+	}
+	passed := 0
+	for line := range strings.Lines(unit) {
+		line = strings.TrimSpace(line)
+		if !regexp.MustCompile(`^(LoadCredential|Environment|EnvironmentFile|DynamicUser)=`).MatchString(line) {
+			continue
+		}
+		passed++
+		// The manual of systemd.exec promises the folder of credentials at this place.
+		line = strings.ReplaceAll(line, "%d", "/run/credentials/"+name[1])
+		if !slices.Contains(asked[:end], "--property="+line) {
+			t.Errorf("the command does not get %s", line)
+		}
+	}
+	if passed < 20 {
+		t.Errorf("only %d lines were compared", passed)
+	}
+}
+
+// TestServersMayReadTheBacklog: Go takes the number of connections that may wait from /proc/sys, or 128 without it.
+func TestServersMayReadTheBacklog(t *testing.T) {
+	unit := packaged(t, "systemd/roamcard-server.service")
+	if regexp.MustCompile(`(?m)^ProcSubset=pid`).MatchString(unit) || !strings.Contains(unit, "ProtectKernelTunables=yes\n") {
+		t.Error("the server's unit hides /proc/sys, or lets it be written")
+	}
+}
+
+// TestUnitsHaveTheSameSecrets: the script runs commands as the workers' unit says, so servers have the same secrets.
+func TestUnitsHaveTheSameSecrets(t *testing.T) {
+	secrets := func(unit string) (lines []string) {
+		return regexp.MustCompile(`(?m)^(LoadCredential|Environment)\w*=.*$`).FindAllString(packaged(t, "systemd/"+unit), -1)
+	}
+	server, worker := secrets("roamcard-server.service"), secrets("roamcard-worker.service")
+	if len(server) < 10 || !slices.Equal(server, worker) {
+		t.Errorf("the server has %q, the worker %q", server, worker)
+	}
+}
