@@ -92,10 +92,10 @@ charted() { bin/helm template roamcard packaging/helm/roamcard --kube-version "$
 # chart lints the chart, checks what it makes by the schemas of the oldest and of the newest Kubernetes, and that it refuses
 # what is wrong.
 chart() {
-  local version on='console.enabled=true,admin.enabled=true,networkPolicy.enabled=true'
+  local version on='console.enabled=true,admin.enabled=true,networkPolicy.enabled=true,command={doctor}'
   local peers='[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"ops"}}}]'
   built helm helm.sh/helm/v3/cmd/helm && bin/helm lint --strict packaging/helm/roamcard || return 1
-  for version in 1.27.0 1.37.0; do
+  for version in 1.30.0 1.37.0; do
     # The monitor is not Kubernetes' own, so its schema is not among these.
     charted && python kubernetes-validate --strict --quiet --kubernetes-version "${version%.*}" "$work/chart.yaml" &&
       charted --set "$on" --set-json "networkPolicy.operators=$peers,networkPolicy.monitoring=$peers" &&
@@ -104,9 +104,10 @@ chart() {
   # A schema that refuses nothing would be no check.
   sed 's/containerPort: 8402/containerPort: many/' "$work/chart.yaml" >"$work/wrong.yaml"
   ! python kubernetes-validate --strict --quiet --kubernetes-version 1.37 "$work/wrong.yaml" >/dev/null 2>&1 || return 1
-  charted --set metrics.podMonitor=true || return 1
+  charted --set metrics.podMonitor=true && grep -q 'preStop: {sleep: {seconds: 10}}' "$work/chart.yaml" || return 1
   ! charted --set server.replicas=many && grep -q "want integer" "$work/chart.yaml" &&
-    ! charted --set console.enabled=true,console.port=9464 && grep -q "another listener has 9464" "$work/chart.yaml"
+    ! charted --set console.enabled=true,console.port=9464 && grep -q "another listener has 9464" "$work/chart.yaml" &&
+    ! charted --set preStopSeconds=30 && grep -q "50 more than preStopSeconds" "$work/chart.yaml"
 }
 
 # release checks the configuration, and makes a release of this machine's kind without publishing it, or with SNAPSHOT=all of

@@ -172,6 +172,20 @@ func TestProcessesAreGivenTheTimeTheyDrainIn(t *testing.T) {
 			t.Errorf("systemd gives the %s %v to end, which takes %v", unit, given, need)
 		}
 	}
+	var values struct {
+		PreStop int `yaml:"preStopSeconds"`
+		Grace   int `yaml:"terminationGracePeriodSeconds"`
+	}
+	unpack(t, "helm/roamcard/values.yaml", &values)
+	if left := time.Duration(values.Grace-values.PreStop) * time.Second; values.PreStop == 0 || left < need {
+		t.Errorf("the chart gives a server %d s less %d s to end, which takes %v", values.Grace, values.PreStop, need)
+	}
+	processes := packaged(t, "helm/roamcard/templates/processes.yaml")
+	const least = `lt (int .Values.terminationGracePeriodSeconds) (add .Values.preStopSeconds 50 | int)`
+	if need > 50*time.Second || !strings.Contains(processes, least) ||
+		!strings.Contains(processes, "preStop: {sleep: {seconds: {{ $.Values.preStopSeconds }}}}") {
+		t.Errorf("the chart does not make sure of the %v that a server takes to end", need)
+	}
 }
 
 // TestComposeSecretsAreReadByTheirGroups runs the script, with a chgrp that only notes down what it is asked for.

@@ -30,7 +30,7 @@ Environment=ROAMCARD_TELEGRAM__TOKEN_FILE=%d/telegram_token
 	}
 	call := []string{"recover", "--apply", "--reason", "restored the dump of 03:00", "--config", "/etc/roamcard/roamcard.yaml"}
 	cmd := exec.CommandContext(t.Context(), "../../packaging/systemd/roamcard-run", call...)
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ROAMCARD_DEPLOYER_KEY_FILE="+dir+"/worker")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +55,14 @@ Environment=ROAMCARD_TELEGRAM__TOKEN_FILE=%d/telegram_token
 		line = strings.ReplaceAll(line, "%d", "/run/credentials/"+name[1])
 		if !slices.Contains(asked[:end], "--property="+line) {
 			t.Errorf("the command does not get %s", line)
+		}
+	}
+	for _, own := range []string{
+		"LoadCredential=ROAMCARD_DEPLOYER_KEY_FILE:" + dir + "/worker",
+		"Environment=ROAMCARD_DEPLOYER_KEY_FILE=/run/credentials/" + name[1] + "/ROAMCARD_DEPLOYER_KEY_FILE",
+	} {
+		if !slices.Contains(asked[:end], "--property="+own) {
+			t.Errorf("the command does not get the caller's %s", own)
 		}
 	}
 	if passed < 20 {
