@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
+
+	"github.com/roamcard/roamcard/internal/settlement"
 )
 
 // handbook are the texts of docs/operations, by their names.
@@ -32,7 +33,9 @@ func handbook(t *testing.T) map[string]string {
 var (
 	fenced  = regexp.MustCompile("(?s)```sh\n(.*?)```")
 	inline  = regexp.MustCompile("`([^`]+)`")
-	ours    = regexp.MustCompile(`(?:^|[;&|(] *|do +|-- +|exec +)(?:[A-Z_]+=\S* +)*(?:\S*/)?roamcard((?: [^;|&()\x60]*)?)`)
+	before  = `(?:^|[;&|(] *|do +|-- +|exec +|sudo +|run --rm +(?:-\w \S+ +)*)`
+	ours    = regexp.MustCompile(before + `(?:[A-Z_]+=\S* +)*(?:\S*/)?roamcard(?:-run)?((?: [^;|&()\x60]*)?)`)
+	word    = regexp.MustCompile(`(?:[^\s"']+|"[^"]*"|'[^']*')+`)
 	comment = regexp.MustCompile(` +#.*$`)
 )
 
@@ -55,7 +58,8 @@ func commandsIn(page string) (all []string) {
 
 // wrong says what our program does not have of a call.
 func wrong(call string) string {
-	words := strings.Fields(call)
+	call, _, _ = strings.Cut(call, " >") // where its output goes
+	words := word.FindAllString(call, -1)
 	program := root()
 	program.InitDefaultCompletionCmd()
 	cmd, rest, err := program.Find(words)
@@ -65,18 +69,13 @@ func wrong(call string) string {
 	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		return "no command " + rest[0]
 	}
-	cmd.InitDefaultHelpFlag()
-	for _, word := range rest {
-		name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
-		if strings.HasPrefix(word, "--") && !hasFlag(cmd, name) {
-			return "no flag " + word
-		}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err.Error()
+	}
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+		return err.Error()
 	}
 	return ""
-}
-
-func hasFlag(cmd *cobra.Command, name string) bool {
-	return cmd.Flags().Lookup(name) != nil || cmd.InheritedFlags().Lookup(name) != nil
 }
 
 func TestHandbookNamesCommandsThatExist(t *testing.T) {
@@ -92,9 +91,72 @@ func TestHandbookNamesCommandsThatExist(t *testing.T) {
 	if found < 40 {
 		t.Errorf("only %d calls were found", found)
 	}
-	for _, call := range []string{"admin orders shw ORDER", "doctor --fiel x", "nothing"} {
+	for _, call := range []string{
+		"admin orders shw ORDER", "doctor --fiel x", "nothing", "admin orders show", "doctor FILE", "doctor --config",
+		"card topup --json", "config check FILE ANOTHER",
+	} {
 		if wrong(call) == "" {
 			t.Errorf("roamcard %s is believed to exist", call)
+		}
+	}
+}
+
+// secretive are the commands that read the settings and the secrets of the service.
+var secretive = regexp.MustCompile(`^(migrate|doctor|recover|reconcile|deploy-settler|config check)\b`)
+
+// TestUpgradesAndRotationsSayWhichSettings: in a shell these commands have neither settings nor secrets, so these pages
+// name the file, and link to how each way of deploying gives a command both. Compose has no file.
+func TestUpgradesAndRotationsSayWhichSettings(t *testing.T) {
+	pages := handbook(t)
+	for _, name := range []string{"upgrade.md", "rotate.md", "recovery.md"} {
+		if !strings.Contains(pages[name], "](deploy.md#run-a-command)") {
+			t.Errorf("%s does not say how to run a command", name)
+		}
+		inCompose := regexp.MustCompile(`run --rm roamcard [^\x60]+`)
+		for _, block := range fenced.FindAllStringSubmatch(pages[name], -1) {
+			for _, call := range commandsIn(block[0]) {
+				if secretive.MatchString(call) && !strings.Contains(call, "--config ") {
+					t.Errorf("%s: roamcard %s names no settings", name, call)
+				}
+			}
+		}
+		for _, row := range regexp.MustCompile(`(?m)^\| .*$`).FindAllString(pages[name], -1) {
+			for _, call := range commandsIn(inCompose.ReplaceAllString(row, "")) {
+				if strings.HasPrefix(call, "migrate") && !strings.Contains(call, "--config ") {
+					t.Errorf("%s: roamcard %s names no settings", name, call)
+				}
+			}
+		}
+	}
+	_, section, _ := strings.Cut(pages["deploy.md"], "\n## Run a command\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, must := range []string{"sudo roamcard-run doctor --config ", "run --rm roamcard doctor", "kubectl exec deploy/"} {
+		if !strings.Contains(section, must) {
+			t.Errorf("running a command: there is no %q", must)
+		}
+	}
+	// The chart sees no change of a Secret, and Helm waits for 5 minutes where a migration may take 15.
+	if !strings.Contains(pages["rotate.md"], "kubectl rollout restart ") {
+		t.Error("no rotation restarts the chart's processes")
+	}
+	if !strings.Contains(pages["upgrade.md"], "helm upgrade --timeout 20m ") {
+		t.Error("an upgrade by Helm gives up before its migration does")
+	}
+	// A managed PostgreSQL has no machine to log in to.
+	if strings.Contains(pages["upgrade.md"], "kill -TERM") {
+		t.Error("a transaction is ended on the database's machine")
+	}
+}
+
+// TestAFormerTreasuryIsRetiredOnceNoRefundIsOpen: without a status, jobs that wait or run are not listed.
+func TestAFormerTreasuryIsRetiredOnceNoRefundIsOpen(t *testing.T) {
+	_, section, _ := strings.Cut(handbook(t)["rotate.md"], "\n## The treasury's key\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, must := range []string{
+		"admin jobs list --kind " + string(settlement.RefundConfirming), "`--status queued`", "`--status processing`",
+	} {
+		if !strings.Contains(section, must) {
+			t.Errorf("the treasury's key is retired without %q", must)
 		}
 	}
 }
