@@ -104,7 +104,8 @@ chart() {
   # A schema that refuses nothing would be no check.
   sed 's/containerPort: 8402/containerPort: many/' "$work/chart.yaml" >"$work/wrong.yaml"
   ! python kubernetes-validate --strict --quiet --kubernetes-version 1.37 "$work/wrong.yaml" >/dev/null 2>&1 || return 1
-  charted --set metrics.podMonitor=true && grep -q 'preStop: {sleep: {seconds: 10}}' "$work/chart.yaml" || return 1
+  charted --set metrics.podMonitor=true && grep -q 'preStop: {sleep: {seconds: 10}}' "$work/chart.yaml" &&
+    ! grep -q 'name: roamcard-command' "$work/chart.yaml" || return 1
   ! charted --set server.replicas=many && grep -q "want integer" "$work/chart.yaml" &&
     ! charted --set console.enabled=true,console.port=9464 && grep -q "another listener has 9464" "$work/chart.yaml" &&
     ! charted --set preStopSeconds=30 && grep -q "50 more than preStopSeconds" "$work/chart.yaml"

@@ -109,7 +109,17 @@ func TestPackagingRunsCommandsThatExist(t *testing.T) {
 			}
 		}
 	}
-	if len(calls) != 8 {
+	for _, args := range regexp.MustCompile(`args: \[(.+)\]`).FindAllStringSubmatch(
+		packaged(t, "helm/roamcard/templates/migrate.yaml"), -1) {
+		calls = append(calls, strings.ReplaceAll(args[1], ",", ""))
+	}
+	for _, args := range regexp.MustCompile(`\(list (".+?")\)`).FindAllStringSubmatch(
+		packaged(t, "helm/roamcard/templates/processes.yaml"), -1) {
+		calls = append(calls, strings.ReplaceAll(args[1], `"`, "")+" --config=FILE")
+	}
+	if len(calls) != 12 || !slices.ContainsFunc(calls, func(call string) bool {
+		return strings.HasPrefix(call, "config check ")
+	}) {
 		t.Errorf("%d calls: %q", len(calls), calls)
 	}
 	for _, call := range calls {

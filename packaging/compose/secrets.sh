@@ -26,7 +26,8 @@ keep sandbox_key sandbox
 # An operator's token, of which the service gets only the hash.
 keep operator_token "rco_$(random)"
 keep operators "compose:$(openssl dgst -sha256 -r secrets/operator_token | cut -d' ' -f1)"
-# Compose mounts each file as it is here, so its group is one that the containers have; nobody else reads it.
+# Compose mounts each file as it is here, so its group is one that the containers have; nobody else reads it. Where Docker
+# runs without root, the containers' groups have other numbers outside (/etc/subgid).
 readonly program=65532 postgres=999
 # readable GROUP NAMES… lets a group read files.
 readable() {
