@@ -130,7 +130,9 @@ func TestUpgradesAndRotationsSayWhichSettings(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(pages["deploy.md"], "\n## Run a command\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	for _, must := range []string{"sudo roamcard-run doctor --config ", "run --rm roamcard doctor", "kubectl exec deploy/"} {
+	for _, must := range []string{
+		"sudo roamcard-run doctor --config ", "run --rm roamcard doctor", "kubectl exec deploy/",
+	} {
 		if !strings.Contains(section, must) {
 			t.Errorf("running a command: there is no %q", must)
 		}
