@@ -101,7 +101,7 @@ func (o Order) Name() string {
 // MaxKey is the longest idempotency key that a caller may send, in characters.
 const MaxKey = 200
 
-// Keyless is the key of an order that was opened without one. No caller can send it: it is too long.
+// Keyless is the key of an order that was created without one. No caller can send it: it is too long.
 func Keyless(id ID) string { return strings.Repeat("-", MaxKey) + string(id) }
 
 // Fingerprint is the SHA-256 of an operation and the canonical form of its request.

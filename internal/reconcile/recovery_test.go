@@ -216,7 +216,7 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 				Plans:     map[string]esim.Plan{"jp": plans["jp"], "us": {ID: "pln_us", Price: 400}},
 			},
 		}, []string{"adopt 7 esim 5", "adopt 8 esim 4"}},
-		"an order that was opened before, and paid in the lost time": {shelf{
+		"an order that was created before, and paid in the lost time": {shelf{
 			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{ID: "crd_1",
 				Ref: card.OpeningRef("ord_open", 1), State: card.AccountActive, Loaded: 2500}}}},
 			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Orders: []order.Order{opened}},

@@ -132,7 +132,7 @@ test("a top-up of no named amount is resumed as it was asked for", async () => {
 test("a paying fetch with a wallet pays an order at the order's own price", async () => {
   const { service, account } = official();
   const client = new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer: account, policy });
-  const opened = await client.orders.openEsim();
+  const opened = await client.orders.createEsim();
   const lying = async (input, init) => {
     const request = new Request(input, init);
     return dearer(request, await service.fetch(request));

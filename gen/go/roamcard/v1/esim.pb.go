@@ -623,7 +623,7 @@ func (x *EsimFulfillmentTerms) GetStatuses() []string {
 	return nil
 }
 
-// How the installation material reaches its owner.
+// How the activation data reaches its owner.
 type EsimCredentialTerms struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	OwnerOnly bool                   `protobuf:"varint,1,opt,name=owner_only,json=ownerOnly,proto3" json:"owner_only,omitempty"`
@@ -800,7 +800,7 @@ func (x *GetEsimReadinessResponse) GetChecks() []*ReadinessCheck {
 
 type ListEsimPlansRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An ISO 3166-1 country code of two letters, or one in use beside them such as XK, in either case. A code
+	// An ISO 3166-1 country code of two letters, or another one in use such as XK, in either case. A code
 	// that nothing is sold for gives an empty list.
 	CountryCode *string `protobuf:"bytes,1,opt,name=country_code,json=countryCode,proto3,oneof" json:"country_code,omitempty"`
 	// country or region.

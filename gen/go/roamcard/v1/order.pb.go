@@ -863,7 +863,7 @@ type Order struct {
 	Delivery *EsimDelivery `protobuf:"bytes,15,opt,name=delivery,proto3" json:"delivery,omitempty"`
 	// The eSIM itself, only in the answer to a paid eSIM purchase that it was ready for.
 	Credentials *EsimCredentials `protobuf:"bytes,16,opt,name=credentials,proto3" json:"credentials,omitempty"`
-	// What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+	// What paying takes, only in the answer that creates an eSIM order. The challenge at `payable_url` is
 	// what binds.
 	PaymentRequirements *PaymentRequirements `protobuf:"bytes,17,opt,name=payment_requirements,json=paymentRequirements,proto3" json:"payment_requirements,omitempty"`
 	// How the data stands, for esim_topup.

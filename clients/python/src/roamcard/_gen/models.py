@@ -170,7 +170,7 @@ class Order(Model):
     delivery: EsimDelivery | None = None
     """How the eSIM stands, for esim."""
     payment_requirements: PaymentRequirements | None = None
-    """What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+    """What paying takes, only in the answer that creates an eSIM order. The challenge at `payable_url` is
     what binds.
     """
     esim_topup: EsimTopup | None = None
@@ -686,7 +686,7 @@ class EsimFulfillmentTerms(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class EsimCredentialTerms(Model):
-    """How the installation material reaches its owner."""
+    """How the activation data reaches its owner."""
     owner_only: bool
     no_store: bool
     delivery_token_header: str
@@ -961,8 +961,8 @@ class ReconciliationRun(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueuedOrder(Model):
-    """An order as it lies before an operator."""
+class ReviewItem(Model):
+    """An order in an operator's queue."""
     order_id: str
     kind: OrderKind
     """card_issue, card_topup, esim or esim_topup."""
@@ -1052,7 +1052,7 @@ class ProviderReference(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence(Model):
-    """One thing that a move rests on, by name."""
+    """One piece of evidence for a move, by name."""
     name: str
     value: str
 
@@ -1069,7 +1069,7 @@ class OrderMove(Model):
     """buyer, worker or operator:<name>."""
     reason: str
     evidence: tuple[Evidence, ...]
-    """What the move rests on."""
+    """What the move is based on."""
     request_id: str | None = None
     """The request that made it, as its answer named it; absent for what a worker did."""
 
@@ -1111,7 +1111,7 @@ class Switch(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StrayTransfer(Model):
+class UnmatchedTransfer(Model):
     """A transfer of USDC to the payee that belongs to no order."""
     transaction: str
     log_index: int
@@ -1191,7 +1191,7 @@ class LedgerPosting(Model):
 @dataclass(frozen=True, kw_only=True)
 class ReviewOrderResponse(Model):
     """Part of an answer."""
-    order: QueuedOrder
+    order: ReviewItem
     allowed_actions: tuple[AllowedAction, ...]
     """What an operator can do with it, and why not where it is not possible now: refund, retry, fulfilled and
     prove_payment.

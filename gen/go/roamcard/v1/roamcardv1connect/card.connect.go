@@ -87,7 +87,7 @@ type CardServiceClient interface {
 	// the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
 	// with the same idempotencyKey: it is never paid twice.
 	PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error)
-	// Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+	// Creates an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
 	// same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
 	// purchase with that key pays it; without one the wallet's open order is returned, or a new one.
 	CreateCardOrder(context.Context, *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error)
@@ -421,7 +421,7 @@ type CardServiceHandler interface {
 	// the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
 	// with the same idempotencyKey: it is never paid twice.
 	PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error)
-	// Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+	// Creates an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
 	// same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
 	// purchase with that key pays it; without one the wallet's open order is returned, or a new one.
 	CreateCardOrder(context.Context, *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error)

@@ -87,8 +87,8 @@ type EsimServiceClient interface {
 	// authorization (it is not sent), repeats the original header within its validity with a key of at
 	// least 16 characters, or sends the owner's session as well.
 	PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error)
-	// Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-	// price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+	// Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+	// price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
 	// order again.
 	CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error)
 	// Shows how far an eSIM order has come, without its installation secrets.
@@ -352,8 +352,8 @@ type EsimServiceHandler interface {
 	// authorization (it is not sent), repeats the original header within its validity with a key of at
 	// least 16 characters, or sends the owner's session as well.
 	PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error)
-	// Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-	// price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+	// Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+	// price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
 	// order again.
 	CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error)
 	// Shows how far an eSIM order has come, without its installation secrets.

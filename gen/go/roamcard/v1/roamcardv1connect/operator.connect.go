@@ -223,7 +223,7 @@ type OperatorServiceClient interface {
 	// Lists orders, newest first unless `sort` says otherwise: those that wait for an operator, or those that the
 	// filters select.
 	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
-	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
+	// Shows the full history of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
 	// that has changed since is not decided. A refund above the amount that the configuration names waits for a second
@@ -246,8 +246,8 @@ type OperatorServiceClient interface {
 	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
 	// Says whose token the request has, what its role is, and until when it is valid.
 	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
-	// Shows what an operator needs to decide about an order, next to its life: its version, what can be done with it and
-	// why not, its postings, and what operators did with it.
+	// Shows what an operator needs to decide about an order, in addition to its history: its version, what can be done
+	// with it and why not, its postings, and what operators did with it.
 	ReviewOrder(context.Context, *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error)
 	// Counts the orders that are not final, by kind and status.
 	CountOrders(context.Context, *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error)
@@ -1082,7 +1082,7 @@ type OperatorServiceHandler interface {
 	// Lists orders, newest first unless `sort` says otherwise: those that wait for an operator, or those that the
 	// filters select.
 	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
-	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
+	// Shows the full history of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
 	// that has changed since is not decided. A refund above the amount that the configuration names waits for a second
@@ -1105,8 +1105,8 @@ type OperatorServiceHandler interface {
 	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
 	// Says whose token the request has, what its role is, and until when it is valid.
 	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
-	// Shows what an operator needs to decide about an order, next to its life: its version, what can be done with it and
-	// why not, its postings, and what operators did with it.
+	// Shows what an operator needs to decide about an order, in addition to its history: its version, what can be done
+	// with it and why not, its postings, and what operators did with it.
 	ReviewOrder(context.Context, *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error)
 	// Counts the orders that are not final, by kind and status.
 	CountOrders(context.Context, *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error)

@@ -71,7 +71,7 @@ type OrderServiceClient interface {
 	// stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
 	// of those that are not final. It has no REST form: there, poll the orders.
 	WatchOrders(context.Context, *v1.WatchOrdersRequest) (*connect.ServerStreamForClient[v1.WatchOrdersResponse], error)
-	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+	// Creates an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
 	CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error)
@@ -248,7 +248,7 @@ type OrderServiceHandler interface {
 	// stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
 	// of those that are not final. It has no REST form: there, poll the orders.
 	WatchOrders(context.Context, *v1.WatchOrdersRequest, *connect.ServerStream[v1.WatchOrdersResponse]) error
-	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+	// Creates an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
 	CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error)

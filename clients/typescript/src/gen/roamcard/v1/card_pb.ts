@@ -1649,7 +1649,7 @@ export const CardService: GenService<{
     output: typeof PurchaseCardResponseSchema;
   },
   /**
-   * Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+   * Creates an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
    * same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
    * purchase with that key pays it; without one the wallet's open order is returned, or a new one.
    *

@@ -357,7 +357,7 @@ export const EsimFulfillmentTermsSchema: GenMessage<EsimFulfillmentTerms> = /*@_
   messageDesc(file_roamcard_v1_esim, 6);
 
 /**
- * How the installation material reaches its owner.
+ * How the activation data reaches its owner.
  *
  * @generated from message roamcard.v1.EsimCredentialTerms
  */
@@ -444,7 +444,7 @@ export const GetEsimReadinessResponseSchema: GenMessage<GetEsimReadinessResponse
  */
 export type ListEsimPlansRequest = Message<"roamcard.v1.ListEsimPlansRequest"> & {
   /**
-   * An ISO 3166-1 country code of two letters, or one in use beside them such as XK, in either case. A code
+   * An ISO 3166-1 country code of two letters, or another one in use such as XK, in either case. A code
    * that nothing is sold for gives an empty list.
    *
    * @generated from field: optional string country_code = 1;
@@ -1096,8 +1096,8 @@ export const EsimService: GenService<{
     output: typeof PurchaseEsimResponseSchema;
   },
   /**
-   * Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-   * price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+   * Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+   * price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
    * order again.
    *
    * @generated from rpc roamcard.v1.EsimService.CreateEsimOrder

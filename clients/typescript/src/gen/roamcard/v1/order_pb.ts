@@ -501,7 +501,7 @@ export type Order = Message<"roamcard.v1.Order"> & {
   credentials?: EsimCredentials | undefined;
 
   /**
-   * What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+   * What paying takes, only in the answer that creates an eSIM order. The challenge at `payable_url` is
    * what binds.
    *
    * @generated from field: roamcard.v1.PaymentRequirements payment_requirements = 17;
@@ -1184,7 +1184,7 @@ export const OrderService: GenService<{
     output: typeof WatchOrdersResponseSchema;
   },
   /**
-   * Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+   * Creates an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
    * `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
    * With an `Idempotency-Key` the same key and body give the same order again.
    *

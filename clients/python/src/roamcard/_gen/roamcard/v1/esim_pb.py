@@ -469,7 +469,7 @@ _EsimCredentialTermsFields: TypeAlias = Literal["owner_only", "no_store", "deliv
 
 class EsimCredentialTerms(Message[_EsimCredentialTermsFields]):
     """
-    How the installation material reaches its owner.
+    How the activation data reaches its owner.
 
     ```proto
     message roamcard.v1.EsimCredentialTerms
@@ -591,7 +591,7 @@ class ListEsimPlansRequest(Message[_ListEsimPlansRequestFields]):
 
     Attributes:
         country_code:
-            An ISO 3166-1 country code of two letters, or one in use beside them such as XK, in either case. A code
+            An ISO 3166-1 country code of two letters, or another one in use such as XK, in either case. A code
             that nothing is sold for gives an empty list.
 
             ```proto

@@ -674,7 +674,7 @@ class Order(Message[_OrderFields]):
             optional roamcard.v1.EsimCredentials credentials = 16;
             ```
         payment_requirements:
-            What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+            What paying takes, only in the answer that creates an eSIM order. The challenge at `payable_url` is
             what binds.
 
             ```proto
