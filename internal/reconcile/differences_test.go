@@ -192,8 +192,9 @@ var issuerDifferences = map[string]difference{
 				Loaded: 2500}, Balance: 2500})
 	}, []Code{ProviderUnknown}},
 	"a movement of nobody's": {func(_ *books, s *card.Statement) {
-		s.Movements = append(s.Movements,
-			card.Moved{Ref: fulfilment.Ref{2}, Account: "crd_1", Direction: card.Load, Amount: 1, State: card.MovePending})
+		s.Movements = append(s.Movements, card.MovementRecord{
+			Ref: fulfilment.Ref{2}, Account: "crd_1", Direction: card.Load, Amount: 1, State: card.MovePending,
+		})
 	}, []Code{ProviderUnknown}},
 	"a load executed twice": {func(_ *books, s *card.Statement) {
 		s.Movements = append(s.Movements, s.Movements[2])
@@ -334,7 +335,7 @@ func collectFee(r *books, s *card.Statement, from ledger.Account) {
 
 func loadOpen(s *card.Statement) {
 	s.Movements = append(s.Movements,
-		card.Moved{Ref: openRef, Account: "crd_1", Direction: card.Load, Amount: 2450, State: card.MoveSucceeded})
+		card.MovementRecord{Ref: openRef, Account: "crd_1", Direction: card.Load, Amount: 2450, State: card.MoveSucceeded})
 }
 
 // refuseCard leaves the purchase of the card alone, refused by the issuer and with an operator.

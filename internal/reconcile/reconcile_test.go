@@ -495,8 +495,8 @@ func TestNobodyClosesTheGateForOthers(t *testing.T) {
 		t.Errorf("closed for %v", shut())
 	}
 	w.line(card.Line{ID: "mov_x",
-		Movement: &card.Moved{Ref: fulfilment.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5,
-			State: card.MoveSucceeded}})
+		Movement: &card.MovementRecord{Ref: fulfilment.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load,
+			Amount: 5, State: card.MoveSucceeded}})
 	w.wants("a movement of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched)
 	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
 		t.Errorf("closed for (-want +got):\n%s", diff)

@@ -211,15 +211,15 @@ func (c *claimCounts) fits(p checkout.ClaimRequest) bool {
 		}
 	}
 	for _, h := range p.Reservations {
-		if s := c.stocks[h.Resource]; !s.shared(h) || !s.holds(h, s.held) {
+		if s := c.stocks[h.Resource]; !s.shared(h) || !s.fits(h, s.held) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds reports whether a reservation fits when the batch has so many shards.
-func (s *stock) holds(h order.Reservation, held int) bool {
+// fits reports whether a reservation fits when the batch has so many shards.
+func (s *stock) fits(h order.Reservation, held int) bool {
 	limit, unsettled := h.Limit, h.Unsettled
 	if s.most > 0 {
 		limit, unsettled = room(limit, s.most, held), room(unsettled, s.most, held)
@@ -245,7 +245,7 @@ func (c *claimCounts) learn(batch []*claimMember) {
 	for _, m := range batch {
 		for _, h := range m.in.Reservations {
 			s := c.stocks[h.Resource]
-			crowded[h.Resource] = crowded[h.Resource] || s.shared(h) && !s.holds(h, s.enough)
+			crowded[h.Resource] = crowded[h.Resource] || s.shared(h) && !s.fits(h, s.enough)
 		}
 	}
 	for resource, s := range c.stocks {

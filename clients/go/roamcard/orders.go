@@ -88,8 +88,8 @@ func (o Orders) CreateTopUp(ctx context.Context, amount Cents, key string) (*roa
 	return res.GetOrder(), err
 }
 
-// CreateESIM creates an order for an eSIM that is paid later: a plan, or the cheapest that can be had when planID is empty.
-// The key is made when it is empty.
+// CreateESIM creates an order for an eSIM that is paid later: a plan, or the cheapest that can be had when planID is
+// empty. The key is made when it is empty.
 func (o Orders) CreateESIM(ctx context.Context, planID, key string) (*roamcardv1.Order, error) {
 	ctx = WithIdempotencyKey(ctx, cmp.Or(key, NewKey()))
 	res, err := o.client.Services.Esim.CreateEsimOrder(ctx, &roamcardv1.CreateEsimOrderRequest{PlanId: given(planID)})

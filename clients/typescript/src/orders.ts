@@ -115,8 +115,8 @@ export class Orders {
   }
 
   /**
-   * Creates an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order comes
-   * back.
+   * Creates an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order
+   * comes back.
    */
   createCard({ idempotencyKey, ...options }: PurchaseOptions = {}): Call<Order> {
     return this.#connection.call(
@@ -127,7 +127,11 @@ export class Orders {
   }
 
   /** Creates an order that funds the wallet's card and is paid later. */
-  createTopUp({ amountUsdCents, idempotencyKey, ...options }: PurchaseOptions & { amountUsdCents: number }): Call<Order> {
+  createTopUp({
+    amountUsdCents,
+    idempotencyKey,
+    ...options
+  }: PurchaseOptions & { amountUsdCents: number }): Call<Order> {
     return this.#connection.call(
       options,
       async (wire) => present((await this.#connection.orders.createOrder({ amountUsdCents }, wire)).order),

@@ -283,7 +283,7 @@ func (p pages) Changes(_ context.Context, after string) (card.Page, error) {
 		return card.Page{Next: after}, nil
 	}
 	next := strconv.Itoa(at + 1)
-	line := card.Line{ID: "line" + next, Movement: &card.Moved{}}
+	line := card.Line{ID: "line" + next, Movement: &card.MovementRecord{}}
 	return card.Page{Lines: []card.Line{line}, Next: next, More: at+1 < int(p)}, nil
 }
 

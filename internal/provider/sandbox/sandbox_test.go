@@ -209,7 +209,7 @@ func (b *bench) withdraw(account card.Account, amount money.Cents, played string
 	return ref
 }
 
-func (b *bench) wantMoved(on card.Account, ref fulfilment.Ref, state card.MovedState, refusal string) {
+func (b *bench) wantMoved(on card.Account, ref fulfilment.Ref, state card.MovementState, refusal string) {
 	b.t.Helper()
 	moved, err := b.Moved(b.t.Context(), on.ID, ref)
 	if err != nil || moved.State != state {

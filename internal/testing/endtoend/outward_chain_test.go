@@ -143,7 +143,7 @@ func TestTwoNodesReplaceTheThird(t *testing.T) {
 }
 
 // TestThirdPartyMaySettleFirst is A20: somebody takes the authorization out of the mempool and submits it;
-// ours reverts, and the money has arrived all the same.
+// ours reverts, and the money has arrived anyway.
 func TestThirdPartyMaySettleFirst(t *testing.T) {
 	t.Parallel()
 	w, node := newProxyWorld(t, nil)

@@ -63,7 +63,7 @@ func nodes() []attack {
 		},
 		{
 			name: "token-paused", by: provider, do: pausesTheToken, torture: true,
-			aim:      "buyers sign payments that cannot settle, which hold what is scarce",
+			aim:      "buyers sign payments that cannot settle, which reserve what is scarce",
 			reserves: "readiness reads the token's state: nobody is invited to pay, nothing is claimed",
 		},
 		{

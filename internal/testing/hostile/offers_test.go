@@ -35,7 +35,7 @@ func offeredPayments() []attack {
 		},
 		{
 			name: "validity-in-the-past-or-future", ref: "A18", by: payer, do: otherTimes,
-			aim:      "an order whose payment never settles, or holds scarce things for long",
+			aim:      "an order whose payment never settles, or reserves scarce things for long",
 			reserves: "a payment must be valid now, for at least some seconds and at most a bounded time",
 		},
 		{

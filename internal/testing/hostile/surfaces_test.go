@@ -39,7 +39,7 @@ func surfaces() []attack {
 		},
 		{
 			name: "reads-of-what-is-not-public", ref: "API8", by: stranger, do: looksAround,
-			aim:      "profiles, variables, files, the providers' control face, versions",
+			aim:      "profiles, variables, files, the providers' control API, versions",
 			reserves: "no debugging routes on the public port; documents come from the program itself",
 		},
 		{

@@ -172,7 +172,7 @@ func invariants() []invariant {
 		{"I14", "orders move along the graph, one step at a time", movesFollowTheGraph},
 		{"I15", "a challenge is used once, in its time", challengesAreUsedOnce},
 		{"I16", "one withdrawal of the fee, and the job knows it", oneFee},
-		{"I17", "what is held belongs to an open order", reservationsBelongToOpenOrders},
+		{"I17", "what is reserved belongs to an open order", reservationsBelongToOpenOrders},
 		{"I18", "what a buyer was told exists", answersLast},
 		{"I19", "a job is leased to one worker at most", oneWorkerPerJob},
 		{"I20", "money of nobody's is posted once, and each posting says what it records", unmatchedMoneyIsPostedOnce},

@@ -1,5 +1,5 @@
-// Package vendorapi puts a program that is not ours between an adapter and the fake of its vendor: each request and each
-// answer has to match the vendor's own OpenAPI document.
+// Package vendorapi puts a program that is not ours between an adapter and the fake of its vendor: each request and
+// each answer has to match the vendor's own OpenAPI document.
 package vendorapi
 
 import (
