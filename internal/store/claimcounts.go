@@ -12,7 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// crowds remembers the resources of which a batch has found too little to reserve in some shards only. The next one
+// crowds are the resources of which a batch has found too little to reserve in some shards only. The next one
 // takes all shards at once.
 type crowds struct{ resources sync.Map }
 
@@ -238,7 +238,7 @@ func (c *claimCounts) add(p checkout.ClaimRequest) {
 	}
 }
 
-// learn remembers of which resources the next batch takes all shards: of those of which one of these claims would not
+// learn records of which resources the next batch takes all shards: of those of which one of these claims would not
 // have fitted otherwise.
 func (c *claimCounts) learn(batch []*claimMember) {
 	crowded := map[string]bool{}

@@ -43,7 +43,7 @@ func (r Records) Calls([]order.Sale) []order.Call { return nil }
 
 // Book is the supplier's own book.
 type Book interface {
-	// Purchases are all orders it has of ours, without their material.
+	// Purchases are all orders it has of ours, without their activation data.
 	Purchases(ctx context.Context) ([]Purchase, error)
 }
 

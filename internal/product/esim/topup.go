@@ -357,12 +357,12 @@ func (t *Topups) Reserve(ctx context.Context, owner x402.Address, made order.Off
 	stock, err := on.at.Topper.CheckTopup(call, held, plan.Code)
 	switch {
 	case errors.Is(err, ErrNoPlan), err == nil && stock.Units == 0:
-		e.topups.forget(o.ID)
+		e.topups.drop(o.ID)
 		return order.Claim{}, notTaken()
 	case err != nil:
 		return order.Claim{}, fmt.Errorf("confirm the plan: %w", errors.Join(err, supplierDown()))
 	case stock.Cost > made.Price.USDC():
-		e.topups.forget(o.ID)
+		e.topups.drop(o.ID)
 		return order.Claim{}, termsChanged("The price of this plan has changed.")
 	}
 	return order.Claim{

@@ -53,7 +53,7 @@ type bench struct {
 	web    *httptest.Server
 }
 
-// start runs a server on a clock of its own; the client's budget is short, as some tests use it up.
+// start runs a server on a clock of its own; the client's timeout is short, as some tests use it up.
 func start(t *testing.T, cfg sandbox.Config) *bench {
 	t.Helper()
 	b := &bench{t: t, clock: newClock()}

@@ -32,7 +32,7 @@ func TestStatementHasEverythingOverSeveralPages(t *testing.T) {
 	moved := map[fulfilment.Ref]bool{}
 	for i := range 1100 {
 		if i%20 == 0 {
-			b.clock.pass(time.Hour) // what is due is done in small parts, within the client's budget
+			b.clock.pass(time.Hour) // what is due is done in small parts, within the client's timeout
 		}
 		m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
 		if _, err := b.Move(t.Context(), m); err != nil {

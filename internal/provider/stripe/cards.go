@@ -44,8 +44,8 @@ func (r *references) add(ref fulfilment.Ref, id string) {
 	r.ids[ref] = append(r.ids[ref], id)
 }
 
-// remember notes a card that was opened.
-func (r *references) remember(ctx context.Context, ref fulfilment.Ref, id string) {
+// put adds a card that was opened.
+func (r *references) put(ctx context.Context, ref fulfilment.Ref, id string) {
 	if r.turn.take(ctx) == nil {
 		r.add(ref, id)
 		r.leave()
@@ -129,7 +129,7 @@ func (i *Issuer) open(ctx context.Context, o card.Opening) (card.Account, error)
 	if limit, err := got.limit(); err != nil || limit != o.Load {
 		return card.Account{}, unclear("the answer is about another limit")
 	}
-	i.known.remember(ctx, o.Ref, got.ID)
+	i.references.put(ctx, o.Ref, got.ID)
 	return account, nil
 }
 
@@ -143,7 +143,7 @@ func (i *Issuer) Account(ctx context.Context, ref fulfilment.Ref) (card.Account,
 }
 
 func (i *Issuer) account(ctx context.Context, ref fulfilment.Ref) (card.Account, error) {
-	id, err := i.known.find(ctx, ref)
+	id, err := i.references.find(ctx, ref)
 	if err != nil {
 		return card.Account{}, err
 	}

@@ -84,10 +84,10 @@ from .programs import (
     Answer,
     Call,
     CallFailed,
+    ClearSession,
     Do,
     Done,
     Fetch,
-    Forget,
     Pause,
     Program,
     ReadRetries,
@@ -532,7 +532,7 @@ class Core:
 
     def sign_out(self) -> Program[None]:
         yield from owned("auth", "logout", LogoutRequest())
-        yield Forget()
+        yield ClearSession()
 
     # What is published, and what operators do.
 
