@@ -107,7 +107,7 @@ var allowed = map[string][]string{
 
 // narrow packages import no more of internal than this, whatever their row.
 var narrow = map[string][]string{
-	// Who calls is known without what is sold.
+	// The caller is known without knowing what is sold.
 	"auth": {"curve", "fault", "handshake", "limit", "secret", "x402"},
 	// What a contract is called with knows payments only as the chain does.
 	"chain/settler": {"money", "x402"},

@@ -72,7 +72,7 @@ type Shortage struct{ Reservation Reservation }
 func (s *Shortage) Error() string { return "not enough of " + s.Reservation.Resource }
 
 // leastUnsettled is how many purchases like the one at hand may always be on their way: a small float, of which a
-// share would be less than one purchase, can be sold all the same.
+// share would be less than one purchase, can still be sold.
 const leastUnsettled = 4
 
 // UnsettledLimit is how much of a limit orders that are not paid yet may reserve: a share of it in percent, and at

@@ -201,7 +201,7 @@ func (h SignerHarness) survives(t *testing.T, f SignerFault) {
 }
 
 func (h SignerHarness) recovers(t *testing.T, account *payment.Account, f SignerFault) {
-	if f != SignerHangs { // who waits no longer has learned nothing about it
+	if f != SignerHangs { // a caller that stopped waiting has learned nothing about it
 		if !account.Doubtful() {
 			t.Error("the signer is not doubted")
 		}

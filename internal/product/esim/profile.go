@@ -288,16 +288,16 @@ func (c *perOrder[T]) drop(id order.ID) {
 func (c *perOrder[T]) of(id order.ID, create func() *availability.Memo[T]) *availability.Memo[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.young[id]; ok {
-		return known
+	if cached, ok := c.young[id]; ok {
+		return cached
 	}
-	known, ok := c.old[id]
+	cached, ok := c.old[id]
 	if !ok {
-		known = create()
+		cached = create()
 	}
 	if c.young == nil || len(c.young) >= maxConditions/2 {
 		c.young, c.old = map[order.ID]*availability.Memo[T]{}, c.young
 	}
-	c.young[id] = known
-	return known
+	c.young[id] = cached
+	return cached
 }

@@ -243,7 +243,7 @@ func (t *Topups) Availability() availability.Product {
 }
 
 // Offer implements checkout.Product: a plan that the eSIM takes or, for a valid quote, the quoted one as long as its
-// price covers the supplier's cost. Who pays is not known yet; see Reserve.
+// price covers the supplier's cost. The payer is not known yet; see Reserve.
 func (t *Topups) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
 	wanted, price, err := asked(r)
 	if err != nil {

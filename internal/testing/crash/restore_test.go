@@ -443,7 +443,7 @@ func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 	if got := w.tell(t, refused); got.Transfers != 2 || got.Refunds != 1 || got.Cards != 1 {
 		t.Errorf("after a refund that was lost, the buyer's next card came to %+v", got)
 	}
-	// Who paid in vain may have the money back as soon as an operator says so.
+	// A buyer who paid for nothing gets the money back as soon as an operator decides so.
 	if plan, code := w.recovers(t, append(apply, "--return-after", "1ms")...); plan.count("return", true) != 1 ||
 		code != 0 {
 		t.Fatalf("returning ended with %d: %+v", code, plan.Steps)

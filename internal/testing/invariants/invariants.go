@@ -175,7 +175,7 @@ func invariants() []invariant {
 		{"I17", "what is reserved belongs to an open order", reservationsBelongToOpenOrders},
 		{"I18", "what a buyer was told exists", answersLast},
 		{"I19", "a job is leased to one worker at most", oneWorkerPerJob},
-		{"I20", "money of nobody's is posted once, and each posting says what it records", unmatchedMoneyIsPostedOnce},
+		{"I20", "unowned money is posted once, and each posting says what it records", unmatchedMoneyIsPostedOnce},
 		{"I21", "the relayer's nonces have no gap and no second use", noncesAreContiguous},
 		{"I22", "an operator's act has one audit row", operatorActsAreAudited},
 		{"I24", "while something that a sale needs is down, a new purchase gets 503 and claims nothing", downMeansClosed},
