@@ -44,7 +44,7 @@ func nodes() []attack {
 		{
 			name: "huge-account-nonce", by: node, do: countsTooFar,
 			aim:      "the relayer signs transactions that can never be mined, and settles nothing any more",
-			reserves: "a nonce that only one node tells, far from our own books, is not believed",
+			reserves: "a nonce that only one node tells, far from our own books, is not used",
 		},
 		{
 			name: "node-that-lags", by: node, do: lags,

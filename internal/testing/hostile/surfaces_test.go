@@ -45,7 +45,7 @@ func surfaces() []attack {
 		{
 			name: "lying-client-addresses", by: stranger, do: liesAboutItself,
 			aim:      "no rate applies, because each request says that it comes from somewhere else",
-			reserves: "X-Forwarded-For is believed of configured proxies only",
+			reserves: "X-Forwarded-For is trusted from configured proxies only",
 		},
 		{
 			name: "provider-sends-nonsense", by: provider, do: providerLies,
