@@ -306,11 +306,11 @@ scenario("orders are listed by kind, and an eSIM's token is renewed", async (t) 
 scenario("an order of another price than it was made for is not paid", async (t) => {
   const { client, make, proxy, signatures } = await behindProxy(t, buyer());
   const opened = await client.orders.createCard();
-  const dear = { ...opened, amountUsdCents: 2400 };
+  const costly = { ...opened, amountUsdCents: 2400 };
   const lying = async (input, init) => {
     const response = await fetch(input, init);
     if (!String(input.url ?? input).includes("GetOrder")) return response;
-    return Response.json({ order: { orderId: dear.orderId, amountUsdCents: dear.amountUsdCents } });
+    return Response.json({ order: { orderId: costly.orderId, amountUsdCents: costly.amountUsdCents } });
   };
   await assert.rejects(make({ fetch: lying }).orders.pay(opened), /names the amount 25000000, expected 24000000/);
   assert.deepEqual([signatures, payments(proxy)], [[], []]);

@@ -68,7 +68,7 @@ type Shop struct {
 	Offset *atomic.Int64
 }
 
-// Options vary a shop. What is nil is made anew, for this shop alone.
+// Options vary a shop. What is nil is made for this shop alone.
 type Options struct {
 	Store  *store.Store
 	Chain  *paymenttest.Chain

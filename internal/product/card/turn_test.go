@@ -266,7 +266,7 @@ func TestLoadThatAPersonDecidesAboutKeepsItsCard(t *testing.T) {
 	})
 }
 
-// TestLoadFromBeforeIsNotBelieved: the limit that it set may have been set anew since.
+// TestLoadFromBeforeIsNotBelieved: the limit that it set may have been set again since.
 func TestLoadFromBeforeIsNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, true, watched(t))

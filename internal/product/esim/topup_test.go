@@ -205,10 +205,10 @@ func TestQuotedDataKeepsItsPrice(t *testing.T) {
 		if err != nil {
 			x.Fatal(err)
 		}
-		dearer := quoted
-		dearer.Price += 100
-		if got, err := x.wanted(o.ID, &dearer); err != nil || got.Price != dearer.Price {
-			x.Errorf("quoted at %s: %+v, %v", dearer.Price, got, err)
+		costlier := quoted
+		costlier.Price += 100
+		if got, err := x.wanted(o.ID, &costlier); err != nil || got.Price != costlier.Price {
+			x.Errorf("quoted at %s: %+v, %v", costlier.Price, got, err)
 		}
 		cheaper := quoted
 		cheaper.Price = money.Cents(1)

@@ -24,7 +24,7 @@ import (
 )
 
 // TestRepeatedPurchaseReturnsSameOrder is A1 and A6: the same header again, another spelling of the
-// same body, and a payment signed anew.
+// same body, and a payment signed again.
 func TestRepeatedPurchaseReturnsSameOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})

@@ -169,8 +169,8 @@ func (d *drill) ends() {
 		d.t.Errorf("an operator did %d things", acts)
 	}
 	d.passes(45*time.Minute, time.Minute, func() {})
-	// The gas of a development chain is dear, whatever happens.
-	firing := slices.DeleteFunc(d.alerts.firing(), func(name string) bool { return name == "GasDear" })
+	// The gas of a development chain is expensive, whatever happens.
+	firing := slices.DeleteFunc(d.alerts.firing(), func(name string) bool { return name == "GasExpensive" })
 	if len(firing) > 0 {
 		d.t.Errorf("45 minutes later %v still fire: %+v", firing, d.alerts.active)
 	}
