@@ -1494,7 +1494,7 @@ type EsimProfile struct {
 	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	// not_installed, installed, active, used_up, expired, cancelled, or unknown when the supplier says something else.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// Absent when the supplier does not tell.
+	// Absent when the supplier does not say.
 	Usage *EsimUsage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
 	// When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -1585,7 +1585,7 @@ type EsimCancellation struct {
 	// cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
 	// the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it.
+	// What goes back to the payer, in USDC's atomic units. Absent until the supplier has granted it.
 	RefundAmount *string `protobuf:"bytes,3,opt,name=refund_amount,json=refundAmount,proto3,oneof" json:"refund_amount,omitempty"`
 	// When that status began.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`

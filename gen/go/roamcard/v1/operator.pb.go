@@ -1762,7 +1762,7 @@ type Reconciliation struct {
 	Resolved []*ResolvedDifference `protobuf:"bytes,8,rep,name=resolved,proto3" json:"resolved,omitempty"`
 	// How many findings are open, by code: also those that `findings` has no room for.
 	Sums []*FindingSum `protobuf:"bytes,9,rep,name=sums,proto3" json:"sums,omitempty"`
-	// What changes is compared at once, everything else by and by. All that there was at this time has been compared
+	// What changes is compared at once, everything else gradually. All that there was at this time has been compared
 	// since; absent while that is not so.
 	CompleteAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=complete_at,json=completeAt,proto3" json:"complete_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1931,7 +1931,7 @@ func (x *FindingSum) GetBlocking() uint32 {
 	return 0
 }
 
-// How much was looked at by this comparison.
+// How much this comparison compared.
 type ReconciledBooks struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Orders   uint32                 `protobuf:"varint,1,opt,name=orders,proto3" json:"orders,omitempty"`
@@ -2097,13 +2097,13 @@ type Finding struct {
 	LastSeenAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	// open or resolved.
 	Status string `protobuf:"bytes,11,opt,name=status,proto3" json:"status,omitempty"`
-	// What was said of it, why, by whom and when; absent while it is open.
+	// How it was resolved, why, by whom and when; absent while it is open.
 	Resolution *string                `protobuf:"bytes,12,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
 	Reason     *string                `protobuf:"bytes,13,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	Operator   *string                `protobuf:"bytes,14,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
 	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
-	// Another number whenever the books show something new about it, or it is resolved. An action that names another one
-	// is refused.
+	// Changes whenever the books show something new about it, or it is resolved. An action that names another one is
+	// refused.
 	Version       uint32 `protobuf:"varint,16,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4050,7 +4050,7 @@ func (x *PaymentRecord) GetSettledAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// The authorization that brings an order's payment back.
+// The authorization that sends an order's payment back.
 type RefundRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A uuid.
@@ -4518,8 +4518,8 @@ func (x *Evidence) GetValue() string {
 type DecideOrderRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	// refund brings the money back; retry delivers once more, under a new reference after a refusal and by
-	// reading first after an unknown outcome; fulfilled says that it was delivered by hand.
+	// refund sends the money back; retry delivers once more, under a new reference after a refusal and by reading first
+	// after an unknown outcome; fulfilled says that it was delivered by hand.
 	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -5220,9 +5220,9 @@ type OrderCount struct {
 	// payment_required, settling, settled, provisioning, refund_pending or operator_review.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	Count  uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// When the one came to it that has been in it for longest.
+	// When the order that has been in it for longest came to it.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
-	// When the one came to it that came last.
+	// When the newest one came to it.
 	Latest        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=latest,proto3" json:"latest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5303,7 +5303,7 @@ type ListAuditRequest struct {
 	Subject *string `protobuf:"bytes,3,opt,name=subject,proto3,oneof" json:"subject,omitempty"`
 	// The earliest time, of RFC 3339, such as 2026-05-04T10:00:00Z.
 	Since *string `protobuf:"bytes,4,opt,name=since,proto3,oneof" json:"since,omitempty"`
-	// The first time that is too late.
+	// The end of the range, exclusive.
 	Until *string `protobuf:"bytes,5,opt,name=until,proto3,oneof" json:"until,omitempty"`
 	// How many records a page holds, 1 to 100; 50 when absent.
 	PageSize *uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
@@ -6312,7 +6312,7 @@ func (x *DropJobRequest) GetVersion() uint32 {
 
 type DropJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the job that is no more.
+	// The id of the deleted job.
 	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7145,7 +7145,7 @@ func (x *MintTokenRequest) GetReason() string {
 type MintTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Token *OperatorToken         `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// The token itself, for `Authorization: Bearer`. It is shown this once, and absent in a repeat.
+	// The token itself, for `Authorization: Bearer`. It is shown once, and absent in a repeat.
 	Secret        *string `protobuf:"bytes,2,opt,name=secret,proto3,oneof" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7534,7 +7534,7 @@ func (x *OperatorToken) GetRevokedAt() *timestamppb.Timestamp {
 
 type GetSummaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An order whose version is told, too.
+	// An order whose version is shown, too.
 	OrderId       *string `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3,oneof" json:"order_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -911,7 +911,7 @@ export type Reconciliation = Message<"roamcard.v1.Reconciliation"> & {
   sums: FindingSum[];
 
   /**
-   * What changes is compared at once, everything else by and by. All that there was at this time has been compared
+   * What changes is compared at once, everything else gradually. All that there was at this time has been compared
    * since; absent while that is not so.
    *
    * @generated from field: google.protobuf.Timestamp complete_at = 10;
@@ -958,7 +958,7 @@ export const FindingSumSchema: GenMessage<FindingSum> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_operator, 31);
 
 /**
- * How much was looked at by this comparison.
+ * How much this comparison compared.
  *
  * @generated from message roamcard.v1.ReconciledBooks
  */
@@ -1115,7 +1115,7 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
   status: string;
 
   /**
-   * What was said of it, why, by whom and when; absent while it is open.
+   * How it was resolved, why, by whom and when; absent while it is open.
    *
    * @generated from field: optional string resolution = 12;
    */
@@ -1137,8 +1137,8 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
   resolvedAt?: Timestamp | undefined;
 
   /**
-   * Another number whenever the books show something new about it, or it is resolved. An action that names another one
-   * is refused.
+   * Changes whenever the books show something new about it, or it is resolved. An action that names another one is
+   * refused.
    *
    * @generated from field: uint32 version = 16;
    */
@@ -2157,7 +2157,7 @@ export const PaymentRecordSchema: GenMessage<PaymentRecord> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_operator, 57);
 
 /**
- * The authorization that brings an order's payment back.
+ * The authorization that sends an order's payment back.
  *
  * @generated from message roamcard.v1.RefundRecord
  */
@@ -2433,8 +2433,8 @@ export type DecideOrderRequest = Message<"roamcard.v1.DecideOrderRequest"> & {
   orderId: string;
 
   /**
-   * refund brings the money back; retry delivers once more, under a new reference after a refusal and by
-   * reading first after an unknown outcome; fulfilled says that it was delivered by hand.
+   * refund sends the money back; retry delivers once more, under a new reference after a refusal and by reading first
+   * after an unknown outcome; fulfilled says that it was delivered by hand.
    *
    * @generated from field: string action = 2;
    */
@@ -2778,14 +2778,14 @@ export type OrderCount = Message<"roamcard.v1.OrderCount"> & {
   count: number;
 
   /**
-   * When the one came to it that has been in it for longest.
+   * When the order that has been in it for longest came to it.
    *
    * @generated from field: google.protobuf.Timestamp since = 4;
    */
   since?: Timestamp | undefined;
 
   /**
-   * When the one came to it that came last.
+   * When the newest one came to it.
    *
    * @generated from field: google.protobuf.Timestamp latest = 5;
    */
@@ -2832,7 +2832,7 @@ export type ListAuditRequest = Message<"roamcard.v1.ListAuditRequest"> & {
   since?: string | undefined;
 
   /**
-   * The first time that is too late.
+   * The end of the range, exclusive.
    *
    * @generated from field: optional string until = 5;
    */
@@ -3329,7 +3329,7 @@ export const DropJobRequestSchema: GenMessage<DropJobRequest> = /*@__PURE__*/
  */
 export type DropJobResponse = Message<"roamcard.v1.DropJobResponse"> & {
   /**
-   * The id of the job that is no more.
+   * The id of the deleted job.
    *
    * @generated from field: string id = 1;
    */
@@ -3771,7 +3771,7 @@ export type MintTokenResponse = Message<"roamcard.v1.MintTokenResponse"> & {
   token?: OperatorToken | undefined;
 
   /**
-   * The token itself, for `Authorization: Bearer`. It is shown this once, and absent in a repeat.
+   * The token itself, for `Authorization: Bearer`. It is shown once, and absent in a repeat.
    *
    * @generated from field: optional string secret = 2;
    */
@@ -3966,7 +3966,7 @@ export const OperatorTokenSchema: GenMessage<OperatorToken> = /*@__PURE__*/
  */
 export type GetSummaryRequest = Message<"roamcard.v1.GetSummaryRequest"> & {
   /**
-   * An order whose version is told, too.
+   * An order whose version is shown, too.
    *
    * @generated from field: optional string order_id = 1;
    */
@@ -4212,9 +4212,10 @@ export const EsimCancellationJobSchema: GenMessage<EsimCancellationJob> = /*@__P
   messageDesc(file_roamcard_v1_operator, 116);
 
 /**
- * OperatorService is for the people who run the service. Every operator has a role: viewer, support, treasurer or admin,
- * each of which may do what those before it may. Every use is written to the audit trail with the operator's name, and
- * so is what a role refuses, but for CountOrders, GetGauges and GetSummary, which show sums only and are polled.
+ * OperatorService is for the people who run the service. Every operator has a role: viewer, support, treasurer or
+ * admin, each of which may do what those before it may. Every use is written to the audit trail with the operator's
+ * name, and so is every refusal by role, except for CountOrders, GetGauges and GetSummary, which show sums only and are
+ * polled.
  *
  * @generated from service roamcard.v1.OperatorService
  */
@@ -4264,11 +4265,11 @@ export const OperatorService: GenService<{
   },
   /**
    * Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
-   * back and refunded to the owner on chain, and then the issuer closes the card. The answer is how far that is; it goes
-   * on by itself. A card that is being closed, or was closed so, answers with that closing, whatever the key. A card
-   * whose issue fee is neither withdrawn nor written off is not closed. A card on which there may be more than the amount
-   * that the configuration names waits for a second operator: the answer has the status approval_pending, until
-   * ApproveDecision.
+   * back and refunded to the owner on chain, and then the issuer closes the card. The answer says how far that is; it
+   * continues by itself. A card that is being closed, or was closed in this way, answers with that closing, whatever
+   * the key. A card whose issue fee is neither withdrawn nor written off is not closed. A card on which there may be
+   * more than the amount that the configuration names waits for a second operator: the answer has the status
+   * approval_pending, until ApproveDecision.
    *
    * @generated from rpc roamcard.v1.OperatorService.CloseCard
    */
@@ -4288,7 +4289,7 @@ export const OperatorService: GenService<{
     output: typeof ListCardClosingsResponseSchema;
   },
   /**
-   * Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
+   * Resumes a closing that waits for an operator, from its stage. What was sent before is looked up, not sent again. A
    * closing in another status stays as it is.
    *
    * @generated from rpc roamcard.v1.OperatorService.RetryCardClosing
@@ -4299,9 +4300,9 @@ export const OperatorService: GenService<{
     output: typeof RetryCardClosingResponseSchema;
   },
   /**
-   * Lets a closing whose remainder was refunded by hand go on, by the transaction that did it: the chain has to show that
-   * it transferred the remainder to the card's owner. It is for a closing that waits for an operator with its refund; while
-   * a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
+   * Concludes a closing whose remainder was refunded by hand, by the transaction that did it: the chain has to show
+   * that it transferred the remainder to the card's owner. It is for a closing that waits for an operator with its
+   * refund; while a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
    *
    * @generated from rpc roamcard.v1.OperatorService.ConcludeCardClosing
    */
@@ -4311,7 +4312,7 @@ export const OperatorService: GenService<{
     output: typeof ConcludeCardClosingResponseSchema;
   },
   /**
-   * Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
+   * Resumes the cancellation of an order's eSIM that waits for an operator, from its stage. What the supplier or the
    * chain may have done is looked up, not done again. A cancellation in another status stays as it is.
    *
    * @generated from rpc roamcard.v1.OperatorService.RetryEsimCancellation
@@ -4366,7 +4367,7 @@ export const OperatorService: GenService<{
     output: typeof ListReconciliationsResponseSchema;
   },
   /**
-   * Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
+   * Lists what comparisons of the books found and what still differs, newest first: what is open, or what operators
    * have resolved.
    *
    * @generated from rpc roamcard.v1.OperatorService.ListFindings
@@ -4377,10 +4378,10 @@ export const OperatorService: GenService<{
     output: typeof ListFindingsResponseSchema;
   },
   /**
-   * Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
-   * something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding
-   * about a transfer is resolved by ResolveTransfer, or here by who may do that, up to the amount that waits for a second
-   * operator.
+   * Marks a finding as understood. It blocks nothing from then on, and stays resolved unless the books show something
+   * new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding about a
+   * transfer is resolved by ResolveTransfer, or here by operators who may do that, up to the amount that waits for a
+   * second operator.
    *
    * @generated from rpc roamcard.v1.OperatorService.ResolveFinding
    */
@@ -4401,8 +4402,8 @@ export const OperatorService: GenService<{
     output: typeof ListTransfersResponseSchema;
   },
   /**
-   * Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
-   * same Idempotency-Key resolves it once. A transfer above the amount that the configuration names waits for a second
+   * Records what has become of such a transfer, permanently. Reports then list it as resolved. No money moves. The same
+   * Idempotency-Key resolves it once. A transfer above the amount that the configuration names waits for a second
    * operator: it stays open, with its `pendingApproval`, until ApproveDecision.
    *
    * @generated from rpc roamcard.v1.OperatorService.ResolveTransfer
@@ -4446,9 +4447,9 @@ export const OperatorService: GenService<{
     output: typeof DecideOrderResponseSchema;
   },
   /**
-   * Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
-   * two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
-   * paid. The same Idempotency-Key does it once.
+   * Names the transaction that made the payment of an order in settling, where no node finds it. It is read, from two
+   * nodes where there are several, and counts only when it has exactly the payment's transfer: then the order is paid.
+   * The same Idempotency-Key does it once.
    *
    * @generated from rpc roamcard.v1.OperatorService.ProvePayment
    */
@@ -4468,9 +4469,10 @@ export const OperatorService: GenService<{
     output: typeof ListSwitchesResponseSchema;
   },
   /**
-   * Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. It takes
-   * an admin to open one. Orders that are claimed go on. A product that the configuration has paused stays paused. While a
-   * provider is closed, the routing prefers the next one that can sell; cards that it has issued cannot be topped up.
+   * Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. It
+   * takes an admin to open one. Claimed orders continue. A product that the configuration has paused stays paused.
+   * While a provider is closed, the routing prefers the next one that can sell; cards that it has issued cannot be
+   * topped up.
    *
    * @generated from rpc roamcard.v1.OperatorService.SetSwitch
    */
@@ -4584,8 +4586,8 @@ export const OperatorService: GenService<{
     output: typeof RetryJobResponseSchema;
   },
   /**
-   * Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
-   * does it once.
+   * Deletes a job that has stopped: its work is no longer done. The audit trail keeps it. The same Idempotency-Key does
+   * it once.
    *
    * @generated from rpc roamcard.v1.OperatorService.DropJob
    */
@@ -4628,8 +4630,8 @@ export const OperatorService: GenService<{
     output: typeof ApproveDecisionResponseSchema;
   },
   /**
-   * Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it takes it
-   * back in this way. The same Idempotency-Key rejects it once.
+   * Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it withdraws
+   * it in this way. The same Idempotency-Key rejects it once.
    *
    * @generated from rpc roamcard.v1.OperatorService.RejectDecision
    */
@@ -4639,7 +4641,7 @@ export const OperatorService: GenService<{
     output: typeof RejectDecisionResponseSchema;
   },
   /**
-   * Makes a token for an operator, with a role and an end. The answer shows it this once: the service keeps its hash. The
+   * Mints a token for an operator, with a role and an end. The answer shows it once: the service keeps its hash. The
    * same Idempotency-Key makes it once, and a repeat does not show it again.
    *
    * @generated from rpc roamcard.v1.OperatorService.MintToken
@@ -4670,8 +4672,7 @@ export const OperatorService: GenService<{
     output: typeof RevokeTokenResponseSchema;
   },
   /**
-   * Counts what waits for operators, for who watches: it is cheap, and read again and again. What it is about is read
-   * when a number changes.
+   * Counts what waits for operators, for polling: it is cheap. What it counts is read when a number changes.
    *
    * @generated from rpc roamcard.v1.OperatorService.GetSummary
    */

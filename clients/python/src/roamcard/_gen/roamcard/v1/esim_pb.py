@@ -1072,7 +1072,7 @@ class EsimProfile(Message[_EsimProfileFields]):
             string status = 2;
             ```
         usage:
-            Absent when the supplier does not tell.
+            Absent when the supplier does not say.
 
             ```proto
             optional roamcard.v1.EsimUsage usage = 3;
@@ -1143,7 +1143,7 @@ class EsimCancellation(Message[_EsimCancellationFields]):
             string status = 2;
             ```
         refund_amount:
-            What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it.
+            What goes back to the payer, in USDC's atomic units. Absent until the supplier has granted it.
 
             ```proto
             optional string refund_amount = 3;

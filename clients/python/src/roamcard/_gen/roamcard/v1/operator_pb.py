@@ -1265,7 +1265,7 @@ class Reconciliation(Message[_ReconciliationFields]):
             repeated roamcard.v1.FindingSum sums = 9;
             ```
         complete_at:
-            What changes is compared at once, everything else by and by. All that there was at this time has been compared
+            What changes is compared at once, everything else gradually. All that there was at this time has been compared
             since; absent while that is not so.
 
             ```proto
@@ -1352,7 +1352,7 @@ _ReconciledBooksFields: TypeAlias = Literal["orders", "payments", "transfers", "
 
 class ReconciledBooks(Message[_ReconciledBooksFields]):
     """
-    How much was looked at by this comparison.
+    How much this comparison compared.
 
     ```proto
     message roamcard.v1.ReconciledBooks
@@ -1528,7 +1528,7 @@ class Finding(Message[_FindingFields]):
             string status = 11;
             ```
         resolution:
-            What was said of it, why, by whom and when; absent while it is open.
+            How it was resolved, why, by whom and when; absent while it is open.
 
             ```proto
             optional string resolution = 12;
@@ -1546,8 +1546,8 @@ class Finding(Message[_FindingFields]):
             optional google.protobuf.Timestamp resolved_at = 15;
             ```
         version:
-            Another number whenever the books show something new about it, or it is resolved. An action that names another one
-            is refused.
+            Changes whenever the books show something new about it, or it is resolved. An action that names another one is
+            refused.
 
             ```proto
             uint32 version = 16;
@@ -2945,7 +2945,7 @@ _RefundRecordFields: TypeAlias = Literal["id", "status", "treasury", "to", "amou
 
 class RefundRecord(Message[_RefundRecordFields]):
     """
-    The authorization that brings an order's payment back.
+    The authorization that sends an order's payment back.
 
     ```proto
     message roamcard.v1.RefundRecord
@@ -3305,8 +3305,8 @@ class DecideOrderRequest(Message[_DecideOrderRequestFields]):
             string order_id = 1;
             ```
         action:
-            refund brings the money back; retry delivers once more, under a new reference after a refusal and by
-            reading first after an unknown outcome; fulfilled says that it was delivered by hand.
+            refund sends the money back; retry delivers once more, under a new reference after a refusal and by reading first
+            after an unknown outcome; fulfilled says that it was delivered by hand.
 
             ```proto
             string action = 2;
@@ -3789,13 +3789,13 @@ class OrderCount(Message[_OrderCountFields]):
             uint32 count = 3;
             ```
         since:
-            When the one came to it that has been in it for longest.
+            When the order that has been in it for longest came to it.
 
             ```proto
             optional google.protobuf.Timestamp since = 4;
             ```
         latest:
-            When the one came to it that came last.
+            When the newest one came to it.
 
             ```proto
             optional google.protobuf.Timestamp latest = 5;
@@ -3857,7 +3857,7 @@ class ListAuditRequest(Message[_ListAuditRequestFields]):
             optional string since = 4;
             ```
         until:
-            The first time that is too late.
+            The end of the range, exclusive.
 
             ```proto
             optional string until = 5;
@@ -4563,7 +4563,7 @@ class DropJobResponse(Message[_DropJobResponseFields]):
 
     Attributes:
         id:
-            The id of the job that is no more.
+            The id of the deleted job.
 
             ```proto
             string id = 1;
@@ -5170,7 +5170,7 @@ class MintTokenResponse(Message[_MintTokenResponseFields]):
             optional roamcard.v1.OperatorToken token = 1;
             ```
         secret:
-            The token itself, for `Authorization: Bearer`. It is shown this once, and absent in a repeat.
+            The token itself, for `Authorization: Bearer`. It is shown once, and absent in a repeat.
 
             ```proto
             optional string secret = 2;
@@ -5446,7 +5446,7 @@ class GetSummaryRequest(Message[_GetSummaryRequestFields]):
 
     Attributes:
         order_id:
-            An order whose version is told, too.
+            An order whose version is shown, too.
 
             ```proto
             optional string order_id = 1;
