@@ -39,7 +39,7 @@ var rows = [][]string{
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge", "transport/webhooks"},
 	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
-	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/judge"},
+	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/vendorapi"},
 	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer", "testing/voucher"},
 	14: {"testing/devserver", "testing/crash", "testing/endtoend", "devtools/cluster"},
 }
@@ -107,7 +107,7 @@ var allowed = map[string][]string{
 
 // narrow packages import no more of internal than this, whatever their row.
 var narrow = map[string][]string{
-	// Who calls is known without what is sold.
+	// The caller is known without knowing what is sold.
 	"auth": {"curve", "fault", "handshake", "limit", "secret", "x402"},
 	// What a contract is called with knows payments only as the chain does.
 	"chain/settler": {"money", "x402"},

@@ -2,7 +2,7 @@
 # Fuzzes the API of a running development server by its OpenAPI document, in all phases: without credentials, as the
 # owner of a card, as a wallet that may see activity, and as an operator. Ends with one line: N passed, N failed.
 #
-#   EXAMPLES=200   how many examples each operation gets; the standard makes more than 10,000 cases
+#   EXAMPLES=200   how many examples each operation gets; the default makes more than 10,000 cases
 #   CASES=10000    how many cases there must be at least
 #   ROAMCARD_BIN=… the program; bin/roamcard
 set -euo pipefail

@@ -20,7 +20,7 @@
 // Location: "here" or "elsewhere"
 //
 // The cases of hostile.json have steps, too: `do` is what is bought, a card, an eSIM of a plan or of any
-// ("esim-any"), a top-up, or an eSIM's order that was opened before ("pay"), whose id is its key. `key` names the
+// ("esim-any"), a top-up, or an eSIM's order that was created before ("pay"), whose id is its key. `key` names the
 // purchase; it is empty for one without a key, and "told" for the key that its error or its order named. `expect` is
 // what comes of it: ok, terms, denied, refused, ambiguous, or any error. A client repeats a payment once, and as usual
 // where something is ok.

@@ -13,7 +13,7 @@ import (
 
 func (b *buyer) adminOrders() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "orders", Args: noArgs, Short: "Orders that need an operator, and the whole life of one", RunE: help,
+		Use: "orders", Args: noArgs, Short: "Orders that need an operator, and the full history of one", RunE: help,
 	}
 	cmd.AddCommand(b.ordersQueue(), b.ordersCount(), b.ordersInspect(), b.ordersReview(), b.ordersDecide(),
 		b.ordersProve())
@@ -79,11 +79,11 @@ func (b *buyer) ordersInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ORDER", Args: oneArg, Short: "Show payments, refund, jobs, provider references and every move of an order",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			life, err := client.Admin().InspectOrder(cmd.Context(), &roamcardv1.InspectOrderRequest{OrderId: args[0]})
+			history, err := client.Admin().InspectOrder(cmd.Context(), &roamcardv1.InspectOrderRequest{OrderId: args[0]})
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, life, func(w io.Writer) { historyText(w, life) })
+			return b.show(cmd, history, func(w io.Writer) { historyText(w, history) })
 		}),
 	}
 }
@@ -235,7 +235,7 @@ func given(text string) *string {
 	return &text
 }
 
-func reviewItemText(w io.Writer, o *roamcardv1.QueuedOrder) {
+func reviewItemText(w io.Writer, o *roamcardv1.ReviewItem) {
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.GetOrderId(), o.GetKind(), o.GetStatus(), dollars(o.GetAmountUsdCents()),
 		o.GetSince().AsTime().Format("2006-01-02 15:04"), o.GetReason())
 }
@@ -245,26 +245,26 @@ func switchText(w io.Writer, s *roamcardv1.Switch) {
 		s.GetReason())
 }
 
-func historyText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
-	orderText(w, life.GetOrder())
-	fmt.Fprintf(w, "owner\t%s\n", life.GetOwner())
-	if life.RequestId != nil {
-		fmt.Fprintf(w, "created by\trequest %s\n", life.GetRequestId())
+func historyText(w io.Writer, history *roamcardv1.InspectOrderResponse) {
+	orderText(w, history.GetOrder())
+	fmt.Fprintf(w, "owner\t%s\n", history.GetOwner())
+	if history.RequestId != nil {
+		fmt.Fprintf(w, "created by\trequest %s\n", history.GetRequestId())
 	}
-	for _, p := range life.GetPayments() {
+	for _, p := range history.GetPayments() {
 		fmt.Fprintf(w, "payment\t%s %s %s\n", p.GetStatus(), p.GetTransaction(), p.GetDeadReason())
 	}
-	if r := life.GetRefund(); r != nil {
+	if r := history.GetRefund(); r != nil {
 		fmt.Fprintf(w, "refund\t%s %s to %s\n", r.GetStatus(), r.GetTransaction(), r.GetTo())
 	}
-	for _, j := range life.GetJobs() {
+	for _, j := range history.GetJobs() {
 		fmt.Fprintf(w, "job\t%s %s, attempt %d, step %q %s\n", j.GetKind(), j.GetStatus(), j.GetAttempt(), j.GetStep(),
 			j.GetLastError())
 	}
-	for _, r := range life.GetReferences() {
+	for _, r := range history.GetReferences() {
 		fmt.Fprintf(w, "reference\t%s %d: %s\n", r.GetStep(), r.GetVersion(), r.GetReference())
 	}
-	for _, m := range life.GetTimeline() {
+	for _, m := range history.GetTimeline() {
 		fmt.Fprintf(w, "%s\t%s -> %s by %s: %s\n", m.GetAt().AsTime().Format("15:04:05"), m.GetFrom(), m.GetTo(),
 			m.GetActor(), m.GetReason())
 		if m.RequestId != nil {

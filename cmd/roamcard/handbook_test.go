@@ -220,9 +220,9 @@ func TestEveryAlertHasARunbookAndATest(t *testing.T) {
 
 // sectionsOf are the runbook's sections, by their titles.
 func sectionsOf(page string) map[string]string {
-	_, rings, _ := strings.Cut(page, "\n## When it rings\n")
+	_, alerts, _ := strings.Cut(page, "\n## Alerts\n")
 	sections := map[string]string{}
-	for _, section := range strings.Split(rings, "\n### ")[1:] {
+	for _, section := range strings.Split(alerts, "\n### ")[1:] {
 		name, text, _ := strings.Cut(section, "\n")
 		sections[name] = text
 	}

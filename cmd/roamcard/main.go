@@ -101,7 +101,7 @@ func advice(r report) string {
 		"poll_order":         "look at the order until it changes: roamcard orders watch " + line(r.OrderID),
 		"sign_new_payment":   "run it again; no money moved and a new payment is safe",
 		"fix_request":        "correct the request; repeating it unchanged will not help",
-		"sign_in":            "run it again; it signs in anew",
+		"sign_in":            "run it again; it signs in again",
 		"contact_support":    "ask the service's operators, with the request's id",
 		"fund_wallet":        "send USDC on Base to the wallet: roamcard wallet address",
 		"read_help":          "see the same command with --help",

@@ -18,7 +18,7 @@ func orders() *cobra.Command {
 	}
 	b.flags(cmd)
 	b.paying(cmd)
-	cmd.AddCommand(b.ordersList(), b.ordersShow(), b.ordersWatch(), b.ordersOpen(), b.ordersPay(), b.ordersResume())
+	cmd.AddCommand(b.ordersList(), b.ordersShow(), b.ordersWatch(), b.ordersCreate(), b.ordersPay(), b.ordersResume())
 	return cmd
 }
 
@@ -78,11 +78,11 @@ func (b *buyer) ordersWatch() *cobra.Command {
 	}
 }
 
-func (b *buyer) ordersOpen() *cobra.Command {
+func (b *buyer) ordersCreate() *cobra.Command {
 	var key, topup, esim string
 	cmd := &cobra.Command{
-		Use: "open", Args: noArgs,
-		Short: "Open an order that the wallet pays later: a card, credit with --topup, an eSIM with --esim",
+		Use: "create", Args: noArgs,
+		Short: "Create an order that the wallet pays later: a card, credit with --topup, an eSIM with --esim",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) (err error) {
 			var o *roamcardv1.Order
 			switch {
@@ -93,11 +93,11 @@ func (b *buyer) ordersOpen() *cobra.Command {
 				if wrong != nil {
 					return fmt.Errorf("%w: --topup: %w", errUsage, wrong)
 				}
-				o, err = client.Orders.OpenTopUp(cmd.Context(), amount, key)
+				o, err = client.Orders.CreateTopUp(cmd.Context(), amount, key)
 			case cmd.Flags().Changed("esim"):
-				o, err = client.Orders.OpenESIM(cmd.Context(), esim, key)
+				o, err = client.Orders.CreateESIM(cmd.Context(), esim, key)
 			default:
-				o, err = client.Orders.OpenCard(cmd.Context(), key)
+				o, err = client.Orders.CreateCard(cmd.Context(), key)
 			}
 			if err != nil {
 				return err
@@ -114,7 +114,7 @@ func (b *buyer) ordersOpen() *cobra.Command {
 
 func (b *buyer) ordersPay() *cobra.Command {
 	return b.waiting(&cobra.Command{
-		Use: "pay ORDER", Args: oneArg, Short: "Pay an order that was opened, named by its id or its payable_url",
+		Use: "pay ORDER", Args: oneArg, Short: "Pay an order that was created, named by its id or its payable_url",
 		ValidArgsFunction: firstArg(b.completePayable),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			o, err := client.Orders.Pay(cmd.Context(), args[0])

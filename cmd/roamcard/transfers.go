@@ -83,7 +83,7 @@ func parseTransfer(s string) (transaction string, index uint32, err error) {
 	return transaction, uint32(n), nil
 }
 
-func transferText(w io.Writer, t *roamcardv1.StrayTransfer) {
+func transferText(w io.Writer, t *roamcardv1.UnmatchedTransfer) {
 	resolution := first(t.GetResolution(), t.GetStatus())
 	fmt.Fprintf(w, "%s/%d\t%s\t%s\t%s\t%s\t%s\t%s\n", t.GetTransaction(), t.GetLogIndex(), t.GetFrom(), t.GetAmount(),
 		t.GetSeenAt().AsTime().Format("2006-01-02 15:04"), resolution, t.GetOperator(), t.GetReason())

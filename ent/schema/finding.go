@@ -31,7 +31,7 @@ func (Finding) Fields() []ent.Field {
 		// The kind of the order, or empty.
 		field.String("product"),
 		field.Text("detail"),
-		// What the difference rests on. A resolution holds while neither the evidence changes nor the size grows.
+		// What the difference is based on. A resolution holds while neither the evidence changes nor the size grows.
 		field.Text("evidence"),
 		field.Int64("size"),
 		field.Bool("blocks"),

@@ -11,7 +11,7 @@ import (
 
 // SupplierOrder is an order that was sent to a supplier that takes no reference of ours, stored before it is sent. It
 // belongs to the account at the supplier, whose orders are told apart over all owners. Never deleted: without it, what
-// the supplier lists is nobody's.
+// the supplier lists cannot be matched with an order.
 type SupplierOrder struct{ ent.Schema }
 
 // Fields of a supplier's order.

@@ -25,7 +25,7 @@ func Names() []string {
 	}
 }
 
-// properties are the allowlisted ones with their types. There is no free text: a type admits values that
+// properties are the allowlisted ones with their types. There is no free text: a type accepts values that
 // can be listed or are too short to hide anything in.
 var properties = map[string]func(string) bool{
 	"product":     among("card", "card_issue", "card_topup", "esim", "esim_topup"),

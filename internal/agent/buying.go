@@ -231,7 +231,7 @@ func (s *Server) granted(c call, want purchase) (*Terms, error) {
 	}
 	terms, ok := s.states.open(c.Params.RequestState)
 	if !ok || terms.Key != want.Key {
-		return nil, nil // an answer to something else: it is asked for anew
+		return nil, nil // an answer to something else: it is asked for again
 	}
 	answer, _ := c.Params.InputResponses[approval].(*sdk.ElicitResult)
 	if answer == nil || !says(answer) {

@@ -128,7 +128,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := a.dialIssuers(); err != nil {
 		return nil, err
 	}
-	if err := a.checkRemembered(ctx); err != nil {
+	if err := a.checkInUse(ctx); err != nil {
 		return nil, err
 	}
 	if a.page, err = listenForMetrics(c.MetricsAddr, o.Telemetry); err != nil {

@@ -152,7 +152,7 @@ func (c Config) routedCards() routing.Product {
 func cardRole(c Config) role {
 	return role{
 		name: "issuer", goods: "cards", sells: c.IssuerProvider, retired: c.IssuerRetired, routed: c.routedCards(),
-		remembered: func(ctx context.Context, s *store.Store) ([]string, error) { return s.Cards().Providers(ctx) },
+		inUse: func(ctx context.Context, s *store.Store) ([]string, error) { return s.Cards().Providers(ctx) },
 	}
 }
 

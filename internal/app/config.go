@@ -301,7 +301,7 @@ func (m Modules) settings() []setting {
 		{key: "limits", help: "rates of requests: default, off, or changes to the default like reveal=10/1h, separated by " +
 			"commas", byDefault: "default",
 			set: func(c *Config, s string) (err error) { c.Limits, err = limit.Parse(s); return err }},
-		{key: "trusted_proxies", help: "networks whose X-Forwarded-For is believed, separated by commas", byDefault: none,
+		{key: "trusted_proxies", help: "networks whose X-Forwarded-For is trusted, separated by commas", byDefault: none,
 			set: func(c *Config, s string) (err error) { c.TrustedProxies, err = prefixes(s); return err }},
 		{key: "metrics.addr", help: "host and port to show metrics to Prometheus on, at /metrics; keep it private",
 			byDefault: none, set: text(func(c *Config) *string { return &c.MetricsAddr })},

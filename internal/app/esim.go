@@ -39,7 +39,7 @@ type EsimConfig struct {
 	// what they have sold. URL and Key reach the first one, unless it has settings of its own.
 	Provider, Retired, URL string
 	Key                    secret.Text
-	// Keys seal the installation material, the first one from now on; see esim.ParseKeyring.
+	// Keys seal the activation data, the first one from now on; see esim.ParseKeyring.
 	Keys secret.Text
 	// TokenKey makes delivery tokens. FormerTokenKeys open them, too.
 	TokenKey        secret.Text
@@ -70,8 +70,8 @@ func esimSettings(m Modules) []setting {
 			set: func(c *Config, s string) (err error) { c.Esim.URL, err = apiURL(s); return err }},
 		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true,
 			set: secretAt(func(c *Config) *secret.Text { return &at(c).Key })},
-		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal installation " +
-			"material; the first one seals, all open", secret: true, set: keyring},
+		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal activation " +
+			"data; the first one seals, all open", secret: true, set: keyring},
 		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; several separated by commas, of which " +
 			"the first makes them and all open them; the same in every process", secret: true,
 			set: hexKeys(func(c *Config) (*secret.Text, *[]secret.Text) { return &at(c).TokenKey, &at(c).FormerTokenKeys })},
@@ -279,8 +279,8 @@ func (c Config) routedEsims() routing.Product {
 func esimRole(c Config) role {
 	return role{
 		name: "supplier", goods: "eSIMs", sells: c.Esim.Provider, retired: c.Esim.Retired,
-		routed:     c.routedEsims(),
-		remembered: func(ctx context.Context, s *store.Store) ([]string, error) { return s.Esims().Providers(ctx) },
+		routed: c.routedEsims(),
+		inUse:  func(ctx context.Context, s *store.Store) ([]string, error) { return s.Esims().Providers(ctx) },
 	}
 }
 

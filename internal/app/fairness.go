@@ -74,10 +74,10 @@ func fairnessSettings() []setting {
 		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; " +
 			"every other payer with code is refused", byDefault: delegates,
 			set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
-		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100",
+		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may reserve, 1 to 100",
 			byDefault: strconv.Itoa(unsettledPercent),
 			set:       upTo(100, at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
-		{key: "float.suspend_after", help: "how long an unpaid order whose payer does not have the money holds its share " +
+		{key: "float.suspend_after", help: "how long an unpaid order whose payer does not have the money keeps its share " +
 			"of a float, at least 1s", byDefault: "15s",
 			set: atLeast(time.Second, lasting(func(f *FairnessConfig) *time.Duration { return &f.SuspendAfter }))},
 		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only " +

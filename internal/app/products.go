@@ -187,7 +187,7 @@ func (c Config) triggered(p sold) sold {
 	if c.Environment != Sandbox {
 		return p
 	}
-	return trigger.Product{Sold: p}
+	return trigger.Product{Inner: p}
 }
 
 // triggeredSettlement is the settlement. In the sandbox it plays the scenarios of idempotency keys.

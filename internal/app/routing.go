@@ -53,8 +53,8 @@ type role struct {
 	// sells and retired are the texts of the settings of these names.
 	sells, retired string
 	routed         routing.Product
-	// remembered are the providers that the database cannot do without.
-	remembered func(context.Context, *store.Store) ([]string, error)
+	// inUse are the providers that rows of the database need.
+	inUse func(context.Context, *store.Store) ([]string, error)
 }
 
 // roles are who provides the products.
@@ -215,11 +215,11 @@ func (c Config) unreached(chosenBy, name string, first bool, at reach) (wrong []
 	return wrong
 }
 
-// checkRemembered refuses to start without a provider that the database remembers: nobody else serves what it sold.
-func (a *App) checkRemembered(ctx context.Context) error {
+// checkInUse refuses to start without a provider that the database still needs: no other one serves what it sold.
+func (a *App) checkInUse(ctx context.Context) error {
 	var wrong []error
 	for _, of := range a.config.roles() {
-		all, err := of.remembered(ctx, a.store)
+		all, err := of.inUse(ctx, a.store)
 		if err != nil {
 			return fmt.Errorf("list the providers of %s: %w", of.goods, err)
 		}

@@ -61,7 +61,7 @@ type Parts struct {
 	signIns   auth.Retention
 	who       *auth.Auth
 
-	// noticed forget what is cached of what an event of a provider names.
+	// noticed drop what is cached of what an event of a provider names.
 	noticed []func(provider string, names []string)
 }
 

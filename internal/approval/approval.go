@@ -120,11 +120,11 @@ func (a Approval) Effect() order.Act {
 // ErrNotFound says that there is no such decision.
 var ErrNotFound = errors.New("there is no such decision")
 
-// Held says that a decision waits for a second operator instead of having taken effect.
-type Held struct{ Approval Approval }
+// PendingError says that a decision waits for a second operator instead of having taken effect.
+type PendingError struct{ Approval Approval }
 
 // Error implements error.
-func (h *Held) Error() string { return "the decision waits for a second operator" }
+func (*PendingError) Error() string { return "the decision waits for a second operator" }
 
 // DefaultWithin is how long a decision waits when the configuration does not say.
 const DefaultWithin = 24 * time.Hour

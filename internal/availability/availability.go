@@ -14,7 +14,7 @@
 //	/api/status, /status           a Board      yes           all at once       yes                 yes
 //
 // No answer here is the last word, because most are cached for a moment: the claim itself reads the kill switch, and
-// adds up what is held of a stock, in its own transaction.
+// adds up what is reserved of a stock, in its own transaction.
 package availability
 
 import (

@@ -130,7 +130,8 @@ func TestMemoReadsOnceForAllWhoWait(t *testing.T) {
 	}
 }
 
-// TestMemoNeverReturnsAnOldValueOfASlowRead: who comes late to a read that takes longer than a TTL waits for the next.
+// TestMemoNeverReturnsAnOldValueOfASlowRead: a caller that comes late to a read that takes longer than a TTL waits for
+// the next.
 func TestMemoNeverReturnsAnOldValueOfASlowRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: 3 * ttl}
@@ -148,7 +149,7 @@ func TestMemoNeverReturnsAnOldValueOfASlowRead(t *testing.T) {
 	})
 }
 
-// TestMemoReadSurvivesItsCaller: who leaves is told so at once, and says nothing of what was read.
+// TestMemoReadSurvivesItsCaller: a caller that leaves gets its error at once, which says nothing of what was read.
 func TestMemoReadSurvivesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{takes: ttl / 2}

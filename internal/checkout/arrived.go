@@ -105,7 +105,7 @@ func keptForPayer(err error) error {
 	if !ok || f.Status != http.StatusConflict {
 		return err
 	}
-	return fault.New(fault.TermsChanged, f.Detail+" The payment arrived all the same, and is kept for its payer.").Moved()
+	return fault.New(fault.TermsChanged, f.Detail+" The payment arrived anyway, and is kept for its payer.").MoneyMoved()
 }
 
 // proofRequired asks the sender of a payment whose money arrived to prove to be its payer, by signing another payment.
@@ -336,9 +336,9 @@ func (c *Checkout) claimToRefund(
 // refunding is the answer for an order whose payment is being, or has been, refunded.
 func refunding(o order.Order) error {
 	f := fault.New(fault.TermsChanged, o.RefundReason+
-		" The payment arrived all the same, and is sent back.").About(string(o.ID))
+		" The payment arrived anyway, and is sent back.").About(string(o.ID))
 	if o.Status == order.Refunded {
 		return f
 	}
-	return f.Moved()
+	return f.MoneyMoved()
 }

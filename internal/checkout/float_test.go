@@ -31,7 +31,7 @@ func TestFloatSpentSinceItWasReadIsNotReserved(t *testing.T) {
 	p, q := s.PaidCard(t, first, "k"), s.PaidCard(t, second, "k")
 	restock(t, s, card.Price)
 	sold := s.MustBuy(t, p)
-	s.Reaches(t, sold.Order.ID, order.Fulfilled) // its hold is given back
+	s.Reaches(t, sold.Order.ID, order.Fulfilled) // its reservation is released
 	_, err := s.Buy(t.Context(), q)
 	checkouttest.WantFault(t, err, fault.FloatUnavailable)
 	if s.Spent(second) != 0 {

@@ -164,7 +164,7 @@ func TestUnpaidOrdersAreBounded(t *testing.T) {
 		}
 	}
 	if many != 7 {
-		t.Errorf("%d owners have opened orders from one address", many)
+		t.Errorf("%d owners have created orders from one address", many)
 	}
 }
 

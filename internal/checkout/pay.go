@@ -64,7 +64,7 @@ func (c *Checkout) refuseCounted(
 
 func notTheOwner() *payment.Rejection {
 	return &payment.Rejection{
-		Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was opened for can pay it.",
+		Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was created for can pay it.",
 		Code: fault.WrongPayer,
 	}
 }

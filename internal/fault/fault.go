@@ -100,8 +100,8 @@ func (f *Fault) About(orderID string) *Fault { f.OrderID = orderID; return f }
 // After says when to try again.
 func (f *Fault) After(d time.Duration) *Fault { f.RetryAfter = d; return f }
 
-// Moved says that the payment has moved its money: another one would pay twice, whatever the code usually says.
-func (f *Fault) Moved() *Fault {
+// MoneyMoved says that the payment has moved its money: another one would pay twice, whatever the code usually says.
+func (f *Fault) MoneyMoved() *Fault {
 	f.SafeToPayAgain, f.NextAction = false, ContactSupport
 	return f
 }

@@ -131,7 +131,7 @@ func submit[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T], beg
 		return Outcome[T]{Kind: Refused, Refusal: no}, nil
 	}
 	if !begun && errors.Is(said, ErrNotSent) {
-		// Without its marker the next run makes the call anew. If the marker stays, it is read instead. It stays when it
+		// Without its marker the next run makes the call again. If the marker stays, it is read instead. It stays when it
 		// stands for an earlier send, of which this one proves nothing.
 		if err := l.Mark(ctx, ""); err != nil {
 			return Outcome[T]{}, fmt.Errorf("take the marker back: %w", err)

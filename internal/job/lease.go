@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// ErrNotSent says that Submit did not make the call. The marker may be stored all the same, so the next attempt looks
+// ErrNotSent says that Submit did not make the call. The marker may still be stored, so the next attempt looks
 // the call up, as after any unknown outcome.
 var ErrNotSent = errors.New("not sent")
 

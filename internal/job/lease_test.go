@@ -106,7 +106,7 @@ func TestSubmitMarksBeforeItSends(t *testing.T) {
 					t.Errorf("sent with the marker %q", row.Step)
 				}
 				if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 800*time.Millisecond {
-					t.Error("sent without the budget's deadline")
+					t.Error("sent without the timeout's deadline")
 				}
 				<-ctx.Done()
 				return ctx.Err()

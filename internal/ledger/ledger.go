@@ -257,7 +257,7 @@ func Unmatched(transaction string, logIndex uint, amount money.USDC) Posting {
 		Entry{UnmatchedFunds, -amount})
 }
 
-// Matched takes such money back out of the books of nobody's, because an order has claimed it: it is posted as settled
+// Matched takes such money back out of `unmatched`, because an order has claimed it: it is posted as settled
 // there.
 func Matched(order, transaction string, logIndex uint, amount money.USDC) Posting {
 	p := posting(KindMatched, transfer(transaction, logIndex), order, Entry{UnmatchedFunds, amount},

@@ -11,8 +11,8 @@ import (
 // buyers is the namespace of the notes that providers keep. It never changes.
 var buyers = uuid.MustParse("2f6d5b0e-7c41-5f0b-9d0a-5a8e1c3b7d94")
 
-// BuyerOf is what a provider that keeps notes is told of whom goods are for, and tells again in its statement: the same
-// for all orders of a wallet, and not the wallet. After data loss it says whose goods they are.
+// BuyerOf is the pseudonymous buyer id sent to providers that store notes, and shown again in their statements: the
+// same for all orders of a wallet, and not the wallet. After data loss it says whose goods they are.
 func BuyerOf(owner x402.Address) string {
 	return uuid.NewSHA1(buyers, []byte(owner.Lower())).String()
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ErrNotFound says that there is no such order, or nothing of an order of what was asked for.
+// ErrNotFound says that there is no such order, or that the order has no such record.
 var ErrNotFound = errors.New("no such order")
 
 // ID names an order to the outside: "ord_", the time in milliseconds and 128 random bits, in hex. It sorts
@@ -101,7 +101,7 @@ func (o Order) Name() string {
 // MaxKey is the longest idempotency key that a caller may send, in characters.
 const MaxKey = 200
 
-// Keyless is the key of an order that was opened without one. No caller can send it: it is too long.
+// Keyless is the key of an order that was created without one. No caller can send it: it is too long.
 func Keyless(id ID) string { return strings.Repeat("-", MaxKey) + string(id) }
 
 // Fingerprint is the SHA-256 of an operation and the canonical form of its request.
@@ -131,7 +131,7 @@ type Move struct {
 	// Actor is "buyer", "worker" or "operator:<name>".
 	Actor  string
 	Reason string
-	// Evidence is what the move rests on: transaction, provider reference. Never a secret.
+	// Evidence is what the move is based on: transaction, provider reference. Never a secret.
 	Evidence map[string]string
 	// Refused is set when the provider confirmed that this attempt at the delivery will never come: the
 	// order's Delivery rises with the move.
@@ -190,9 +190,9 @@ type Reservation struct {
 	Most int64
 	// Limit is how much of the resource there is, as known at AsOf.
 	Limit int64
-	// Unsettled is how much of the resource orders may hold that nobody has paid yet; zero is no bound.
+	// Unsettled is how much of the resource orders may reserve that nobody has paid yet; zero is no bound.
 	Unsettled int64
-	// AsOf is when Limit was read. Holds that ended after it still count: the reading may not show
+	// AsOf is when Limit was read. Reservations that ended after it still count: the reading may not show
 	// yet what they turned into.
 	AsOf time.Time
 	// Refusal and Detail are what a buyer is told when there is not enough.

@@ -65,17 +65,17 @@ const (
 	Doubtful
 )
 
-// Shortage says that a hold could not be taken.
+// Shortage says that a reservation could not be made.
 type Shortage struct{ Reservation Reservation }
 
 // Error implements error.
 func (s *Shortage) Error() string { return "not enough of " + s.Reservation.Resource }
 
 // leastUnsettled is how many purchases like the one at hand may always be on their way: a small float, of which a
-// share would be less than one purchase, can be sold all the same.
+// share would be less than one purchase, can still be sold.
 const leastUnsettled = 4
 
-// UnsettledLimit is how much of a limit may be held by orders that are not paid yet: a share of it in percent, and at
+// UnsettledLimit is how much of a limit orders that are not paid yet may reserve: a share of it in percent, and at
 // least some purchases of so many units. Zero, which is no bound, without a share.
 func UnsettledLimit(limit, units int64, percent int) int64 {
 	if percent <= 0 || percent >= 100 {

@@ -17,34 +17,34 @@ type Sale struct {
 	Status Status
 	Owner  x402.Address
 	Price  money.Cents
-	// Delivery is which attempt at the delivery it is at; the provider refused those before.
+	// Delivery counts the attempts at the delivery; the provider refused the earlier ones.
 	Delivery int
 	// ByHand says that an operator delivered it past the provider's references.
 	ByHand bool
-	// Name is what its references at the provider are made of; empty for its id.
+	// Name is what its references at the provider are derived from; empty for its id.
 	Name string
 }
 
-// Named is what its references at the provider are made of.
+// Named is what its references at the provider are derived from.
 func (s Sale) Named() string { return cmp.Or(s.Name, string(s.ID)) }
 
 // Open says that its delivery may be under way.
 func (s Sale) Open() bool { return s.Status == Settled || s.Status == Provisioning }
 
-// Perhaps says that the provider may have executed it, or not, without either being wrong.
-func (s Sale) Perhaps() bool { return s.Open() || s.ByHand }
+// Uncertain reports that either outcome at the provider is consistent with our records.
+func (s Sale) Uncertain() bool { return s.Open() || s.ByHand }
 
-// Sold says that it was claimed once; what is not has no books.
-func (s Sale) Sold() bool { return s.Status != PaymentRequired && s.Status != Expired }
+// WasClaimed reports that the order was claimed; others have no ledger entries.
+func (s Sale) WasClaimed() bool { return s.Status != PaymentRequired && s.Status != Expired }
 
 // Standing is what our records say of a call.
 type Standing int
 
 // The standings.
 const (
-	// Untaken: it did not happen, or nobody knows, and nothing of ours is at it.
+	// Untaken: it did not happen, or that is unknown, and no job is working on it.
 	Untaken Standing = iota
-	// UnderWay: it may happen at any moment, and be recorded after.
+	// UnderWay: it may happen at any moment, and be recorded afterwards.
 	UnderWay
 	// Taken: it happened.
 	Taken
@@ -54,10 +54,10 @@ const (
 type Call struct {
 	Order     ID
 	Reference uuid.UUID
-	// What says it to a person.
-	What     string
-	Standing Standing
-	Amount   money.Cents
+	// Description is shown to operators.
+	Description string
+	Standing    Standing
+	Amount      money.Cents
 	// Card is what it is about, and Account the provider's name for that.
 	Card    uuid.UUID
 	Account string
@@ -75,23 +75,23 @@ type Call struct {
 type Goods struct {
 	Kind      Kind
 	Reference uuid.UUID
-	// Owner is whose they are where that is Known. Note is what the provider notes of it, see BuyerOf.
+	// Owner is whose they are, if that is Known. Note is the note that the provider stores, see BuyerOf.
 	Owner x402.Address
 	Known bool
 	Note  string
-	// What says it to a person.
-	What string
+	// Description is shown to operators.
+	Description string
 	// Card is what an amount was put on, for goods that are credit.
 	Card   uuid.UUID
 	Amount money.Cents
-	// Gone says that nothing is left of them.
-	Gone bool
+	// Closed says that the provider has closed them.
+	Closed bool
 	// Costs says how well an amount fits: 0 not at all, 2 exactly.
 	Costs func(money.USDC) int
-	// Item is what an order that is made anew for them remembers, and Step the marker of the call that made them.
+	// Item is the item of the order recreated for these goods, and Step the marker of the call that made them.
 	Item func(paid money.USDC) json.RawMessage
 	Step string
-	// Later says that something else has to be taken up first.
+	// Later says that other goods must be recovered first.
 	Later bool
 	// Single says that an owner has one of them at most, and Taken whether a wallet has one in our books.
 	Single bool

@@ -131,8 +131,8 @@ func TestFailoverTurnSurvivesRestart(t *testing.T) {
 
 func TestFailoverReportsEveryCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		resting := func(context.Context, payment.Payment) error { return fmt.Errorf("%w: 503", payment.ErrBackingOff) }
-		err := failover(&settler{name: "first", submit: dead}, &settler{name: "second", submit: resting}).Submit(
+		backingOff := func(context.Context, payment.Payment) error { return fmt.Errorf("%w: 503", payment.ErrBackingOff) }
+		err := failover(&settler{name: "first", submit: dead}, &settler{name: "second", submit: backingOff}).Submit(
 			t.Context(), claimed(t),
 		)
 		if !errors.Is(err, errDead) || !errors.Is(err, payment.ErrBackingOff) {

@@ -57,7 +57,7 @@ func compareOrders(r Records) *comparison {
 	c := begin(r)
 	c.checked = Checked{Payments: len(r.Payments), Postings: len(r.Postings)}
 	for _, o := range r.Orders {
-		if o.Sold() {
+		if o.WasClaimed() {
 			c.checked.Orders++
 		}
 	}

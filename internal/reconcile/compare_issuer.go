@@ -71,10 +71,10 @@ func (c *comparison) issuer() {
 		c.lines = append(c.lines, LineOrder{Line: l.ID, Order: m.Order})
 		c.movement(m, *moved)
 		if m.Direction == string(card.Withdrawal) && moved.State == card.MoveSucceeded {
-			of := withdrawal{m.Card, m.What}
+			of := withdrawal{m.Card, m.Description}
 			if withdrawn[of]++; withdrawn[of] == 2 {
 				c.add(m.finding(ProviderDuplicate, moved.Ref.String()),
-					"the %s was made more than once", m.What)
+					"the %s was made more than once", m.Description)
 			}
 		}
 		if m.Direction == string(card.Withdrawal) && m.Standing == order.Taken && moved.State == card.MoveFailed {
@@ -93,7 +93,7 @@ func (c *comparison) issuer() {
 	for ref, m := range all {
 		if m.Standing == order.Taken && !m.seen && c.reads(m.Provider) {
 			c.add(m.finding(ProviderRecordMissing, ref.String()),
-				"the issuer has no record of the %s of %s", m.What, m.Amount)
+				"the issuer has no record of the %s of %s", m.Description, m.Amount)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (c *comparison) removed(l card.Line) bool {
 }
 
 // movement compares one movement.
-func (c *comparison) movement(m *mutation, moved card.Moved) {
+func (c *comparison) movement(m *mutation, moved card.MovementRecord) {
 	if moved.Amount != m.Amount || string(moved.Direction) != m.Direction || moved.Account != m.Account {
 		c.add(m.finding(ProviderDiffers, moved.Ref.String()),
 			"the issuer made a %s of %s on %s, ours is a %s of %s on %s",
@@ -124,7 +124,7 @@ func (c *comparison) account(m *mutation, a card.StatedAccount, slack money.Cent
 	live := a.State == card.AccountActive || a.State == card.AccountFrozen
 	if a.Loaded != m.Amount || m.Direction != "" {
 		c.add(m.finding(ProviderDiffers, a.Ref.String()),
-			"the issuer opened a card with %s, ours is a %s of %s", a.Loaded, m.What, m.Amount)
+			"the issuer opened a card with %s, ours is a %s of %s", a.Loaded, m.Description, m.Amount)
 	}
 	// This includes cards that we have recorded as closed: the balance is owed to the holder until an operator resolves
 	// it.
@@ -172,13 +172,13 @@ func (c *comparison) happened(m *mutation, ref fulfilment.Ref, done, undone bool
 	switch {
 	case m.Standing == order.Taken && undone:
 		f.Code = ProviderReversed
-		c.add(f, "the issuer undid the %s of %s", m.What, m.Amount)
+		c.add(f, "the issuer undid the %s of %s", m.Description, m.Amount)
 	case m.Standing == order.Taken && !done:
 		f.Code = ProviderRecordMissing
-		c.add(f, "the issuer has not executed the %s of %s", m.What, m.Amount)
+		c.add(f, "the issuer has not executed the %s of %s", m.Description, m.Amount)
 	case m.Standing == order.Untaken && done:
 		f.Code = ProviderUnrecorded
-		c.add(f, "the issuer executed the %s of %s, and we have not recorded it", m.What, m.Amount)
+		c.add(f, "the issuer executed the %s of %s, and we have not recorded it", m.Description, m.Amount)
 	}
 }
 

@@ -61,7 +61,7 @@ func compare(r books, s card.Statement) (found []Finding, unposted []ledger.Post
 		accounts[k.ID], orders.Balances[k.ID] = k.Account, sums[ledger.Card(k.ID.String())]
 	}
 	for _, o := range r.Orders {
-		if split, loads := r.Topups[o.ID]; loads && o.Perhaps() {
+		if split, loads := r.Topups[o.ID]; loads && o.Uncertain() {
 			orders.Loading[split.Card] += split.Credit
 		}
 	}
@@ -137,7 +137,7 @@ func good() (books, card.Statement) {
 		// 15.00 and 49.00, of which 4.00 are spent.
 		Accounts: []card.StatedAccount{{Account: card.Account{ID: "crd_1", Ref: cardRef, State: card.AccountActive,
 			Loaded: 2500}, Balance: 6000}},
-		Movements: []card.Moved{
+		Movements: []card.MovementRecord{
 			{Ref: first.Ref(), Account: "crd_1", Direction: card.Withdrawal, Amount: 1000, State: card.MoveFailed},
 			{Ref: feeRef, Account: "crd_1", Direction: card.Withdrawal, Amount: 1000, State: card.MoveSucceeded},
 			{Ref: loadRef, Account: "crd_1", Direction: card.Load, Amount: 4900, State: card.MoveSucceeded},

@@ -86,7 +86,7 @@ var paymentDifferences = map[string]difference{
 		r.Arrivals = append(r.Arrivals,
 			Transfer{Transaction: x402.Hash{0xa4}, Block: 40, From: alice, Value: 1, Nonce: x402.Hash{4}})
 	}, []Code{TransferUnmatched}},
-	"a transfer of nobody's that an order was paid with": {func(r *books, _ *card.Statement) {
+	"an unowned transfer that an order was paid with": {func(r *books, _ *card.Statement) {
 		r.Postings = append(r.Postings, ledger.Unmatched(x402.Hash{0xa1}.String(), 3, 25_000_000))
 	}, nil},
 	"a payment of a block that nobody could read": {func(r *books, _ *card.Statement) {
@@ -186,14 +186,15 @@ var postingDifferences = map[string]difference{
 
 // issuerDifferences are between cards and movements and what the issuer states of them.
 var issuerDifferences = map[string]difference{
-	"a card of nobody's": {func(_ *books, s *card.Statement) {
+	"an unowned card": {func(_ *books, s *card.Statement) {
 		s.Accounts = append(s.Accounts,
 			card.StatedAccount{Account: card.Account{ID: "crd_2", Ref: fulfilment.Ref{1}, State: card.AccountActive,
 				Loaded: 2500}, Balance: 2500})
 	}, []Code{ProviderUnknown}},
-	"a movement of nobody's": {func(_ *books, s *card.Statement) {
-		s.Movements = append(s.Movements,
-			card.Moved{Ref: fulfilment.Ref{2}, Account: "crd_1", Direction: card.Load, Amount: 1, State: card.MovePending})
+	"an unowned movement": {func(_ *books, s *card.Statement) {
+		s.Movements = append(s.Movements, card.MovementRecord{
+			Ref: fulfilment.Ref{2}, Account: "crd_1", Direction: card.Load, Amount: 1, State: card.MovePending,
+		})
 	}, []Code{ProviderUnknown}},
 	"a load executed twice": {func(_ *books, s *card.Statement) {
 		s.Movements = append(s.Movements, s.Movements[2])
@@ -334,7 +335,7 @@ func collectFee(r *books, s *card.Statement, from ledger.Account) {
 
 func loadOpen(s *card.Statement) {
 	s.Movements = append(s.Movements,
-		card.Moved{Ref: openRef, Account: "crd_1", Direction: card.Load, Amount: 2450, State: card.MoveSucceeded})
+		card.MovementRecord{Ref: openRef, Account: "crd_1", Direction: card.Load, Amount: 2450, State: card.MoveSucceeded})
 }
 
 // refuseCard leaves the purchase of the card alone, refused by the issuer and with an operator.

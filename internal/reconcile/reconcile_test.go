@@ -427,7 +427,7 @@ func TestGateFollowsTheStandings(t *testing.T) {
 	w.execute("UPDATE payments SET value = value - 1 WHERE order_id = $1", kit.OrderID(1))
 	w.run()
 	is("fixed books", "", "", "")
-	// A posting of nobody's is everybody's.
+	// A posting without an owner blocks everybody.
 	w.execute("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
 		"now())")
 	r := w.wants("a posting that nobody can explain", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
@@ -486,18 +486,18 @@ func TestNobodyClosesTheGateForOthers(t *testing.T) {
 	if r := w.wants("a nonce used for one unit", reconcile.TransferUnmatched); r.Blocks() || shut() != nil {
 		t.Errorf("closed for %v", shut())
 	}
-	// A card of nobody's, and a movement of nobody's on the second owner's card.
+	// An unowned card, and an unowned movement on the second owner's card.
 	w.line(card.Line{ID: "crd_x",
 		Card: &card.StatedAccount{Account: card.Account{ID: "crd_x", Ref: fulfilment.Ref(uuid.New()),
 			State: card.AccountActive, Loaded: 1}, Balance: 1}})
-	if r := w.wants("a card of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched); r.Blocks() ||
+	if r := w.wants("an unowned card", reconcile.ProviderUnknown, reconcile.TransferUnmatched); r.Blocks() ||
 		shut() != nil {
 		t.Errorf("closed for %v", shut())
 	}
 	w.line(card.Line{ID: "mov_x",
-		Movement: &card.Moved{Ref: fulfilment.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5,
-			State: card.MoveSucceeded}})
-	w.wants("a movement of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched)
+		Movement: &card.MovementRecord{Ref: fulfilment.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load,
+			Amount: 5, State: card.MoveSucceeded}})
+	w.wants("an unowned movement", reconcile.ProviderUnknown, reconcile.TransferUnmatched)
 	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
 		t.Errorf("closed for (-want +got):\n%s", diff)
 	}
@@ -562,7 +562,7 @@ func TestWhatIsResolvedStaysSoUntilThereIsMore(t *testing.T) {
 	}
 }
 
-// TestEveryFindingCanBeResolved by the one route, also a transfer of nobody's and a block that nobody shows.
+// TestEveryFindingCanBeResolved by the one route, also an unowned transfer and a block that nobody shows.
 func TestEveryFindingCanBeResolved(t *testing.T) {
 	w := newWorld(t)
 	w.run()
@@ -627,7 +627,7 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 	}
 }
 
-// TestManyUnmatchedTransfersAreSummed: a report takes the same room however many transfers of nobody's there are.
+// TestManyUnmatchedTransfersAreSummed: a report takes the same room however many unowned transfers there are.
 func TestManyUnmatchedTransfersAreSummed(t *testing.T) {
 	w := newWorld(t)
 	w.run()

@@ -212,7 +212,7 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 		case at >= 0 && goods[at].Single && (goods[at].Taken(t.From) || owns[owning{goods[at].Kind, t.From}]):
 			used[at] = true
 			step.Kind, step.Reference = goods[at].Kind, goods[at].Reference.String()
-			step.Act, step.Detail = ActReview, goods[at].What+", and the payer has bought another since"
+			step.Act, step.Detail = ActReview, goods[at].Description+", and the payer has bought another since"
 		case at >= 0:
 			used[at] = true
 			step.adopt(goods[at], *t)
@@ -236,7 +236,7 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 	for i, g := range goods {
 		if !used[i] {
 			step := Step{Act: ActReview, Kind: g.Kind, Reference: g.Reference.String()}
-			step.Detail = g.What + ", and no unmatched transfer pays for it"
+			step.Detail = g.Description + ", and no unmatched transfer pays for it"
 			if g.Known {
 				step.Payer = g.Owner.String()
 			}
@@ -248,7 +248,7 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 
 // adopt makes the step recreate the order of goods with the transfer that paid for them.
 func (s *Step) adopt(g made, t Unmatched) {
-	s.Act, s.Kind, s.Reference, s.Detail = ActAdopt, g.Kind, g.Reference.String(), g.What
+	s.Act, s.Kind, s.Reference, s.Detail = ActAdopt, g.Kind, g.Reference.String(), g.Description
 	s.adoption = &Adoption{Transfer: t, Kind: g.Kind, Reference: g.Reference, Item: g.Item(t.Value), Step: g.Step}
 	if g.of != nil {
 		s.Order, s.adoption.Of = g.of.ID, g.of.ID

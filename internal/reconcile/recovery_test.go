@@ -135,8 +135,8 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 	under := order.Order{ID: "ord_under", Kind: card.Kind, Owner: ada, Status: order.Provisioning, Price: 2500,
 		Delivery: 1}
 	known := card.Card{ID: uuid.UUID{9}, Account: "crd_ada", Owner: ada}
-	load := func(ref byte, account string, amount money.Cents) card.Moved {
-		return card.Moved{
+	load := func(ref byte, account string, amount money.Cents) card.MovementRecord {
+		return card.MovementRecord{
 			Ref: fulfilment.Ref{ref}, Account: account, Direction: card.Load, Amount: amount, State: card.MoveSucceeded,
 		}
 	}
@@ -192,18 +192,18 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 			lost: losses{Orders: []order.Order{under}},
 		}, nil},
 		"a load on a card of the payer's": {shelf{
-			statement: card.Statement{Movements: []card.Moved{load(3, "crd_ada", 2450)}},
+			statement: card.Statement{Movements: []card.MovementRecord{load(3, "crd_ada", 2450)}},
 			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)},
 				Cards: map[string]card.Card{"crd_ada": known}},
 		}, []string{"adopt 7 card_topup 3"}},
 		"a load of another amount": {shelf{
-			statement: card.Statement{Movements: []card.Moved{load(3, "crd_ada", 2500)}},
+			statement: card.Statement{Movements: []card.MovementRecord{load(3, "crd_ada", 2500)}},
 			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)},
 				Cards: map[string]card.Card{"crd_ada": known}},
 		}, []string{"leave 7", "review card_topup 3"}},
 		"a load on a card that was lost too": {shelf{
 			statement: card.Statement{Accounts: []card.StatedAccount{account(1, "crd_1", 2500, adas)},
-				Movements: []card.Moved{load(3, "crd_1", 4900)}},
+				Movements: []card.MovementRecord{load(3, "crd_1", 4900)}},
 			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000), arrivedAt(8, 491, ada, 50_000_000)}},
 		}, []string{"adopt 7 card_issue 1", "review 8", "review card_topup 3"}},
 		"an eSIM at today's price before one at an earlier price": {shelf{
@@ -216,7 +216,7 @@ func TestRecoveryPairsWhatBelongsTogether(t *testing.T) {
 				Plans:     map[string]esim.Plan{"jp": plans["jp"], "us": {ID: "pln_us", Price: 400}},
 			},
 		}, []string{"adopt 7 esim 5", "adopt 8 esim 4"}},
-		"an order that was opened before, and paid in the lost time": {shelf{
+		"an order that was created before, and paid in the lost time": {shelf{
 			statement: card.Statement{Accounts: []card.StatedAccount{{Account: card.Account{ID: "crd_1",
 				Ref: card.OpeningRef("ord_open", 1), State: card.AccountActive, Loaded: 2500}}}},
 			lost: losses{Unmatched: []Unmatched{arrivedAt(7, 490, ada, 25_000_000)}, Orders: []order.Order{opened}},

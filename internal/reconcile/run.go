@@ -18,7 +18,7 @@ type run struct {
 	progress Progress
 	began    time.Time
 	checked  Checked
-	// done are orders that it has compared, at most remembered of them.
+	// done are orders that it has compared, at most maxDone of them.
 	done map[Unit]bool
 	// silent are the issuers whose books could not be read, and why. None of them is asked again.
 	silent map[string]error
@@ -29,8 +29,8 @@ const (
 	batch = 1_000
 	// part is how many units of each list one comparison takes from the full pass.
 	part = 10 * batch
-	// remembered bounds the orders that a comparison skips because it has compared them.
-	remembered = 100 * batch
+	// maxDone bounds the orders that a comparison skips because it has compared them.
+	maxDone = 100 * batch
 	// sweptPages is how many pages of the issuer's books one comparison reads again.
 	sweptPages = 10
 )
@@ -241,7 +241,7 @@ func (r *run) compareUnits(ctx context.Context, units []Unit) error {
 			if r.done[u] {
 				continue
 			}
-			if len(r.done) < remembered {
+			if len(r.done) < maxDone {
 				r.done[u] = true
 			}
 			orders = append(orders, order.ID(u.Name()))

@@ -12,7 +12,7 @@ func (r Recovery) unexplained(lost Lost, goods []order.Goods) (found []made) {
 	expected := r.expected(lost)
 	for _, g := range goods {
 		of, ours := expected[g.Reference]
-		if g.Gone || (ours && of == nil) || lost.References[g.Reference] {
+		if g.Closed || (ours && of == nil) || lost.References[g.Reference] {
 			continue
 		}
 		if of != nil {

@@ -117,7 +117,8 @@ type UnmatchedTransfers interface {
 	Findings(ctx context.Context, q FindingQuery, act order.Act) ([]Finding, error)
 	// ResolveFinding stores that a finding is explained, once per key, and resolves the transfer if it is about one.
 	// ErrNoFinding when there is none, ErrMoney when it is about a transfer and the operator does not decide about money;
-	// ErrResolved, ErrChanged and ErrKeyReused as in Resolve. approval.Held when the transfer needs a second operator.
+	// ErrResolved, ErrChanged and ErrKeyReused as in Resolve. approval.PendingError when the transfer needs a second
+	// operator.
 	ResolveFinding(ctx context.Context, id int64, act order.Act) (Finding, error)
 }
 
@@ -213,12 +214,12 @@ func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.
 	if known, ok := fault.As(err); ok {
 		return Finding{}, known
 	}
-	held, waits := errors.AsType[*approval.Held](err)
+	pending, waits := errors.AsType[*approval.PendingError](err)
 	switch {
 	case waits:
 		return Finding{}, fault.Newf(fault.SecondOperatorRequired,
 			"The transfer is above the amount for which a second operator is needed: approval %s waits for one.",
-			held.Approval.ID)
+			pending.Approval.ID)
 	case errors.Is(err, ErrMoney):
 		return Finding{}, fault.New(fault.OperatorRoleMissing,
 			"The finding is about a transfer, about which a treasurer decides.")

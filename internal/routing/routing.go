@@ -1,6 +1,6 @@
 // Package routing decides which provider sells what, where several are configured: an ordered list of rules, of which
-// the first that matches says whom to prefer. Who cannot sell now is passed over. The decision is made once for each
-// order, before it is claimed, and is stored with the order; nothing asks the rules about an order again.
+// the first that matches says which provider to prefer. One that cannot sell now is passed over. The decision is made
+// once for each order, before it is claimed, and is stored with the order; nothing asks the rules about an order again.
 package routing
 
 import (

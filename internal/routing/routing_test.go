@@ -57,7 +57,7 @@ func TestFirstRuleThatMatchesOrdersTheProviders(t *testing.T) {
 			routing.Sale{Product: "data", Price: 500, Countries: []string{"CN", "JP"}, Type: "region"}, data, "three one two",
 			true,
 		},
-		"too dear for the first rule": {
+		"too costly for the first rule": {
 			routing.Sale{Product: "data", Price: 1001, Countries: []string{"JP"}, Type: "country"}, data, "three two one", true,
 		},
 		"without a rule": {

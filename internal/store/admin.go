@@ -382,29 +382,31 @@ type decided struct {
 // Decide implements admin.Records. It locks the job first, as every worker does, so that the second of two decisions
 // finds the order moved.
 func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
-	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error { return d.decide(ctx, tx, m, act, d.holdRefund) })
+	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		return d.decide(ctx, tx, m, act, d.requestRefundApproval)
+	})
 	if err == nil {
 		d.s.Notify(topicOrder, string(m.Order))
 	}
 	return err
 }
 
-// holdRefund stores a refund that needs a second operator; held is false when it needs none.
-func (d Admin) holdRefund(
+// requestRefundApproval stores a refund that needs a second operator; pending is false when it needs none.
+func (d Admin) requestRefundApproval(
 	ctx context.Context, tx *ent.Tx, row *ent.Order, m order.Move, act order.Act,
-) (held bool, err error) {
+) (pending bool, err error) {
 	if m.To != order.RefundPending {
 		return false, nil
 	}
-	a, err := d.s.hold(ctx, tx, approval.Asked{
+	a, err := d.s.requestApproval(ctx, tx, approval.Asked{
 		Action: approval.RefundOrder, Subject: row.ID, Amount: money.Cents(row.PriceUsdCents), Version: row.Version,
 	}, act)
 	return a != nil, err
 }
 
-// decide is Decide in a transaction. hold, which may be nil, can store the decision for a second operator instead.
+// decide is Decide in a transaction. request, which may be nil, can store the decision for a second operator instead.
 func (d Admin) decide(ctx context.Context, tx *ent.Tx, m order.Move, act order.Act,
-	hold func(context.Context, *ent.Tx, *ent.Order, order.Move, order.Act) (held bool, err error),
+	request func(context.Context, *ent.Tx, *ent.Order, order.Move, order.Act) (pending bool, err error),
 ) error {
 	id := m.Order
 	if err := m.Check(); err != nil {
@@ -433,8 +435,8 @@ func (d Admin) decide(ctx context.Context, tx *ent.Tx, m order.Move, act order.A
 	if err := checkNoOpenRefund(ctx, tx, id); err != nil {
 		return err
 	}
-	if hold != nil {
-		if held, err := hold(ctx, tx, row, m, act); err != nil || held {
+	if request != nil {
+		if pending, err := request(ctx, tx, row, m, act); err != nil || pending {
 			return err
 		}
 	}

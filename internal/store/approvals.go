@@ -33,12 +33,12 @@ type Approvals struct {
 	// transfers and closings run what is approved.
 	transfers Treasury
 	closings  Closings
-	closing   func(card.Sold) (card.CloseArgs, error)
+	closing   func(card.ClosingFacts) (card.CloseArgs, error)
 }
 
 // Approvals is the part of the store for decisions that wait for a second operator. closing decides, as
 // card.CloseJobs.OrderClosing wants it.
-func (s *Store) Approvals(transfers Treasury, closing func(card.Sold) (card.CloseArgs, error)) Approvals {
+func (s *Store) Approvals(transfers Treasury, closing func(card.ClosingFacts) (card.CloseArgs, error)) Approvals {
 	return Approvals{s, transfers, s.Closings(), closing}
 }
 
@@ -52,10 +52,10 @@ type asked struct {
 	Status     string `json:"status"`
 }
 
-// hold stores a decision that needs a second operator, once per key, and returns it; nil when it needs none. It runs in
-// the transaction of the decision, which has locked what it is about. A decision about the same subject that waits
-// already is an approval_pending.
-func (s *Store) hold(
+// requestApproval stores a decision that needs a second operator, once per key, and returns it; nil when it needs none.
+// It runs in the transaction of the decision, which has locked what it is about. A decision about the same subject that
+// waits already is an approval_pending.
+func (s *Store) requestApproval(
 	ctx context.Context, tx *ent.Tx, of approval.Asked, act order.Act,
 ) (*approval.Approval, error) {
 	if !s.rule.Needs(of.Amount) {

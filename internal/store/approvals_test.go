@@ -304,10 +304,10 @@ func TestClosingOfAFullCardWaitsForASecondOperator(t *testing.T) {
 	g := garage{t, o.Store}
 	id, owner := g.closable(1)
 	act := actOf("ann", "1")
-	var held *approval.Held
+	var pending *approval.PendingError
 	for range 2 {
 		_, err := o.Closings().OrderClosing(t.Context(), id, asCloseArgs, act)
-		if !errors.As(err, &held) || held.Approval.Amount != 1500 || held.Approval.Action != approval.CloseCard {
+		if !errors.As(err, &pending) || pending.Approval.Amount != 1500 || pending.Approval.Action != approval.CloseCard {
 			t.Fatalf("%v", err)
 		}
 	}
@@ -315,17 +315,18 @@ func TestClosingOfAFullCardWaitsForASecondOperator(t *testing.T) {
 		t.Errorf("closing %t, %v", closing, err)
 	}
 	g.post(owner, ledger.Loaded("more", id.String(), 100))
-	if _, err := o.approvals.Approve(t.Context(), held.Approval.ID, actOf("bob", "1")); !errors.Is(err, admin.ErrChanged) {
+	_, err := o.approvals.Approve(t.Context(), pending.Approval.ID, actOf("bob", "1"))
+	if !errors.Is(err, admin.ErrChanged) {
 		t.Errorf("after more was loaded: %v", err)
 	}
-	if _, err := o.approvals.Reject(t.Context(), held.Approval.ID, actOf("bob", "2")); err != nil {
+	if _, err := o.approvals.Reject(t.Context(), pending.Approval.ID, actOf("bob", "2")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := o.Closings().OrderClosing(t.Context(), id, asCloseArgs, actOf("ann", "2"))
-	if !errors.As(err, &held) || held.Approval.Amount != 1600 {
+	_, err = o.Closings().OrderClosing(t.Context(), id, asCloseArgs, actOf("ann", "2"))
+	if !errors.As(err, &pending) || pending.Approval.Amount != 1600 {
 		t.Fatalf("asked for again: %v", err)
 	}
-	if _, err := o.approvals.Approve(t.Context(), held.Approval.ID, actOf("bob", "3")); err != nil {
+	if _, err := o.approvals.Approve(t.Context(), pending.Approval.ID, actOf("bob", "3")); err != nil {
 		t.Fatal(err)
 	}
 	if closing, err := o.Cards().Closing(t.Context(), id); err != nil || !closing {

@@ -63,8 +63,8 @@ const (
 
 func (m *member[In, Out]) answer(out Out, err error) { m.next, m.out, m.err = answered, out, err }
 
-// do has in done by a batch, or by alone in a transaction of its own. The end of ctx does not interrupt a batch. At its
-// deadline the caller gets ErrUnknownCommit, or an error that says that nothing was begun.
+// do runs in as part of a batch, or alone in a transaction of its own. The end of ctx does not interrupt a batch. At
+// its deadline the caller gets ErrUnknownCommit, or an error that says that nothing was begun.
 func (b *batcher[In, Out]) do(ctx context.Context, in In, alone func() (Out, error)) (Out, error) {
 	m := b.join(ctx, in)
 	if err := b.wait(m); err != nil {

@@ -25,7 +25,7 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 		t.Helper()
 		p := claimRequest(key)
 		if _, err := s.Orders().Claim(t.Context(), p); !errors.Is(err, want) {
-			t.Fatalf("place %s: %v, want %v", key, err, want)
+			t.Fatalf("claim %s: %v, want %v", key, err, want)
 		}
 		if _, err := s.Orders().FindByKey(t.Context(), p.Order.Kind, p.Order.Owner, key); (err == nil) != (want == nil) {
 			t.Fatalf("find %s: %v", key, err)

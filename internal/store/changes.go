@@ -14,7 +14,7 @@ import (
 type change struct {
 	fence job.Fence
 	// queue queues the statements, with the claim of the job first, and sends nothing. What it sets when their answers
-	// are read is set anew when the change has a transaction of its own after all.
+	// are read is set again when the change has a transaction of its own after all.
 	queue func(ctx context.Context, tx *ent.Tx) error
 }
 

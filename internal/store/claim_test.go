@@ -65,7 +65,7 @@ func paidBy(other checkout.ClaimRequest) func(*checkout.ClaimRequest) {
 	return func(p *checkout.ClaimRequest) { p.Payment.Authorization = other.Payment.Authorization }
 }
 
-func holding(h order.Reservation) func(*checkout.ClaimRequest) {
+func reserving(h order.Reservation) func(*checkout.ClaimRequest) {
 	return func(p *checkout.ClaimRequest) { p.Reservations = []order.Reservation{h} }
 }
 
@@ -73,7 +73,7 @@ func claim(t *testing.T, s *store.Store, p checkout.ClaimRequest) checkout.Claim
 	t.Helper()
 	claimed, err := s.Orders().Claim(t.Context(), p)
 	if err != nil {
-		t.Fatalf("place: %v", err)
+		t.Fatalf("claim: %v", err)
 	}
 	return claimed
 }
@@ -89,7 +89,7 @@ func race(
 		group.Go(func() {
 			var err error
 			if claimed[i], err = s.Orders().Claim(t.Context(), p); err != nil {
-				t.Errorf("place %d: %v", i, err)
+				t.Errorf("claim %d: %v", i, err)
 			}
 		})
 	}
@@ -159,9 +159,9 @@ func TestOrderIsClaimedWithItsJobOrNotAtAll(t *testing.T) {
 		t.Errorf("job %+v, found %t, %v", row, found, err)
 	}
 	short := claimRequest("short",
-		holding(order.Reservation{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
+		reserving(order.Reservation{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
 	if _, err := s.Orders().Claim(t.Context(), short); !isShort(err) {
-		t.Fatalf("place: %v", err)
+		t.Fatalf("claim: %v", err)
 	}
 	if _, err := s.Orders().Find(t.Context(), short.Order.ID); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("the order is there: %v", err)
@@ -191,7 +191,7 @@ func TestScarceStockIsReservedAsOftenAsItIsThere(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range errs {
 		group.Go(func() {
-			_, errs[i] = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(i), holding(float(time.Now()))))
+			_, errs[i] = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(i), reserving(float(time.Now()))))
 		})
 	}
 	group.Wait()
@@ -235,7 +235,7 @@ func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
 func TestReservationLastsUntilTheOrderIsFinal(t *testing.T) {
 	s := storetest.New(t)
 	start := time.Now()
-	p := claimRequest("k", holding(float(start)))
+	p := claimRequest("k", reserving(float(start)))
 	fence := claim(t, s, p).Job.Fence()
 	held := func(asOf time.Time) int64 {
 		t.Helper()
@@ -272,7 +272,7 @@ func TestReservationLastsUntilTheOrderIsFinal(t *testing.T) {
 
 func TestDeadPaymentReleasesItsReservationsAndMayBeReplaced(t *testing.T) {
 	s := storetest.New(t)
-	p := claimRequest("k", holding(float(time.Now())))
+	p := claimRequest("k", reserving(float(time.Now())))
 	fence := claim(t, s, p).Job.Fence()
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired

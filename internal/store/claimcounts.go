@@ -12,7 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// crowds remembers the resources of which a batch has found too little to reserve in some shards only. The next one
+// crowds are the resources of which a batch has found too little to reserve in some shards only. The next one
 // takes all shards at once.
 type crowds struct{ resources sync.Map }
 
@@ -211,15 +211,15 @@ func (c *claimCounts) fits(p checkout.ClaimRequest) bool {
 		}
 	}
 	for _, h := range p.Reservations {
-		if s := c.stocks[h.Resource]; !s.shared(h) || !s.holds(h, s.held) {
+		if s := c.stocks[h.Resource]; !s.shared(h) || !s.fits(h, s.held) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds reports whether a reservation fits when the batch has so many shards.
-func (s *stock) holds(h order.Reservation, held int) bool {
+// fits reports whether a reservation fits when the batch has so many shards.
+func (s *stock) fits(h order.Reservation, held int) bool {
 	limit, unsettled := h.Limit, h.Unsettled
 	if s.most > 0 {
 		limit, unsettled = room(limit, s.most, held), room(unsettled, s.most, held)
@@ -238,14 +238,14 @@ func (c *claimCounts) add(p checkout.ClaimRequest) {
 	}
 }
 
-// learn remembers of which resources the next batch takes all shards: of those of which one of these claims would not
+// learn records of which resources the next batch takes all shards: of those of which one of these claims would not
 // have fitted otherwise.
 func (c *claimCounts) learn(batch []*claimMember) {
 	crowded := map[string]bool{}
 	for _, m := range batch {
 		for _, h := range m.in.Reservations {
 			s := c.stocks[h.Resource]
-			crowded[h.Resource] = crowded[h.Resource] || s.shared(h) && !s.holds(h, s.enough)
+			crowded[h.Resource] = crowded[h.Resource] || s.shared(h) && !s.fits(h, s.enough)
 		}
 	}
 	for resource, s := range c.stocks {

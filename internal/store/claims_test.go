@@ -267,10 +267,11 @@ func TestRefusedMemberFailsNoOther(t *testing.T) {
 			func(_ checkout.ClaimResult, err error) bool { return errors.Is(err, availability.ErrPaused) }},
 		{claimRequest("over a closed provider", owned(12), over("lithic")),
 			func(_ checkout.ClaimResult, err error) bool { return errors.Is(err, availability.ErrPaused) }},
-		{claimRequest("scarce", owned(7), holding(scarce)),
+		{claimRequest("scarce", owned(7), reserving(scarce)),
 			func(_ checkout.ClaimResult, err error) bool { return isShort(err) }},
-		{claimRequest("wide", owned(8), holding(wide)), func(_ checkout.ClaimResult, err error) bool { return isShort(err) }},
-		{claimRequest("unpaid", owned(9), holding(unpaid)),
+		{claimRequest("wide", owned(8), reserving(wide)),
+			func(_ checkout.ClaimResult, err error) bool { return isShort(err) }},
+		{claimRequest("unpaid", owned(9), reserving(unpaid)),
 			func(_ checkout.ClaimResult, err error) bool { return isShort(err) }},
 		{claimRequest("nul", owned(10), func(p *checkout.ClaimRequest) { p.Order.Resource = "a\x00b" }),
 			func(_ checkout.ClaimResult, err error) bool { return refusedBy(err, "22021") }},
@@ -279,7 +280,7 @@ func TestRefusedMemberFailsNoOther(t *testing.T) {
 	}
 	good := func(from int, names ...string) (all []checkout.ClaimRequest) {
 		for i, name := range names {
-			all = append(all, claimRequest(name, owned(from+i), holding(order.Reservation{Resource: "float", Units: 1,
+			all = append(all, claimRequest(name, owned(from+i), reserving(order.Reservation{Resource: "float", Units: 1,
 				Most: 3, Limit: 1000, AsOf: time.Now()})))
 		}
 		return all
@@ -336,7 +337,7 @@ func TestBatchReservesForEachMember(t *testing.T) {
 		resource := fmt.Sprint("float/", round)
 		var all []checkout.ClaimRequest
 		for i := range 20 {
-			all = append(all, claimRequest(fmt.Sprint(round, "-", i), owned(i), holding(order.Reservation{
+			all = append(all, claimRequest(fmt.Sprint(round, "-", i), owned(i), reserving(order.Reservation{
 				Resource: resource, Units: 10, Most: c.most, Limit: c.limit, Unsettled: c.unsettled, AsOf: time.Now(),
 				Refusal: fault.FloatUnavailable,
 			})))
@@ -379,7 +380,7 @@ func TestBatchLeavesRoomForOtherShards(t *testing.T) {
 	// Four of 5 need two shards. Whichever they are, there is no room for what the others may hold.
 	var all []checkout.ClaimRequest
 	for i := range 4 {
-		all = append(all, claimRequest(fmt.Sprint(i), owned(i), holding(order.Reservation{
+		all = append(all, claimRequest(fmt.Sprint(i), owned(i), reserving(order.Reservation{
 			Resource: "float/x", Units: 5, Most: 10, Limit: 25, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 		})))
 	}

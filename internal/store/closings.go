@@ -71,33 +71,34 @@ func (c Closings) Closings(ctx context.Context, q card.JobQuery, act card.Act) (
 
 // OrderClosing implements card.CloseJobs. The card's lock lets no top-up begin meanwhile.
 func (c Closings) OrderClosing(
-	ctx context.Context, id uuid.UUID, decide func(card.Sold) (card.CloseArgs, error), act card.Act,
+	ctx context.Context, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), act card.Act,
 ) (row job.Row, err error) {
-	var held *approval.Approval
+	var pending *approval.Approval
 	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
-		held = nil
+		pending = nil
 		row, err = c.order(ctx, tx, id, decide, act, func() (bool, error) {
 			on, err := onCard(ctx, tx, id)
 			if err != nil {
 				return false, err
 			}
-			held, err = c.s.hold(ctx, tx, approval.Asked{
+			pending, err = c.s.requestApproval(ctx, tx, approval.Asked{
 				Action: approval.CloseCard, Subject: id.String(), Amount: on,
 			}, act)
-			return held != nil, err
+			return pending != nil, err
 		})
 		return err
 	})
-	if err == nil && held != nil {
-		return job.Row{}, &approval.Held{Approval: *held}
+	if err == nil && pending != nil {
+		return job.Row{}, &approval.PendingError{Approval: *pending}
 	}
 	return row, err
 }
 
-// order is OrderClosing in a transaction. hold, which may be nil, can store the decision for a second operator instead.
+// order is OrderClosing in a transaction. request, which may be nil, can store the decision for a second operator
+// instead.
 func (c Closings) order(
-	ctx context.Context, tx *ent.Tx, id uuid.UUID, decide func(card.Sold) (card.CloseArgs, error), act card.Act,
-	hold func() (held bool, err error),
+	ctx context.Context, tx *ent.Tx, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), act card.Act,
+	request func() (pending bool, err error),
 ) (row job.Row, err error) {
 	owner, err := lockCard(ctx, tx, id)
 	if err != nil {
@@ -118,8 +119,8 @@ func (c Closings) order(
 	if err != nil {
 		return row, err
 	}
-	if hold != nil {
-		if held, err := hold(); err != nil || held {
+	if request != nil {
+		if pending, err := request(); err != nil || pending {
 			return row, err
 		}
 	}
@@ -134,9 +135,9 @@ func (c Closings) order(
 
 // closingOf is the closing that decide makes of a locked card.
 func (c Closings) closingOf(
-	ctx context.Context, tx *ent.Tx, known card.Card, decide func(card.Sold) (card.CloseArgs, error),
+	ctx context.Context, tx *ent.Tx, known card.Card, decide func(card.ClosingFacts) (card.CloseArgs, error),
 ) (card.CloseArgs, error) {
-	sold := card.Sold{Card: known}
+	sold := card.ClosingFacts{Card: known}
 	if err := raw(tx).QueryRow(ctx, "SELECT status FROM orders WHERE id = $1 AND owner = $2", known.Order,
 		known.Owner.Lower()).Scan(&sold.Order); err != nil {
 		return card.CloseArgs{}, err

@@ -30,7 +30,7 @@ func (g garage) closable(n byte) (id uuid.UUID, owner x402.Address) {
 	return id, owner
 }
 
-func asCloseArgs(s card.Sold) (card.CloseArgs, error) {
+func asCloseArgs(s card.ClosingFacts) (card.CloseArgs, error) {
 	return card.CloseArgs{
 		Card: s.Card.ID, Order: string(s.Card.Order), Opening: s.Card.Ref.String(), Stage: card.StageLocking, Version: 1,
 	}, nil
@@ -55,7 +55,7 @@ func TestCardIsClosedByOneJob(t *testing.T) {
 	id, _ := g.closable(1)
 	act := card.Act{Operator: "ada", Reason: "the owner asked"}
 	none := errors.New("not now")
-	_, err := g.s.Closings().OrderClosing(t.Context(), id, func(s card.Sold) (card.CloseArgs, error) {
+	_, err := g.s.Closings().OrderClosing(t.Context(), id, func(s card.ClosingFacts) (card.CloseArgs, error) {
 		if s.Card.ID != id || s.Order != order.Fulfilled || s.Fee == nil {
 			t.Errorf("sold: %+v", s)
 		}

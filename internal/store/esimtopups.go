@@ -60,7 +60,7 @@ const (
 	failTopupSQL = `UPDATE esim_topups SET status = 'failed', updated_at = $2
 		WHERE id = $1 AND owner = $3 AND status = 'ordered'`
 
-	soldByAccountSQL = `SELECT account, order_id, owner FROM esim_profiles
+	deliveredByAccountSQL = `SELECT account, order_id, owner FROM esim_profiles
 		WHERE provider = $1 AND status IN ('ready', 'cancelled') AND account = ANY($2)`
 
 	// A live plan stays as the last sync left it. Rows that did not change are not written.
@@ -217,18 +217,20 @@ func scanTopup(row pgx.CollectableRow) (t esim.Topup, err error) {
 	return t, err
 }
 
-// SoldByAccount implements esim.Accounts.
-func (e Esims) SoldByAccount(ctx context.Context, provider string, accounts []string) (map[string]esim.Sold, error) {
-	rows, err := e.s.pool.Query(ctx, soldByAccountSQL, provider, accounts)
+// DeliveredByAccount implements esim.Accounts.
+func (e Esims) DeliveredByAccount(
+	ctx context.Context, provider string, accounts []string,
+) (map[string]esim.Delivered, error) {
+	rows, err := e.s.pool.Query(ctx, deliveredByAccountSQL, provider, accounts)
 	if err != nil {
 		return nil, mapError(err)
 	}
-	all := map[string]esim.Sold{}
+	all := map[string]esim.Delivered{}
 	var account, owner string
 	var of order.ID
 	_, err = pgx.ForEachRow(rows, []any{&account, &of, &owner}, func() error {
 		address, err := x402.ParseAddress(owner)
-		all[account] = esim.Sold{Order: of, Owner: address}
+		all[account] = esim.Delivered{Order: of, Owner: address}
 		return err
 	})
 	return all, mapError(err)

@@ -107,11 +107,11 @@ func TestRefusedTopupLeavesTheEsimToBeCancelled(t *testing.T) {
 func TestEsimsAreFoundByTheSuppliersNames(t *testing.T) {
 	s := storetest.New(t)
 	p := installed(t, s, "ord_1")
-	got, err := s.Esims().SoldByAccount(t.Context(), p.Provider, []string{"sup-1", "sup-9"})
+	got, err := s.Esims().DeliveredByAccount(t.Context(), p.Provider, []string{"sup-1", "sup-9"})
 	if err != nil || len(got) != 1 || got["sup-1"].Order != p.Order {
 		t.Errorf("found %+v, %v", got, err)
 	}
-	if got, err := s.Esims().SoldByAccount(t.Context(), "another", []string{"sup-1"}); err != nil || len(got) != 0 {
+	if got, err := s.Esims().DeliveredByAccount(t.Context(), "another", []string{"sup-1"}); err != nil || len(got) != 0 {
 		t.Errorf("of another supplier: %+v, %v", got, err)
 	}
 }

@@ -60,7 +60,7 @@ func TestUndecidedPaymentsPerPayerAreBounded(t *testing.T) {
 		case err == nil:
 			taken = append(taken, i)
 		case !errors.Is(err, checkout.ErrUndecided):
-			t.Errorf("place: %v", err)
+			t.Errorf("claim: %v", err)
 		}
 	}
 	if len(taken) != most {
@@ -178,13 +178,13 @@ func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 	s := storetest.New(t)
 	for round, most := range []int64{0, 10, 100} { // one lock, far from the edge in shards, and always at it
 		const units, unsettled, limit = 10, 200, 1000
-		hold := func(n int64) order.Reservation {
+		one := func(n int64) order.Reservation {
 			return order.Reservation{Resource: fmt.Sprint("float/", round), Units: n, Most: most, Limit: limit,
 				Unsettled: unsettled, AsOf: time.Now(), Refusal: fault.FloatUnavailable}
 		}
 		var all []checkout.ClaimRequest
 		for i := range 40 {
-			all = append(all, claimRequest(fmt.Sprint(round, "-", i), holding(hold(units))))
+			all = append(all, claimRequest(fmt.Sprint(round, "-", i), reserving(one(units))))
 		}
 		claimed, errs := claimAll(t, s, all)
 		var taken []int
@@ -194,11 +194,11 @@ func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 			case err == nil:
 				taken = append(taken, i)
 			case !ok || short.Fault().Code != fault.FloatReserved:
-				t.Errorf("place: %v", err)
+				t.Errorf("claim: %v", err)
 			}
 		}
 		if len(taken) != unsettled/units {
-			t.Errorf("most %d: %d unpaid orders hold %d, want %d", most, len(taken), len(taken)*units, unsettled)
+			t.Errorf("most %d: %d unpaid orders reserve %d, want %d", most, len(taken), len(taken)*units, unsettled)
 		}
 		for _, i := range taken[:5] {
 			if err := errOf(s.Orders().Settle(t.Context(), claimed[i].Job.Fence(), settled(all[i]),
@@ -207,7 +207,7 @@ func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 			}
 		}
 		for i := range 6 {
-			_, err := s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(round, "-next-", i), holding(hold(units))))
+			_, err := s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(round, "-next-", i), reserving(one(units))))
 			if (i < 5) != (err == nil) {
 				t.Errorf("most %d: number %d after five were paid: %v", most, i, err)
 			}

@@ -253,7 +253,7 @@ func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (
 	act.Version = 0 // the finding's, which was compared
 	unmatched, err := t.Resolve(ctx, at, reconcile.Known, act)
 	if err == nil && unmatched.Pending != nil {
-		return f, &approval.Held{Approval: *unmatched.Pending}
+		return f, &approval.PendingError{Approval: *unmatched.Pending}
 	}
 	f.Resolved = unmatched.Resolved
 	return f, err

@@ -17,7 +17,7 @@ import (
 const actComparisons = "reconciliations.list"
 
 const (
-	// A comparison that ended earlier does not replace the report of one that ended later. It is listed all the same. What
+	// A comparison that ended earlier does not replace the report of one that ended later. It is still listed. What
 	// it opened and closed are the findings that were so since it began.
 	keepReportSQL = `
 		WITH kept AS (

@@ -211,9 +211,9 @@ func scanLine(row pgx.CollectableRow) (l card.Line, err error) {
 		}
 		return l, nil
 	}
-	l.Movement = &card.Moved{
+	l.Movement = &card.MovementRecord{
 		Ref: fulfilment.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount),
-		State: card.MovedState(state),
+		State: card.MovementState(state),
 	}
 	return l, nil
 }

@@ -62,7 +62,7 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 		}
 	}
 	if n := rows(t, stores[0], "SELECT count(*) FROM orders"); opened != 10 || n != 10 {
-		t.Errorf("%d orders were opened, %d are stored", opened, n)
+		t.Errorf("%d orders were created, %d are stored", opened, n)
 	}
 	// The same order again counts as no new one.
 	if _, err := stores[1].Orders().Create(t.Context(), unpaid("k0"), b); err != nil && refused(err) == nil {
@@ -160,7 +160,7 @@ func TestUnpaidOrdersPerOwnerAreBounded(t *testing.T) {
 		}
 	}
 	if opened != 5 {
-		t.Errorf("%d orders were opened", opened)
+		t.Errorf("%d orders were created", opened)
 	}
 	stranger := unpaid("k", func(o *order.Order) { o.Owner = x402.Address{19: 99} })
 	if _, err := s.Orders().Create(t.Context(), stranger, b); err != nil {

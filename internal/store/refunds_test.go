@@ -33,7 +33,7 @@ var ann = order.Act{Operator: "ann", Key: "k", Reason: "because"}
 // paidOrder claims an order, settles it and moves it on, under a live fence.
 func paidOrder(t *testing.T, s *store.Store, key string, along ...order.Status) (checkout.ClaimRequest, job.Fence) {
 	t.Helper()
-	p := claimRequest(key, holding(order.Reservation{Resource: "float/" + key, Units: 1, Limit: 1}))
+	p := claimRequest(key, reserving(order.Reservation{Resource: "float/" + key, Units: 1, Limit: 1}))
 	fence := claim(t, s, p).Job.Fence()
 	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
 		watchJob(p))); err != nil {

@@ -246,7 +246,7 @@ const (
 		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
 			AND (SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND %s) < $4 AND %s`
 
-	forgetSuspensionSQL = `UPDATE reservations SET suspended_at = NULL
+	clearSuspensionSQL = `UPDATE reservations SET suspended_at = NULL
 		WHERE order_id = $1 AND owner = $2 AND suspended_at IS NOT NULL AND %s`
 
 	releaseReservationsSQL = `UPDATE reservations SET released_at = $3
@@ -255,7 +255,7 @@ const (
 
 func releaseReservations(tx *ent.Tx, id order.ID, owner string, now time.Time) {
 	change := changeReservations(tx, owner)
-	change(forgetSuspensionSQL, id, owner)
+	change(clearSuspensionSQL, id, owner)
 	change(releaseReservationsSQL, id, owner, now)
 }
 

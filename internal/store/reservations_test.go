@@ -30,7 +30,7 @@ func TestShardsNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
 		for i := range units {
 			units[i] = 1 + rand.Int64N(most+2) // one in six is larger than the others allow for
 			group.Go(func() {
-				_, errs[i] = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(round, "-", i), holding(order.Reservation{
+				_, errs[i] = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(round, "-", i), reserving(order.Reservation{
 					Resource: resource, Units: units[i], Most: most, Limit: limit, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 				})))
 			})
@@ -46,7 +46,7 @@ func TestShardsNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
 			case err == nil:
 				sold += units[i]
 			case !isShort(err):
-				t.Errorf("place: %v", err)
+				t.Errorf("claim: %v", err)
 			case held+units[i] <= limit:
 				t.Errorf("%d were refused, with %d of %d taken at the end", units[i], held, limit)
 			}
@@ -79,7 +79,7 @@ func TestShardsLeaveRoomForWhatIsNotCommitted(t *testing.T) {
 		var second error
 		go func() {
 			defer close(ended)
-			_, second = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint("second-", round), holding(order.Reservation{
+			_, second = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint("second-", round), reserving(order.Reservation{
 				Resource: resource, Units: 10, Most: 10, Limit: 15, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 			})))
 		}()
@@ -108,7 +108,7 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 	var first checkout.ClaimRequest
 	var fence job.Fence
 	for i := range most + 2 {
-		p := claimRequest(fmt.Sprint("unpaid-", i), holding(order.Reservation{
+		p := claimRequest(fmt.Sprint("unpaid-", i), reserving(order.Reservation{
 			Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 		}))
 		f := claim(t, s, p).Job.Fence()
@@ -126,7 +126,7 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(3)
-	p := claimRequest("proven", holding(order.Reservation{
+	p := claimRequest("proven", reserving(order.Reservation{
 		Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 	}))
 	claim(t, s, p)

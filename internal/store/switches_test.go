@@ -49,7 +49,7 @@ func switchDuringAClaim(t *testing.T, of order.Kind) {
 	}
 	claimed, answered := make(chan error, 1), make(chan struct{})
 	go func() {
-		_, err := selling.Orders().Claim(t.Context(), claimRequest("under way", holding(scarce), over("lithic")))
+		_, err := selling.Orders().Claim(t.Context(), claimRequest("under way", reserving(scarce), over("lithic")))
 		claimed <- err
 	}()
 	awaitWaiting(t, operators, 1, nil)

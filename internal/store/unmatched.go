@@ -85,9 +85,10 @@ func (t Treasury) Resolve(
 	return unmatched, err
 }
 
-// resolve is Resolve in a transaction. With hold, a resolution that needs a second operator is stored for one instead.
+// resolve is Resolve in a transaction. With mayWait, a resolution that needs a second operator is stored for one
+// instead.
 func (t Treasury) resolve(
-	ctx context.Context, tx *ent.Tx, at reconcile.Place, as reconcile.Resolution, act order.Act, hold bool,
+	ctx context.Context, tx *ent.Tx, at reconcile.Place, as reconcile.Resolution, act order.Act, mayWait bool,
 ) (unmatched reconcile.UnmatchedTransfer, err error) {
 	lock(tx, "transfer/"+at.String())
 	repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
@@ -111,8 +112,8 @@ func (t Treasury) resolve(
 	} else if claimed {
 		return unmatched, reconcile.ErrNoUnmatched
 	}
-	if hold {
-		unmatched.Pending, err = t.s.hold(ctx, tx, approval.Asked{
+	if mayWait {
+		unmatched.Pending, err = t.s.requestApproval(ctx, tx, approval.Asked{
 			Action: approval.ResolveTransfer, Subject: at.String(), Amount: centsUp(unmatched.Value), Resolution: string(as),
 		}, act)
 		if errors.Is(err, admin.ErrKeyReused) {

@@ -112,7 +112,7 @@ test("an order in review is refunded, on chain and in the books", { timeout }, a
   const { postings, audit } = await admin(`orders/${order.orderId}/review`);
   assert.ok(postings.some(({ kind }) => kind === "refunded"), JSON.stringify(postings));
   assert.equal(audit.filter(({ action }) => action === "order.decide").length, 1);
-  await until("refunded", () => admin(`orders/${order.orderId}`), (life) => life.order.status === "refunded");
+  await until("refunded", () => admin(`orders/${order.orderId}`), (shown) => shown.order.status === "refunded");
   await press(tab, "Refresh");
   await looked(tab, notes, "order-refunded");
   await tab.close();
@@ -152,7 +152,7 @@ test("a refund above the limit goes out when a second operator approves it", { t
   await says(second.tab, "ann asked for order.refund");
   await confirm(second.tab, "seen, ticket 18");
   await says(second.tab, "Approved.");
-  await until("refunded", () => admin(`orders/${order.orderId}`), (life) => life.order.status === "refunded");
+  await until("refunded", () => admin(`orders/${order.orderId}`), (shown) => shown.order.status === "refunded");
   assert.equal(await held(owner.account.address), before + price);
   const [decided] = (await admin("approvals?status=approved")).approvals;
   assert.deepEqual([decided.requestedBy, decided.decidedBy, decided.subject], ["ann", "bob", order.orderId]);
@@ -172,7 +172,7 @@ test("a decision about what has changed meanwhile is refused", { timeout }, asyn
   deaf = true;
   const { order: seen } = await admin(`orders/${order.orderId}/review`);
   await admin(`orders/${order.orderId}/decide`, { action: "refund", reason: "another operator was first", version: seen.version });
-  await until("refunded", () => admin(`orders/${order.orderId}`), (life) => life.order.status === "refunded");
+  await until("refunded", () => admin(`orders/${order.orderId}`), (shown) => shown.order.status === "refunded");
   await press(tab, "Delivered by hand");
   await confirm(tab, "the buyer has it");
   await says(tab, "It has changed since you read it");
@@ -379,7 +379,7 @@ test("a keyboard alone signs in, finds, decides and signs out; German is spoken"
   await tab.keyboard.press("Enter");
   await tab.keyboard.up("Control");
   await says(tab, "Die Bestellung ist erfüllt.");
-  await until("fulfilled", () => admin(`orders/${order.orderId}`), (life) => life.order.status === "fulfilled");
+  await until("fulfilled", () => admin(`orders/${order.orderId}`), (shown) => shown.order.status === "fulfilled");
   await tab.keyboard.press("g");
   await tab.keyboard.press("a");
   await says(tab, "Wer was getan hat.");

@@ -79,14 +79,14 @@ func (a Admin) EsimCancellationsPage(
 }
 
 // OrderQueue lists orders in a status, those that wait for an operator when it is empty.
-func (a Admin) OrderQueue(ctx context.Context, status string) iter.Seq2[*roamcardv1.QueuedOrder, error] {
-	return pages(func(token string) (*Page[*roamcardv1.QueuedOrder], error) {
+func (a Admin) OrderQueue(ctx context.Context, status string) iter.Seq2[*roamcardv1.ReviewItem, error] {
+	return pages(func(token string) (*Page[*roamcardv1.ReviewItem], error) {
 		return a.OrderQueuePage(ctx, status, token)
 	})
 }
 
 // OrderQueuePage reads one page of what OrderQueue lists: the first one, or the one that token names.
-func (a Admin) OrderQueuePage(ctx context.Context, status, token string) (*Page[*roamcardv1.QueuedOrder], error) {
+func (a Admin) OrderQueuePage(ctx context.Context, status, token string) (*Page[*roamcardv1.ReviewItem], error) {
 	res, err := a.ListOrderQueue(ctx, &roamcardv1.ListOrderQueueRequest{Status: given(status), PageToken: given(token)})
 	if err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (a Admin) OrderQueuePage(ctx context.Context, status, token string) (*Page[
 // is ignored.
 func (a Admin) FindOrders(
 	ctx context.Context, req *roamcardv1.ListOrderQueueRequest,
-) iter.Seq2[*roamcardv1.QueuedOrder, error] {
-	return pages(func(token string) (*Page[*roamcardv1.QueuedOrder], error) {
+) iter.Seq2[*roamcardv1.ReviewItem, error] {
+	return pages(func(token string) (*Page[*roamcardv1.ReviewItem], error) {
 		asked := proto.CloneOf(req)
 		asked.PageToken = given(token)
 		res, err := a.ListOrderQueue(ctx, asked)
@@ -178,14 +178,14 @@ func given(text string) *string {
 }
 
 // Transfers lists what reached the payee and belongs to no order, newest first: open or resolved.
-func (a Admin) Transfers(ctx context.Context, status string) iter.Seq2[*roamcardv1.StrayTransfer, error] {
-	return pages(func(token string) (*Page[*roamcardv1.StrayTransfer], error) {
+func (a Admin) Transfers(ctx context.Context, status string) iter.Seq2[*roamcardv1.UnmatchedTransfer, error] {
+	return pages(func(token string) (*Page[*roamcardv1.UnmatchedTransfer], error) {
 		return a.TransfersPage(ctx, status, token)
 	})
 }
 
 // TransfersPage reads one page of what Transfers lists: the first one, or the one that token names.
-func (a Admin) TransfersPage(ctx context.Context, status, token string) (*Page[*roamcardv1.StrayTransfer], error) {
+func (a Admin) TransfersPage(ctx context.Context, status, token string) (*Page[*roamcardv1.UnmatchedTransfer], error) {
 	res, err := a.ListTransfers(ctx, &roamcardv1.ListTransfersRequest{Status: given(status), PageToken: given(token)})
 	if err != nil {
 		return nil, err

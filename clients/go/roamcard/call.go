@@ -148,7 +148,7 @@ func digest(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// request makes the request anew, with a payment when there is one.
+// request makes a new request, with a payment when there is one.
 func (c call) request(payment string) *http.Request {
 	req := c.req.Clone(c.req.Context())
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))

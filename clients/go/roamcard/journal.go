@@ -149,7 +149,7 @@ func (e Entry) taken(now time.Time, nonce string, amount int64) (sum int64) {
 }
 
 // counts says whether an authorization takes part of the budget of the last day. Only the chain frees it: a
-// service that says no money moved may have taken it all the same.
+// service that says no money moved may still have taken it.
 func (a SignedAuthorization) counts(now time.Time) bool {
 	return a.Void == "" && (a.live(now) || now.Sub(time.Unix(a.SignedAt, 0)) < day)
 }

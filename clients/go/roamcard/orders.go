@@ -65,9 +65,9 @@ func (o Orders) Get(ctx context.Context, id string) (*roamcardv1.Order, error) {
 	return res.GetOrder(), err
 }
 
-// OpenCard opens an order for a card that is paid later, by the same wallet, at its payable_url. The same
+// CreateCard creates an order for a card that is paid later, by the same wallet, at its payable_url. The same
 // key gives the same order; without one, the wallet's open order comes back.
-func (o Orders) OpenCard(ctx context.Context, key string) (*roamcardv1.Order, error) {
+func (o Orders) CreateCard(ctx context.Context, key string) (*roamcardv1.Order, error) {
 	if key != "" {
 		ctx = WithIdempotencyKey(ctx, key)
 	}
@@ -75,8 +75,8 @@ func (o Orders) OpenCard(ctx context.Context, key string) (*roamcardv1.Order, er
 	return res.GetOrder(), err
 }
 
-// OpenTopUp opens an order that funds the wallet's card and is paid later.
-func (o Orders) OpenTopUp(ctx context.Context, amount Cents, key string) (*roamcardv1.Order, error) {
+// CreateTopUp creates an order that funds the wallet's card and is paid later.
+func (o Orders) CreateTopUp(ctx context.Context, amount Cents, key string) (*roamcardv1.Order, error) {
 	if key != "" {
 		ctx = WithIdempotencyKey(ctx, key)
 	}
@@ -88,9 +88,9 @@ func (o Orders) OpenTopUp(ctx context.Context, amount Cents, key string) (*roamc
 	return res.GetOrder(), err
 }
 
-// OpenESIM opens an order for an eSIM that is paid later: a plan, or the cheapest that can be had when planID is empty.
-// The key is made when it is empty.
-func (o Orders) OpenESIM(ctx context.Context, planID, key string) (*roamcardv1.Order, error) {
+// CreateESIM creates an order for an eSIM that is paid later: a plan, or the cheapest that can be had when planID is
+// empty. The key is made when it is empty.
+func (o Orders) CreateESIM(ctx context.Context, planID, key string) (*roamcardv1.Order, error) {
 	ctx = WithIdempotencyKey(ctx, cmp.Or(key, NewKey()))
 	res, err := o.client.Services.Esim.CreateEsimOrder(ctx, &roamcardv1.CreateEsimOrderRequest{PlanId: given(planID)})
 	return res.GetOrder(), err

@@ -410,7 +410,7 @@ func TestRepeatSaysThatItIsOne(t *testing.T) {
 	if code, err := buy(p, s, "k"); code != 200 || err != nil {
 		t.Fatalf("answered %d, %v", code, err)
 	}
-	s.orders = 0 // the service sells it anew
+	s.orders = 0 // the service sells it again
 	if _, err := buy(p, s, "k"); !errors.Is(err, roamcard.ErrAmbiguousPayment) {
 		t.Errorf("a purchase that was sold twice: %v", err)
 	}

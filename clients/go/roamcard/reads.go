@@ -70,7 +70,7 @@ func (r RawResponse) passes(doubling time.Duration) (wait time.Duration, ok bool
 		return jittered(doubling), true
 	}
 	asked := time.Duration(s) * time.Second
-	// Who is told to come back much later is better told so than kept waiting.
+	// A caller that is told to come back much later gets that answer instead of waiting here.
 	return asked + jittered(firstPause), asked <= maxPause
 }
 

@@ -123,7 +123,7 @@ func (c *Client) signMessage(ctx context.Context, text string, resources []strin
 }
 
 // authorized gives each call what its policy asks for: a session, or the operator's token. A session that is
-// refused is made anew, once.
+// refused is made again, once.
 func (c *Client) authorized() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {

@@ -27,7 +27,7 @@ def play(case: dict[str, Any], dev: Dev, side: Side, hostile: Hostile, **options
     for number, step in enumerate(case["steps"], 1):
         name = step["key"]
         if step["do"] == "pay" and name not in keys:
-            keys[name] = client.orders.open_esim().order_id
+            keys[name] = client.orders.create_esim().order_id
         key = keys.get(name, name) or None
         order, error = outcome(client, step["do"], key)
         if key is None:

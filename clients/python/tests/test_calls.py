@@ -89,7 +89,7 @@ def test_retries_end_and_are_only_for_what_may_pass(dev: Dev, side: Side) -> Non
     # Nor what changes anything, though no answer came.
     wire = Wire(side.kind, lambda r: None, lambda r: None, reset)
     with pytest.raises(ApiError):
-        client_on(wire, side, dev).orders.open_card()
+        client_on(wire, side, dev).orders.create_card()
     assert wire.paths()[2:] == ["CreateCardOrder"]
 
 
@@ -208,7 +208,7 @@ def test_pages_complement_the_iterators(dev: Dev) -> None:
     signer = CountingSigner(dev.wallet())
     with Roamcard(dev.base_url, signer, AUTONOMOUS) as client:
         plan = next(client.plans.list())
-        opened = [client.orders.open_esim(plan.plan_id).order_id for _ in range(5)][::-1]
+        opened = [client.orders.create_esim(plan.plan_id).order_id for _ in range(5)][::-1]
         page = client.orders.list(active=True).page(size=2)
         pages = [page]
         while (page := page.next()) is not None:  # type: ignore[assignment]
@@ -355,7 +355,7 @@ def test_control_characters_of_answers_are_escaped_in_errors_and_logs(
 
     signer = CountingSigner(dev.wallet())
     client = client_on(Wire(side.kind, changes=foreign), side, dev, signer)
-    order = client.orders.open_card()
+    order = client.orders.create_card()
     for buy in (client.cards.purchase, lambda: client.orders.pay(order)):
         with pytest.raises(TermsMismatchError) as mismatch:
             buy()

@@ -93,7 +93,7 @@ class Awaited(httpx.AsyncBaseTransport):
         return httpx.Response(response.status_code, headers=response.headers, content=response.read())
 
 
-def dearer(answered: Answered) -> Answered:
+def costlier(answered: Answered) -> Answered:
     if answered.status != 402:
         return answered
     terms = json.loads(base64.b64decode(answered.headers["payment-required"]))
@@ -126,7 +126,7 @@ def test_under_an_official_client_any_esim_is_the_cheapest_plan_at_its_price() -
 
 @pytest.mark.parametrize("request_", [{"idempotencyKey": "k"}, {"idempotencyKey": "k", "planId": None}])
 def test_under_an_official_client_a_dearer_plan_than_the_published_one_is_not_signed(request_: dict[str, Any]) -> None:
-    outside = Outside(dearer)
+    outside = Outside(costlier)
     with pytest.raises((TermsMismatchError, PaymentError)):
         outside.official(ESIMS, request_)
     assert outside.payments() == []
@@ -138,7 +138,7 @@ def test_what_was_signed_for_a_dearer_plan_is_not_sent() -> None:
     outside = Outside()
     body = {"idempotencyKey": "k"}
     challenge = outside.service.serve(Incoming("POST", ESIMS, {}, json.dumps(body).encode()))
-    payment = signed_by(outside.account, dearer(challenge).headers["payment-required"])
+    payment = signed_by(outside.account, costlier(challenge).headers["payment-required"])
     with pytest.raises(TermsMismatchError):
         outside.http().post(ESIMS, json=body, headers={"payment-signature": payment})
     assert outside.payments() == []

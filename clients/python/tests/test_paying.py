@@ -194,7 +194,7 @@ def test_a_watch_that_is_cancelled_leaves_nothing_behind(dev: Dev, proxy: Proxy)
         async with AsyncRoamcard(
             proxy.base_url, CountingSigner(dev.wallet()), AUTONOMOUS, origin=dev.base_url
         ) as client:
-            order = await client.orders.open_card()
+            order = await client.orders.create_card()
 
             async def follow() -> None:
                 async for update in client.orders.watch(order):
@@ -231,7 +231,7 @@ def test_the_interceptors_pay_once(dev: Dev, proxy: Proxy) -> None:
 
     other = dev.wallet()
     payer = Roamcard(proxy.base_url, CountingSigner(other), AUTONOMOUS, origin=dev.base_url)
-    order = payer.orders.open_card()
+    order = payer.orders.create_card()
     orders = OrderServiceClientSync(proxy.base_url, interceptors=[payer.interceptor()])
     paid = orders.pay_order(PayOrderRequest(order_id=order.order_id)).order
     assert paid is not None and paid.order_id == order.order_id

@@ -69,7 +69,7 @@ def test_every_result_survives_json_dumps_and_holds_no_secret(dev: Dev, side: Si
 
 def test_what_operators_read_survives_json_dumps(dev: Dev, side: Side) -> None:
     client = side.client(EthAccountSigner(dev.operator_wallet), operator_token=Secret(dev.operator_token))
-    order = client.orders.open_card()
+    order = client.orders.create_card()
     results = (
         [client.admin.reconcile(), *client.admin.fee_jobs().page(size=2).items]
         if side.kind == "sync"

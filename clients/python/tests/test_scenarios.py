@@ -215,7 +215,7 @@ def test_pay_order(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     account = dev.wallet()
     signer = CountingSigner(account)
     client = side.client(signer)
-    order = client.orders.open_card(idempotency_key=new_key())
+    order = client.orders.create_card(idempotency_key=new_key())
     assert (order.status, order.payable_url) == ("payment_required", f"{dev.base_url}/pay/{order.order_id}")
     with pytest.raises(TermsMismatchError):
         client.orders.pay(f"https://elsewhere.example/pay/{order.order_id}")
@@ -383,7 +383,7 @@ def test_wrong_terms(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     proxy.inject({"on": "unpaid", "terms": {"amount": str(int(cheapest.amount) + 10_000)}})
     with pytest.raises(TermsMismatchError):
         client.esim.purchase(cheapest.plan_id)
-    order = client.orders.open_card()
+    order = client.orders.create_card()
     for terms in ({"amount": "25000001"}, {"resource": "https://elsewhere.example/pay/1"}):
         proxy.inject({"on": "/roamcard.v1.OrderService/PayOrder", "terms": terms})
         with pytest.raises(TermsMismatchError):

@@ -59,7 +59,7 @@ def test_orders_that_are_paid_later_are_listed_page_by_page(dev: Dev, side: Side
     client = side.client(CountingSigner(dev.wallet()))
     plans = list(client.plans.list())
     # One more than a page holds.
-    opened = [client.orders.open_esim(plan.plan_id).order_id for plan in (plans * 51)[:51]]
+    opened = [client.orders.create_esim(plan.plan_id).order_id for plan in (plans * 51)[:51]]
     listed = [order.order_id for order in client.orders.list(active=True)]
     assert listed == opened[::-1]
     assert client.orders.get(opened[0]).amount_usd_cents == plans[0].price_usd_cents

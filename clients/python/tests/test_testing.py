@@ -41,7 +41,7 @@ def test_a_client_buys_at_the_fake_as_at_the_service() -> None:
     card = client.cards.purchase(idempotency_key="card").wait_until_active()
     client.cards.top_up(3000, idempotency_key="topup")
     assert client.cards.balance(card.id).available_usd_cents == 1500 + 2940
-    later = client.orders.open_esim(idempotency_key="open")
+    later = client.orders.create_esim(idempotency_key="open")
     for _ in range(2):
         assert client.orders.pay(later).status == "fulfilled"
     esim = client.esim.purchase(idempotency_key="esim")

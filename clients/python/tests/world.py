@@ -158,7 +158,7 @@ class World:
             signed_at, now = int(a["validAfter"]) + 600, self.clock.now
             one = Sent(key, header, a["nonce"], int(a["value"]), signed_at, now, int(a["validBefore"]))
             self.sent.append(one)
-            # One that is over may come again from a process that had it before another one signed anew.
+            # One that is over may come again from a process that had it before another one signed again.
             if all(e.header != header for e in self.disk.read().purchases.values()):
                 self.wrong.append(f"{key}: an authorization was sent that the journal does not have")
             if a["from"] != WALLET or a["to"] != self.service.pay_to or one.amount > PER_PAYMENT:

@@ -25,8 +25,8 @@ RESULTS = (
     service_pb.GetConfigResponse, service_pb.GetStatusResponse,
     card_pb.GetCardDiscoveryResponse,
     card_pb.GetTopupDiscoveryResponse, esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.CardClosing,
-    operator_pb.Finding, operator_pb.Reconciliation, operator_pb.ReconciliationRun, operator_pb.QueuedOrder,
-    operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
+    operator_pb.Finding, operator_pb.Reconciliation, operator_pb.ReconciliationRun, operator_pb.ReviewItem,
+    operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.UnmatchedTransfer,
     operator_pb.OrderCount, operator_pb.AuditRecord, operator_pb.ReviewOrderResponse, operator_pb.OperatorJob,
     operator_pb.GetGaugesResponse, operator_pb.Approval, operator_pb.OperatorToken, operator_pb.MintTokenResponse,
     operator_pb.WhoAmIResponse, operator_pb.GetSummaryResponse, operator_pb.EsimCancellationJob,
@@ -71,10 +71,10 @@ MEMBERS = {
     "CardTransaction.status": "TransactionStatus", "CardTransaction.decline_reason": "DeclineReason",
     "EsimPlan.type": "PlanType", "EsimProfile.status": "ProfileStatus",
     "EsimCancellation.status": "CancellationStatus", "FeeJob.status": "FeeJobStatus",
-    "Finding.product": "OrderKind", "Finding.status": "ReviewStatus", "StrayTransfer.status": "ReviewStatus",
-    "ReconciliationRun.outcome": "ReconciliationOutcome", "StrayTransfer.resolution": "TransferResolution",
-    "QueuedOrder.kind": "OrderKind",
-    "QueuedOrder.status": "OrderStatus", "RefundRecord.status": "RefundRecordStatus",
+    "Finding.product": "OrderKind", "Finding.status": "ReviewStatus", "UnmatchedTransfer.status": "ReviewStatus",
+    "ReconciliationRun.outcome": "ReconciliationOutcome", "UnmatchedTransfer.resolution": "TransferResolution",
+    "ReviewItem.kind": "OrderKind",
+    "ReviewItem.status": "OrderStatus", "RefundRecord.status": "RefundRecordStatus",
     "GetStatusResponse.status": "ServiceStatus", "ProductStatus.status": "ServiceStatus",
     "ProductStatus.product": "OrderKind", "OrderCount.kind": "OrderKind",
 }  # fmt: skip
@@ -100,8 +100,8 @@ def main() -> None:
     messages: dict[str, Any] = {}
     for result in RESULTS:
         walk(result._desc, messages)
-    # The words of QueuedOrder.status are told once, with those of an order.
-    told = {**docs, "QueuedOrder.status": docs["Order.status"]}
+    # The words of ReviewItem.status are told once, with those of an order.
+    told = {**docs, "ReviewItem.status": docs["Order.status"]}
     unknown = [
         f"{member}: {word}" for member, union in MEMBERS.items() for word in UNIONS[union] if word not in told[member]
     ]

@@ -11,8 +11,8 @@ import {
   type EsimCancellation, type EsimCancellationJob, type FeeJob,
   type Finding, type Gauges, type Job, type JobStatus, type OrderCount, type OrderInspection, type OrderKind,
   type OperatorIdentity, type OperatorRole, type OperatorToken, type OrderReview, type OrderStatus, type Plain, plain,
-  type QueuedOrder, type TokenStatus,
-  type Reconciliation, type ReconciliationOutcome, type ReconciliationRun, type StrayTransfer, type Summary,
+  type ReviewItem, type TokenStatus,
+  type Reconciliation, type ReconciliationOutcome, type ReconciliationRun, type UnmatchedTransfer, type Summary,
   type Switch, type SwitchName, type TransferResolution, type WorkStatus,
 } from "./results.js";
 
@@ -266,7 +266,7 @@ export class Admin {
   }: ListOptions & {
     status?: OrderStatus; kind?: OrderKind; owner?: string; transaction?: string; requestId?: string;
     sort?: "newest" | "oldest";
-  } = {}): Listing<QueuedOrder> {
+  } = {}): Listing<ReviewItem> {
     const selected = given({ status, kind, owner, transaction, requestId, sort });
     return listing({ pageSize, pageToken }, (page) =>
       this.#connection.call(options, async (wire) => {
@@ -369,7 +369,7 @@ export class Admin {
     { action, version, reason, idempotencyKey, ...options }: ActOptions & {
       action: "refund" | "retry" | "fulfilled"; version?: number;
     },
-  ): Call<QueuedOrder> {
+  ): Call<ReviewItem> {
     const request = { orderId, action, reason, ...given({ version }) };
     return this.#connection.call(
       options,
@@ -451,7 +451,7 @@ export class Admin {
   /** Reads the transfers to the payee that belong to no order: the open ones, or those that are resolved. */
   transfers({ status, pageSize, pageToken, ...options }: ListOptions & {
     status?: "open" | "resolved";
-  } = {}): Listing<StrayTransfer> {
+  } = {}): Listing<UnmatchedTransfer> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
       const { transfers, nextPageToken } = await this.#operator.listTransfers(request, wire);
@@ -462,7 +462,7 @@ export class Admin {
   /** Says what has become of such a transfer, for good. No money moves. */
   resolveTransfer({ transaction, logIndex, resolution, version, reason, idempotencyKey, ...options }: ActOptions & {
     transaction: string; logIndex: number; resolution: TransferResolution; version?: number;
-  }): Call<StrayTransfer> {
+  }): Call<UnmatchedTransfer> {
     const request = { transaction, logIndex, resolution, reason, ...given({ version }) };
     return this.#connection.call(
       options,

@@ -140,7 +140,7 @@ export class Auth {
     return this.#connection.call(options, async (wire) => {
       const header = await this.#connection.session.header();
       await this.#connection.auth.logout({}, wire);
-      await this.#connection.session.forget(header);
+      await this.#connection.session.clear(header);
     });
   }
 }

@@ -253,7 +253,7 @@ export class Connection {
       } catch (error) {
         const cause = failure(error);
         if (!(cause instanceof UnauthorizedError) || cause.code !== "session_invalid") throw error;
-        await this.session.forget(header);
+        await this.session.clear(header);
         request.header.set("authorization", await until(request.signal, this.session.header()));
         return next(request);
       }

@@ -193,7 +193,7 @@ export type Wanted = Omit<Entry, "state" | "at" | "attempt" | "heldUntil" | "aut
 /** How many seconds the service's clock may differ from this one. */
 export const clockDifference = 60;
 const day = 24 * 60 * 60;
-/** How long a turn lasts unless it is held; who died holding one is waited for no longer. */
+/** How long a turn lasts unless it is renewed; nobody waits longer for a process that died with one. */
 const turn = 10;
 /** How long a budget stays taken by a process that died before it signed. */
 const reservation = 15 * 60;
@@ -403,7 +403,7 @@ function spentOf(book: Book, now: number): bigint {
 }
 
 // takenBy is what authorizations could take, and one more: the token takes a nonce once, so of those that share one
-// only the largest counts. Only the chain frees one: a service that says no money moved may have taken it all the same.
+// only the largest counts. Only the chain frees one: a service that says no money moved may still have taken it.
 function takenBy(authorizations: SignedAuthorization[], now: number, nonce = "", amount = 0n): bigint {
   const most = new Map(amount > 0n ? [[nonce, amount]] : []);
   for (const a of authorizations) {

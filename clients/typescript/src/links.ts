@@ -155,7 +155,7 @@ export class PayLink {
     return retrying(() => read(wire()).catch(rethrown), defaultRetries, signal);
   }
 
-  // paying makes the payer, for the network and the asset that the service publishes. Who pays says yes to each payment
+  // paying makes the payer, for the network and the asset that the service publishes. The payer confirms each payment
   // before it is asked for.
   #paying(): Promise<Payer> {
     const make = async () => {

@@ -1,4 +1,4 @@
-// The wallet's orders: read, followed, opened first and paid later.
+// The wallet's orders: read, watched, created first and paid later.
 import { type Call, type CallOptions, type Listing, listing, type PageOptions, requestIdOf } from "./call.js";
 import { type Connection, keyHeader, newKey, present } from "./connection.js";
 import { RoamcardError, TermsMismatchError } from "./errors.js";
@@ -115,10 +115,10 @@ export class Orders {
   }
 
   /**
-   * Opens an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order comes
-   * back.
+   * Creates an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order
+   * comes back.
    */
-  openCard({ idempotencyKey, ...options }: PurchaseOptions = {}): Call<Order> {
+  createCard({ idempotencyKey, ...options }: PurchaseOptions = {}): Call<Order> {
     return this.#connection.call(
       options,
       async (wire) => present((await this.#connection.cards.createCardOrder({}, wire)).order),
@@ -126,8 +126,12 @@ export class Orders {
     );
   }
 
-  /** Opens an order that funds the wallet's card and is paid later. */
-  openTopUp({ amountUsdCents, idempotencyKey, ...options }: PurchaseOptions & { amountUsdCents: number }): Call<Order> {
+  /** Creates an order that funds the wallet's card and is paid later. */
+  createTopUp({
+    amountUsdCents,
+    idempotencyKey,
+    ...options
+  }: PurchaseOptions & { amountUsdCents: number }): Call<Order> {
     return this.#connection.call(
       options,
       async (wire) => present((await this.#connection.orders.createOrder({ amountUsdCents }, wire)).order),
@@ -135,8 +139,8 @@ export class Orders {
     );
   }
 
-  /** Opens an order for an eSIM that is paid later: a plan, or the cheapest. */
-  openEsim({
+  /** Creates an order for an eSIM that is paid later: a plan, or the cheapest. */
+  createEsim({
     planId,
     idempotencyKey = newKey(),
     ...options

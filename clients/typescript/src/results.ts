@@ -99,8 +99,8 @@ interface Literals {
   "roamcard.v1.OperatorJob.status": JobStatus;
   "roamcard.v1.PaymentRecord.status": "claimed" | "paid" | "dead";
   "roamcard.v1.RefundRecord.status": "signed" | "paid" | "dead";
-  "roamcard.v1.QueuedOrder.kind": OrderKind;
-  "roamcard.v1.QueuedOrder.status": OrderStatus;
+  "roamcard.v1.ReviewItem.kind": OrderKind;
+  "roamcard.v1.ReviewItem.status": OrderStatus;
   "roamcard.v1.OrderCount.kind": OrderKind;
   "roamcard.v1.OrderCount.status": UnfinishedStatus;
   "roamcard.v1.JobGauge.status": UnfinishedJobStatus;
@@ -109,7 +109,7 @@ interface Literals {
   "roamcard.v1.Finding.status": "open" | "resolved";
   "roamcard.v1.ReconciliationRun.outcome": ReconciliationOutcome;
   "roamcard.v1.ReconciliationRun.unread": "chain" | "records";
-  "roamcard.v1.StrayTransfer.status": "open" | "resolved";
+  "roamcard.v1.UnmatchedTransfer.status": "open" | "resolved";
   "roamcard.v1.WhoAmIResponse.role": OperatorRole;
   "roamcard.v1.WhoAmIResponse.source": "configuration" | "token" | "issuer";
   "roamcard.v1.Approval.action": "order.refund" | "transfer.resolve" | "card.close";
@@ -117,7 +117,7 @@ interface Literals {
   "roamcard.v1.Approval.resolution": TransferResolution;
   "roamcard.v1.OperatorToken.role": OperatorRole;
   "roamcard.v1.OperatorToken.status": TokenStatus;
-  "roamcard.v1.StrayTransfer.resolution": TransferResolution;
+  "roamcard.v1.UnmatchedTransfer.resolution": TransferResolution;
   "roamcard.v1.GetStatusResponse.status": ServiceStatus;
   "roamcard.v1.ProductStatus.product": Product;
   "roamcard.v1.ProductStatus.status": ServiceStatus;
@@ -206,12 +206,12 @@ export interface Finding extends Plain<operator.Finding> {}
 /** All there is about an order. */
 export interface OrderInspection extends Plain<operator.InspectOrderResponse> {}
 /** An order as it lies before an operator. */
-export interface QueuedOrder extends Plain<operator.QueuedOrder> {}
+export interface ReviewItem extends Plain<operator.ReviewItem> {}
 export interface Reconciliation extends Plain<operator.Reconciliation> {}
 /** One comparison of the books that has ended. */
 export interface ReconciliationRun extends Plain<operator.ReconciliationRun> {}
 /** A transfer to the payee that belongs to no order. */
-export interface StrayTransfer extends Plain<operator.StrayTransfer> {}
+export interface UnmatchedTransfer extends Plain<operator.UnmatchedTransfer> {}
 /** What an operator needs to decide about an order. */
 export interface OrderReview extends Plain<operator.ReviewOrderResponse> {}
 /** Work that survives a restart. */

@@ -8,7 +8,7 @@ export const defaultRetries = 2;
 
 const firstPause = 250;
 const lastPause = 4_000;
-/** Who is asked to wait for longer is told so, instead of waiting. */
+/** A caller that is asked to wait for longer gets that answer, instead of waiting. */
 const longestPause = 30_000;
 const passing = new Set([429, 502, 503, 504]);
 

@@ -31,8 +31,8 @@ export class Session {
     return `Bearer ${(await this.#current).token}`;
   }
 
-  /** Forgets a session that the service no longer takes. */
-  async forget(header: string): Promise<void> {
+  /** Clears a session that the service no longer takes. */
+  async clear(header: string): Promise<void> {
     const held = this.#current;
     const session = await held?.catch(() => undefined);
     if (this.#current === held && header === `Bearer ${session?.token}`) this.#current = undefined;

@@ -294,7 +294,7 @@ scenario("a plan that runs out between quote and payment costs nothing", async (
   assert.equal(order.status, "fulfilled");
 });
 
-scenario("an order is opened by its owner, paid at its payable_url, and fetched with the session", async () => {
+scenario("an order is created by its owner, paid at its payable_url, and fetched with the session", async () => {
   const account = buyer();
   const session = await signIn(dev.baseUrl, account, "eip191");
   const before = await chain.transfers(account.address);

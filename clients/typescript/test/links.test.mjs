@@ -9,7 +9,7 @@ import { buyer, bystander, chain, dev, scenario } from "./support/shared.mjs";
 async function linked(t) {
   const account = buyer();
   const { client, proxy, signatures } = await behindProxy(t, account);
-  const { orderId } = await client.orders.openEsim({ idempotencyKey: newKey() });
+  const { orderId } = await client.orders.createEsim({ idempotencyKey: newKey() });
   const signer = {
     address: account.address,
     signMessage: () => assert.fail("a link needs no session"),

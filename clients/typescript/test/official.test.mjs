@@ -45,7 +45,7 @@ function official(answered = (_request, response) => response) {
   };
 }
 
-async function dearer(_request, response) {
+async function costlier(_request, response) {
   if (response.status !== 402) return response;
   const terms = JSON.parse(atob(response.headers.get("payment-required")));
   terms.accepts[0].amount = "4900000";
@@ -70,18 +70,18 @@ test("under an official client any eSIM is the cheapest plan at its price", asyn
   assert.equal(Object.values((await store.read()).purchases)[0].request.planId, bodies[0].planId);
 });
 
-test("under an official client a dearer plan than the published one is not signed", async () => {
+test("under an official client a costlier plan than the published one is not signed", async () => {
   for (const request of [{ idempotencyKey: "k" }, { idempotencyKey: "k", planId: null }]) {
-    const { service, signed, above, post } = official(dearer);
+    const { service, signed, above, post } = official(costlier);
     await assert.rejects(post(above, esims, request), TermsMismatchError);
     assert.deepEqual([signed.length, service.token.transfers.length], [0, 0]);
   }
 });
 
-test("what was signed for a dearer plan is not sent", async () => {
+test("what was signed for a costlier plan is not sent", async () => {
   const { service, account, sent, below, post } = official();
   const body = { idempotencyKey: "k" };
-  const terms = termsOf(await dearer(undefined, await post(service.fetch, esims, body)));
+  const terms = termsOf(await costlier(undefined, await post(service.fetch, esims, body)));
   const payment = headerOf(await signAuthorization(account, terms));
   await assert.rejects(post(below, esims, body, { "payment-signature": payment }), TermsMismatchError);
   assert.deepEqual(sent.filter((s) => s.payment), []);
@@ -132,10 +132,10 @@ test("a top-up of no named amount is resumed as it was asked for", async () => {
 test("a paying fetch with a wallet pays an order at the order's own price", async () => {
   const { service, account } = official();
   const client = new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer: account, policy });
-  const opened = await client.orders.openEsim();
+  const opened = await client.orders.createEsim();
   const lying = async (input, init) => {
     const request = new Request(input, init);
-    return dearer(request, await service.fetch(request));
+    return costlier(request, await service.fetch(request));
   };
   const url = `${service.url}/pay/${opened.orderId}`;
   const pay = (fetch) => payingFetch({ baseUrl: service.url, fetch, signer: account, policy })(url);

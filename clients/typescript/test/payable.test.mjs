@@ -1,4 +1,4 @@
-// Orders opened first and paid later at their payable_url, by the official client.
+// Orders created first and paid later at their payable_url, by the official client.
 import assert from "node:assert/strict";
 import { ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
@@ -133,7 +133,7 @@ scenario("an order opened with a key is paid by a purchase with that key", async
   assert.equal(replay.replayed, true);
 });
 
-scenario("an order is opened and paid over gRPC and over Connect", async () => {
+scenario("an order is created and paid over gRPC and over Connect", async () => {
   const account = buyer();
   const session = await signIn(dev.baseUrl, account, "eip191");
   const transports = [

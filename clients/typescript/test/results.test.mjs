@@ -125,7 +125,7 @@ scenario("a list comes item by item, or page by page, also from where another pr
   const { client, make, proxy } = await behindProxy(t, buyer());
   await (await client.cards.purchase()).waitUntilActive({ intervalMs: 200 });
   for (const amountUsdCents of [2500, 2600, 2700])
-    await client.orders.openTopUp({ amountUsdCents, idempotencyKey: crypto.randomUUID() });
+    await client.orders.createTopUp({ amountUsdCents, idempotencyKey: crypto.randomUUID() });
   const expected = (await all(client.orders.list())).map((o) => o.orderId);
   assert.ok(expected.length >= 2, `${expected.length} orders`);
 

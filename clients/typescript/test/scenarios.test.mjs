@@ -138,7 +138,7 @@ describe("scenarios", { concurrency: 4 }, () => {
     const account = buyer();
     const store = new MemoryStore();
     const { client, make, proxy, signatures } = await behindProxy(t, account, { store });
-    const opened = await client.orders.openCard({ idempotencyKey: newKey() });
+    const opened = await client.orders.createCard({ idempotencyKey: newKey() });
     assert.equal(opened.status, "payment_required");
     const stranger = await behindProxy(t, bystander);
     await assert.rejects(stranger.client.orders.pay(opened.orderId), NotFoundError);

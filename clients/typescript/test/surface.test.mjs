@@ -211,17 +211,17 @@ scenario("orders made first are paid through the client and over REST, each once
   const account = buyer();
   const { client, make, proxy, signatures } = await behindProxy(t, account);
   await (await client.cards.purchase()).waitUntilActive(fast);
-  const topUp = await client.orders.openTopUp({ amountUsdCents: 2600, idempotencyKey: newKey() });
+  const topUp = await client.orders.createTopUp({ amountUsdCents: 2600, idempotencyKey: newKey() });
   assert.equal((await client.orders.pay(topUp.payableUrl)).order.topup.grossUsdCents, 2600);
   const [plan] = await all(client.plans.list());
-  const esim = await client.orders.openEsim({ planId: plan.planId });
+  const esim = await client.orders.createEsim({ planId: plan.planId });
   await (await client.orders.pay(esim)).waitUntilFulfilled(fast);
   assert.equal(
     signatures[1].message.nonce,
     await nonceOf(dev.baseUrl, `/pay/${topUp.orderId}`, account.address, topUp.orderId),
   );
 
-  const rest = await client.orders.openTopUp({ amountUsdCents: 2700 });
+  const rest = await client.orders.createTopUp({ amountUsdCents: 2700 });
   const store = new MemoryStore();
   const pay = payingFetch({ baseUrl: proxy.baseUrl, origin: dev.baseUrl, signer: account, policy: autonomous, store });
   proxy.inject({ on: "paid", cut: 0 });
@@ -305,12 +305,12 @@ scenario("orders are listed by kind, and an eSIM's token is renewed", async (t) 
 
 scenario("an order of another price than it was made for is not paid", async (t) => {
   const { client, make, proxy, signatures } = await behindProxy(t, buyer());
-  const opened = await client.orders.openCard();
-  const dear = { ...opened, amountUsdCents: 2400 };
+  const opened = await client.orders.createCard();
+  const costly = { ...opened, amountUsdCents: 2400 };
   const lying = async (input, init) => {
     const response = await fetch(input, init);
     if (!String(input.url ?? input).includes("GetOrder")) return response;
-    return Response.json({ order: { orderId: dear.orderId, amountUsdCents: dear.amountUsdCents } });
+    return Response.json({ order: { orderId: costly.orderId, amountUsdCents: costly.amountUsdCents } });
   };
   await assert.rejects(make({ fetch: lying }).orders.pay(opened), /names the amount 25000000, expected 24000000/);
   assert.deepEqual([signatures, payments(proxy)], [[], []]);

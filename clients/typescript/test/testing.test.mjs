@@ -36,7 +36,7 @@ test("a client buys at the fake as at the service", async () => {
   const card = await (await client.cards.purchase({ idempotencyKey: "card" })).waitUntilActive({ intervalMs: 1 });
   await client.cards.topUp({ amountUsdCents: 3000, idempotencyKey: "topup" });
   assert.equal((await client.cards.balance(card.id)).availableUsdCents, 1500 + 2940);
-  const open = await client.orders.openEsim({ idempotencyKey: "open" });
+  const open = await client.orders.createEsim({ idempotencyKey: "open" });
   for (let i = 0; i < 2; i++) assert.equal((await client.orders.pay(open)).status, "fulfilled");
   const esim = await client.esim.purchase({ idempotencyKey: "esim" });
   const again = await client.esim.purchase({ idempotencyKey: "esim" });

@@ -108,7 +108,7 @@ func update(text string, entry value, members []member) (string, error) {
 		}
 	}
 	for _, m := range members {
-		// The text moves with every change: places are found anew.
+		// The text moves with every change: places are found again.
 		moved, err := scan(text[entry.start:])
 		if err != nil {
 			return "", err

@@ -68,7 +68,7 @@ type Shop struct {
 	Offset *atomic.Int64
 }
 
-// Options vary a shop. What is nil is made anew, for this shop alone.
+// Options vary a shop. What is nil is made for this shop alone.
 type Options struct {
 	Store  *store.Store
 	Chain  *paymenttest.Chain
@@ -190,8 +190,8 @@ func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 
 // products are what the shop sells, with the sandbox's scenarios.
 func (s *Shop) products() (cards, topups trigger.Product) {
-	return trigger.Product{Sold: s.Cards}, trigger.Product{
-		Sold: topup.Topups{Cards: s.Cards, Switches: s.Cards.Switches, Payments: s.Cards.Payments},
+	return trigger.Product{Inner: s.Cards}, trigger.Product{
+		Inner: topup.Topups{Cards: s.Cards, Switches: s.Cards.Switches, Payments: s.Cards.Payments},
 	}
 }
 

@@ -40,8 +40,8 @@ type SignerHarness struct {
 	// Signer is of the account Address.
 	Signer  payment.Signer
 	Address x402.Address
-	// Misbehave lets what has the key misbehave. Nil where the signer has the key itself, or where what has it is real and
-	// cannot be told to.
+	// Misbehave injects a fault into the signing backend. Nil where the signer has the key itself, or where the backend is
+	// real and takes no faults.
 	Misbehave func(t *testing.T, f SignerFault)
 	// Secrets are texts that no error may have.
 	Secrets []string
@@ -201,7 +201,7 @@ func (h SignerHarness) survives(t *testing.T, f SignerFault) {
 }
 
 func (h SignerHarness) recovers(t *testing.T, account *payment.Account, f SignerFault) {
-	if f != SignerHangs { // who waits no longer has learned nothing about it
+	if f != SignerHangs { // a caller that stopped waiting has learned nothing about it
 		if !account.Doubtful() {
 			t.Error("the signer is not doubted")
 		}

@@ -174,10 +174,10 @@ func TestRealIssuersHaveNoWrongBalance(t *testing.T) {
 type naiveClient struct{ provider.IssuerClient }
 
 // Move implements card.Issuer.
-func (n naiveClient) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (n naiveClient) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	has, err := n.Balance(ctx, m.Account)
 	if err != nil {
-		return card.Moved{}, err
+		return card.MovementRecord{}, err
 	}
 	m.Target = has.Available + m.Amount
 	return n.IssuerClient.Move(ctx, m)

@@ -31,7 +31,7 @@ type Line struct {
 	// Provider is the issuer's name. An issuer does not set it.
 	Provider string
 	Card     *StatedAccount
-	Movement *Moved
+	Movement *MovementRecord
 	// Order is the order that explained it last. Epoch is the last complete pass over the books that listed it. An
 	// issuer sets neither.
 	Order string
@@ -79,7 +79,7 @@ func EachLine(
 // Statement is the issuer's complete record of our cards and movements.
 type Statement struct {
 	Accounts  []StatedAccount
-	Movements []Moved
+	Movements []MovementRecord
 }
 
 // mostPages bounds a complete pass over the issuer's books.
@@ -88,7 +88,7 @@ const mostPages = 1 << 16
 // statementOf reads all of the issuer's books. A line that changes meanwhile is listed again, and its last state
 // counts.
 func statementOf(ctx context.Context, b Book) (Statement, error) {
-	accounts, movements := map[string]StatedAccount{}, map[string]Moved{}
+	accounts, movements := map[string]StatedAccount{}, map[string]MovementRecord{}
 	var names []string
 	_, ended, err := EachLine(ctx, b, "", mostPages, func(lines []Line) error {
 		for _, l := range lines {

@@ -333,18 +333,18 @@ func (c *Closings) withdrawing(
 func (c *Closings) withdraw(
 	ctx context.Context, at *provider, l *job.Lease, a CloseArgs,
 ) (CloseArgs, *job.Outcome, error) {
-	took, err := fulfilment.Make(ctx, l, c.Cards.provider(at), fulfilment.Call[Moved]{
+	took, err := fulfilment.Make(ctx, l, c.Cards.provider(at), fulfilment.Call[MovementRecord]{
 		Step: fmt.Sprintf("close/%d", a.Version),
-		Send: func(ctx context.Context) (Moved, error) {
+		Send: func(ctx context.Context) (MovementRecord, error) {
 			if err := faultpoint.Fail("close.before_withdraw"); err != nil {
-				return Moved{}, err
+				return MovementRecord{}, err
 			}
 			m, err := at.Issuer.Move(ctx, Movement{
 				Ref: a.Ref(), Account: a.Account, Direction: Withdrawal, Amount: a.Remainder, Target: a.Target,
 			})
 			return m, errors.Join(err, faultpoint.Fail("close.after_withdraw"))
 		},
-		Read: func(ctx context.Context) (Moved, error) { return at.Issuer.Moved(ctx, a.Account, a.Ref()) },
+		Read: func(ctx context.Context) (MovementRecord, error) { return at.Issuer.Moved(ctx, a.Account, a.Ref()) },
 	})
 	if err != nil {
 		return a, nil, fmt.Errorf("withdraw the remainder: %w", err)

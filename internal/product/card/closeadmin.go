@@ -15,8 +15,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Sold is a card with what its closing depends on, as they are stored at one moment.
-type Sold struct {
+// ClosingFacts are a card and what its closing depends on, as they are stored at one moment.
+type ClosingFacts struct {
 	Card Card
 	// Order is the status of the order that the card was bought with.
 	Order order.Status
@@ -30,9 +30,9 @@ type CloseJobs interface {
 	// Closings lists closings, newest first. It is audited.
 	Closings(ctx context.Context, q JobQuery, act Act) ([]job.Row, error)
 	// OrderClosing queues the closing of a card that decide makes of the locked card. A card that has a closing keeps it,
-	// and decide is not called. ErrNotFound when there is no such card, approval.Held when the closing waits for a second
-	// operator, else the error of decide.
-	OrderClosing(ctx context.Context, id uuid.UUID, decide func(Sold) (CloseArgs, error), act Act) (job.Row, error)
+	// and decide is not called. ErrNotFound when there is no such card, approval.PendingError when the closing waits for a
+	// second operator, else the error of decide.
+	OrderClosing(ctx context.Context, id uuid.UUID, decide func(ClosingFacts) (CloseArgs, error), act Act) (job.Row, error)
 	// RetryClosing queues a closing that waits for an operator again, with the arguments that next makes of its own. A
 	// closing in another status stays as it is. ErrNotFound when there is no such closing, ErrChanged when it is not at
 	// the act's version.
@@ -91,7 +91,7 @@ func Ordering(err error) error {
 }
 
 // Closing is the closing of a card. Its issue fee is decided about before: what is left is the owner's alone.
-func (d CloseAdmin) Closing(s Sold) (CloseArgs, error) {
+func (d CloseAdmin) Closing(s ClosingFacts) (CloseArgs, error) {
 	switch {
 	case !d.Issuers.Closes(s.Card.Provider):
 		return CloseArgs{}, controlMissing()

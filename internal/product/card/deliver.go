@@ -22,7 +22,7 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	if err != nil {
 		return order.Progress{}, err
 	}
-	// The provider that the order remembers, not what the routing says now: the card may have been opened there.
+	// The provider that the order names, not what the routing says now: the card may have been opened there.
 	at, err := c.at(of.Provider)
 	if errors.Is(err, errNotConfigured) {
 		return order.Progress{State: order.Doubtful, Reason: "the issuer " + of.Provider + " is not configured"}, nil

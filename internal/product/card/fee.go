@@ -117,18 +117,18 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		return job.Outcome{}, fmt.Errorf("take the card: %w", err)
 	}
 	faultpoint.Reach("fee.turn")
-	took, err := fulfilment.Make(ctx, l, c.provider(at), fulfilment.Call[Moved]{
+	took, err := fulfilment.Make(ctx, l, c.provider(at), fulfilment.Call[MovementRecord]{
 		Step: fmt.Sprintf("withdraw/%d", a.Version),
-		Send: func(ctx context.Context) (Moved, error) {
+		Send: func(ctx context.Context) (MovementRecord, error) {
 			if err := faultpoint.Fail("fee.before_withdraw"); err != nil {
-				return Moved{}, err
+				return MovementRecord{}, err
 			}
 			m, err := at.Issuer.Move(ctx, Movement{
 				Ref: a.Ref(), Account: a.Account, Direction: Withdrawal, Amount: a.Amount,
 			})
 			return m, errors.Join(err, faultpoint.Fail("fee.after_withdraw"))
 		},
-		Read: func(ctx context.Context) (Moved, error) { return at.Issuer.Moved(ctx, a.Account, a.Ref()) },
+		Read: func(ctx context.Context) (MovementRecord, error) { return at.Issuer.Moved(ctx, a.Account, a.Ref()) },
 	})
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("withdraw the fee: %w", err)

@@ -95,7 +95,7 @@ func changed() error {
 
 // Issuers finds the issuers of cards.
 type Issuers interface {
-	// IssuerOf finds one by the name that a card remembers.
+	// IssuerOf finds one by the name that a card names.
 	IssuerOf(provider string) (Issuer, error)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Found implements checkout.Finder: the issuer that the order remembers has a card under the order's reference. A card
+// Found implements checkout.Finder: the issuer that the order names has a card under the order's reference. A card
 // at another one is unexplained.
 func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
 	of, err := readItem(o.Item)

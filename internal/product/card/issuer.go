@@ -27,9 +27,9 @@ type Issuer interface {
 	// Account reads a card back by the reference of its opening. fulfilment.ErrNoRef when there is none.
 	Account(ctx context.Context, ref fulfilment.Ref) (Account, error)
 	// Move asks for a load or a withdrawal. It may complete later.
-	Move(ctx context.Context, m Movement) (Moved, error)
+	Move(ctx context.Context, m Movement) (MovementRecord, error)
 	// Moved reads a load or withdrawal of a card back by its reference. fulfilment.ErrNoRef when there is none.
-	Moved(ctx context.Context, account string, ref fulfilment.Ref) (Moved, error)
+	Moved(ctx context.Context, account string, ref fulfilment.Ref) (MovementRecord, error)
 }
 
 // Roll lists the cards at an issuer, which shows those that it locked or terminated without a call for each.
@@ -205,29 +205,29 @@ type Movement struct {
 	Target money.Cents
 }
 
-// Moved is a movement as the issuer sees it.
-type Moved struct {
+// MovementRecord is a movement as the issuer sees it.
+type MovementRecord struct {
 	Ref       fulfilment.Ref
 	Account   string
 	Direction Direction
 	Amount    money.Cents
 	// Target is the limit that it set, at an issuer with limits; zero at another.
 	Target money.Cents
-	State  MovedState
+	State  MovementState
 	// Refusal is set when the state is MoveFailed.
 	Refusal *fulfilment.Refusal
 	// Provider is the issuer's name in a Statement. An issuer does not set it.
 	Provider string
 }
 
-// MovedState is the state of a movement.
-type MovedState string
+// MovementState is the state of a movement.
+type MovementState string
 
 // The movement states. An unrecognised one is MovePending.
 const (
-	MovePending   MovedState = "pending"
-	MoveSucceeded MovedState = "succeeded"
-	MoveFailed    MovedState = "failed"
+	MovePending   MovementState = "pending"
+	MoveSucceeded MovementState = "succeeded"
+	MoveFailed    MovementState = "failed"
 )
 
 // Balance is the balance of a card at a time.

@@ -72,18 +72,18 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 		return order.Progress{}, fmt.Errorf("take the card: %w", err)
 	}
 	faultpoint.Reach("load.taken")
-	loaded, err := fulfilment.Make(ctx, l, c.provider(at), fulfilment.Call[Moved]{
+	loaded, err := fulfilment.Make(ctx, l, c.provider(at), fulfilment.Call[MovementRecord]{
 		Step: load.Step,
-		Send: func(ctx context.Context) (Moved, error) {
+		Send: func(ctx context.Context) (MovementRecord, error) {
 			if err := faultpoint.Fail("load.before_send"); err != nil {
-				return Moved{}, err
+				return MovementRecord{}, err
 			}
 			m, err := at.Issuer.Move(ctx, Movement{
 				Ref: ref, Account: on.Account, Direction: Load, Amount: load.Amount, Target: target,
 			})
 			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
 		},
-		Read: func(ctx context.Context) (Moved, error) { return at.Issuer.Moved(ctx, on.Account, ref) },
+		Read: func(ctx context.Context) (MovementRecord, error) { return at.Issuer.Moved(ctx, on.Account, ref) },
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("load the card: %w", err)

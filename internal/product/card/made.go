@@ -71,9 +71,9 @@ func (m Made) Made(ctx context.Context) ([]order.Goods, error) {
 			continue
 		}
 		all = append(all, order.Goods{
-			Kind: Kind, Reference: uuid.UUID(a.Ref), Note: a.Buyer, Step: OpeningStep, Gone: a.State == AccountClosed,
-			What:  fmt.Sprintf("the issuer has a card with %s loaded, ending in %s", a.Loaded, a.Last4),
-			Costs: costOf(a.Loaded), Item: func(money.USDC) json.RawMessage { return marshal(item{a.Provider}) },
+			Kind: Kind, Reference: uuid.UUID(a.Ref), Note: a.Buyer, Step: OpeningStep, Closed: a.State == AccountClosed,
+			Description: fmt.Sprintf("the issuer has a card with %s loaded, ending in %s", a.Loaded, a.Last4),
+			Costs:       costOf(a.Loaded), Item: func(money.USDC) json.RawMessage { return marshal(item{a.Provider}) },
 			Single: true, Taken: func(owner x402.Address) bool { return owns[owner] },
 		})
 	}
@@ -114,10 +114,10 @@ func (m Made) Loads(ctx context.Context) ([]order.Goods, error) {
 		on, known := ours[at]
 		g := order.Goods{
 			Reference: uuid.UUID(l.Ref), Owner: on.Owner, Known: known, Note: notes[at], Card: on.ID,
-			Amount: l.Amount, What: fmt.Sprintf("the issuer has put %s on a card", l.Amount),
+			Amount: l.Amount, Description: fmt.Sprintf("the issuer has put %s on a card", l.Amount),
 		}
 		if !known {
-			g.What += " that is not in our books yet"
+			g.Description += " that is not in our books yet"
 			g.Later = true
 		}
 		all = append(all, g)

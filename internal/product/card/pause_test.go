@@ -62,7 +62,7 @@ func TestEnsureFailsWhileTheSwitchCannotBeRead(t *testing.T) {
 	if _, err := s.Ensure(t.Context(), owner); !errors.Is(err, broken) {
 		t.Errorf("ensured: %v", err)
 	}
-	// Who has a card is shown it all the same.
+	// An owner still sees the card.
 	s.store.Put(card.Card{ID: uuid.New(), Owner: owner, Status: card.Active})
 	if _, err := s.Ensure(t.Context(), owner); err != nil {
 		t.Error(err)

@@ -29,7 +29,7 @@ func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
 	}
 	got, err := topups.Reserve(t.Context(), owner, promised)
 	if err != nil || string(got.Item) != string(item) || got.Reservations[0].Units != 4925 {
-		t.Errorf("admitted %+v, %v", got, err)
+		t.Errorf("reserved %+v, %v", got, err)
 	}
 	if _, err := offered(t.Context(), topups, &order.Offer{Price: 5000, Item: json.RawMessage(`[]`)}); err == nil {
 		t.Error("an item that cannot be read is offered")

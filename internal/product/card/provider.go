@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// Provider is a card issuer, as cards are sold over it. An order remembers the provider that was chosen for it, and so
+// Provider is a card issuer, as cards are sold over it. An order names the provider that was chosen for it, and so
 // does its card: everything about the card goes to that provider from then on, whatever the routing says later.
 type Provider struct {
 	// Name is the provider's name in the settings. Cards are stored with it.
@@ -53,7 +53,7 @@ func (p *provider) resource() string { return path.Join(floatResource, p.Name) }
 // errNotConfigured says that a card's provider is not in the configuration any more.
 var errNotConfigured = errors.New("the card's issuer is not configured")
 
-// at finds the provider that an order or a card remembers. There is never another one instead.
+// at finds the provider that an order or a card names. There is never another one instead.
 func (c *Cards) at(name string) (*provider, error) {
 	for _, p := range c.providers {
 		if p.Name == name {
@@ -63,7 +63,7 @@ func (c *Cards) at(name string) (*provider, error) {
 	return nil, fmt.Errorf("find the issuer %q: %w", name, errors.Join(errNotConfigured, issuerDown()))
 }
 
-// IssuerOf finds the issuer of a card by the provider that the card remembers.
+// IssuerOf finds the issuer of a card by the provider that the card names.
 func (c *Cards) IssuerOf(name string) (Issuer, error) {
 	p, err := c.at(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Cards) selling(price money.Cents) []*provider {
 }
 
 // choose finds the first provider that can sell a card at a price now. While none can, the error is that of the most
-// preferred one. A provider that an order remembers already is the only choice.
+// preferred one. A provider that an order names already is the only choice.
 func (c *Cards) choose(ctx context.Context, price money.Cents, remembered string) (*provider, error) {
 	candidates := c.selling(price)
 	if remembered != "" {

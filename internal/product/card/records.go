@@ -55,19 +55,19 @@ func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 		ended[one.Args.Card] = one.Args.Stage == StageEnding || one.Args.Stage == StageClosed
 		all = append(all, one.withdrawals()...)
 	}
-	perhaps := map[order.ID]bool{}
+	uncertain := map[order.ID]bool{}
 	for _, s := range sales {
-		perhaps[s.ID] = s.Perhaps()
+		uncertain[s.ID] = s.Uncertain()
 	}
 	for _, c := range r.Cards {
 		call := order.Call{
-			Order: c.Order, Reference: uuid.UUID(c.Ref), What: "card", Amount: c.Load, Card: c.ID, Account: c.Account,
+			Order: c.Order, Reference: uuid.UUID(c.Ref), Description: "card", Amount: c.Load, Card: c.ID, Account: c.Account,
 			Provider: c.Provider, Ended: ended[c.ID],
 		}
 		switch {
 		case c.delivered():
 			call.Standing = order.Taken
-		case c.Status == Pending && perhaps[c.Order]:
+		case c.Status == Pending && uncertain[c.Order]:
 			call.Standing = order.UnderWay
 		}
 		all = append(all, call)
@@ -88,7 +88,7 @@ func (f FeeRecord) withdrawals() (all []order.Call) {
 	}
 	for a := f.Args; a.Version > 0; a.Version-- {
 		call := order.Call{
-			Order: order.ID(a.Order), Reference: uuid.UUID(a.Ref()), What: "fee withdrawal", Amount: a.Amount,
+			Order: order.ID(a.Order), Reference: uuid.UUID(a.Ref()), Description: "fee withdrawal", Amount: a.Amount,
 			Card: a.Card, Account: a.Account, Provider: a.Provider, Direction: string(Withdrawal),
 		}
 		switch {
@@ -111,7 +111,7 @@ func (r CloseRecord) withdrawals() (all []order.Call) {
 	}
 	for i, amount := range amounts {
 		call := order.Call{
-			Order: order.ID(r.Args.Order), Reference: uuid.UUID(r.Args.ref(i + 1)), What: "remainder's withdrawal",
+			Order: order.ID(r.Args.Order), Reference: uuid.UUID(r.Args.ref(i + 1)), Description: "remainder's withdrawal",
 			Amount: amount, Card: r.Args.Card, Account: r.Args.Account, Provider: r.Args.Provider,
 			Direction: string(Withdrawal),
 		}

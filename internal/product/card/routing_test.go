@@ -102,7 +102,7 @@ func TestFirstIssuerThatCanSellIsChosen(t *testing.T) {
 			o, err := f.reserved(1)
 			wantFault(t, err, tc.code)
 			if want := `{"provider":"` + tc.want + `"}`; err == nil && string(o.Item) != want {
-				t.Errorf("the order remembers %s, want %s", o.Item, want)
+				t.Errorf("the order names %s, want %s", o.Item, want)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestFirstIssuerThatCanSellIsChosen(t *testing.T) {
 	}
 }
 
-// TestChosenIssuerIsKept: an unpaid order is paid and delivered with the issuer that it remembers, or not at all.
+// TestChosenIssuerIsKept: an unpaid order is paid and delivered with the issuer that it names, or not at all.
 func TestChosenIssuerIsKept(t *testing.T) {
 	f := newFleet(t)
 	o, err := f.reserved(1)
@@ -283,7 +283,7 @@ func (p pages) Changes(_ context.Context, after string) (card.Page, error) {
 		return card.Page{Next: after}, nil
 	}
 	next := strconv.Itoa(at + 1)
-	line := card.Line{ID: "line" + next, Movement: &card.Moved{}}
+	line := card.Line{ID: "line" + next, Movement: &card.MovementRecord{}}
 	return card.Page{Lines: []card.Line{line}, Next: next, More: at+1 < int(p)}, nil
 }
 
@@ -343,7 +343,7 @@ func TestClosedIssuerSellsNothing(t *testing.T) {
 		if _, err := f.Reserve(f.Context(), x402.Address{9}, order.Offer{
 			Price: card.Price, Item: bought.Item,
 		}); fault.Of(err) != fault.IssuePaused {
-			f.Errorf("an unpaid order that remembers it: %v", err)
+			f.Errorf("an unpaid order that names it: %v", err)
 		}
 		for _, r := range f.Availability().Ready(f.Context()) {
 			if r.Err != nil && r.Name == "issuer" {

@@ -305,7 +305,7 @@ const clockSkew = 5 * time.Second
 
 const noFloat = "The issuer's float does not cover that."
 
-// Reserve implements checkout.Product: the issuer, which the order remembers, one live card per owner, and 25.00 of the
+// Reserve implements checkout.Product: the issuer, which the order names, one live card per owner, and 25.00 of the
 // issuer's float.
 func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
 	asOf := c.Now()

@@ -66,16 +66,16 @@ func TestOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
 	s := newShelf(t, careful)
 	s.issuer.SetFloat(7000)
 	before := time.Now()
-	admission, err := s.Reserve(t.Context(), owner, order.Offer{Price: card.Price})
-	holds := admission.Reservations
-	if err != nil || len(holds) != 2 {
-		t.Fatalf("holds %+v, %v", holds, err)
+	claim, err := s.Reserve(t.Context(), owner, order.Offer{Price: card.Price})
+	reserved := claim.Reservations
+	if err != nil || len(reserved) != 2 {
+		t.Fatalf("reservations %+v, %v", reserved, err)
 	}
-	if one := holds[0]; one.Resource != "card/"+owner.Lower() || one.Units != 1 || one.Limit != 1 ||
+	if one := reserved[0]; one.Resource != "card/"+owner.Lower() || one.Units != 1 || one.Limit != 1 ||
 		one.Refusal != fault.CardAlreadyExists {
 		t.Errorf("the owner's card: %+v", one)
 	}
-	if float := holds[1]; float.Units != 2500 || float.Limit != 7000 || float.Refusal != fault.FloatUnavailable ||
+	if float := reserved[1]; float.Units != 2500 || float.Limit != 7000 || float.Refusal != fault.FloatUnavailable ||
 		float.AsOf.After(before) {
 		t.Errorf("the float: %+v", float)
 	}

@@ -134,12 +134,14 @@ func (t *trial) openAgain(ctx context.Context) {
 
 // moved makes a movement, waits until it is decided, and reads the balance.
 func (t *trial) moved(ctx context.Context, m Movement, want money.Cents) (detail string, err error) {
-	_, err = fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (Moved, error) { return t.issuer.Move(ctx, m) })
+	send := func(ctx context.Context) (MovementRecord, error) { return t.issuer.Move(ctx, m) }
+	_, err = fulfilment.TrialCall(ctx, &t.Trial, send)
 	if err != nil {
 		return "", err
 	}
-	read := func(ctx context.Context) (Moved, error) { return t.issuer.Moved(ctx, m.Account, m.Ref) }
-	got, took, err := fulfilment.TrialWait(ctx, &t.Trial, read, func(m Moved) bool { return m.State != MovePending })
+	read := func(ctx context.Context) (MovementRecord, error) { return t.issuer.Moved(ctx, m.Account, m.Ref) }
+	decided := func(m MovementRecord) bool { return m.State != MovePending }
+	got, took, err := fulfilment.TrialWait(ctx, &t.Trial, read, decided)
 	if err != nil {
 		return "", err
 	}
@@ -175,7 +177,7 @@ func (t *trial) loadAgain(ctx context.Context) {
 	t.Saw(same, "the balance stays", err)
 	changed := t.loading
 	changed.Amount, changed.Target = changed.Amount+trialLoad, changed.Target+trialLoad
-	_, err = fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (Moved, error) {
+	_, err = fulfilment.TrialCall(ctx, &t.Trial, func(ctx context.Context) (MovementRecord, error) {
 		return t.issuer.Move(ctx, changed)
 	})
 	detail := "with another body it is the same load"

@@ -53,7 +53,7 @@ type unexpected struct {
 	provider.IssuerClient
 	card.Controls
 	open   func(ctx context.Context, o card.Opening, opened int) (card.Account, error)
-	move   func(ctx context.Context, m card.Movement, moved int) (card.Moved, error)
+	move   func(ctx context.Context, m card.Movement, moved int) (card.MovementRecord, error)
 	absent error
 
 	opened, moved int
@@ -67,7 +67,7 @@ func (u *unexpected) Open(ctx context.Context, o card.Opening) (card.Account, er
 	return u.IssuerClient.Open(ctx, o)
 }
 
-func (u *unexpected) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (u *unexpected) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	u.moved++
 	if u.move != nil {
 		return u.move(ctx, m, u.moved)
@@ -108,12 +108,12 @@ func TestTrialFindsWhatIssuersDoOtherwise(t *testing.T) {
 			}
 		}, []string{"refuses no lost opening"}},
 		"a second load for the same reference": {func(u *unexpected) {
-			u.move = func(ctx context.Context, m card.Movement, moved int) (card.Moved, error) {
+			u.move = func(ctx context.Context, m card.Movement, moved int) (card.MovementRecord, error) {
 				if moved == 2 {
 					again := m
 					again.Ref = other()
 					if _, err := u.IssuerClient.Move(ctx, again); err != nil {
-						return card.Moved{}, err
+						return card.MovementRecord{}, err
 					}
 				}
 				return u.IssuerClient.Move(ctx, m)
@@ -121,9 +121,9 @@ func TestTrialFindsWhatIssuersDoOtherwise(t *testing.T) {
 			// The balance is never again what the later steps go by.
 		}, []string{"loads once when asked twice", "refuses no lost load", "withdraws from a card"}},
 		"a refusal of a load that is there": {func(u *unexpected) {
-			u.move = func(ctx context.Context, m card.Movement, moved int) (card.Moved, error) {
+			u.move = func(ctx context.Context, m card.Movement, moved int) (card.MovementRecord, error) {
 				if moved == 3 {
-					return card.Moved{}, refusal
+					return card.MovementRecord{}, refusal
 				}
 				return u.IssuerClient.Move(ctx, m)
 			}

@@ -142,7 +142,7 @@ type oneByOne struct {
 }
 
 // Move implements card.Issuer.
-func (o *oneByOne) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (o *oneByOne) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	o.mu.Lock()
 	last, moved := o.last[m.Account]
 	o.last[m.Account] = m.Ref
@@ -194,7 +194,7 @@ func TestLoadAndAWithdrawalAtOnceReachAPurse(t *testing.T) {
 type naive struct{ *cardtest.Issuer }
 
 // Move implements card.Issuer.
-func (n naive) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (n naive) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	m.Target = n.Limit(m.Account) + m.Amount
 	return n.Issuer.Move(ctx, m)
 }
@@ -266,7 +266,7 @@ func TestLoadThatAPersonDecidesAboutKeepsItsCard(t *testing.T) {
 	})
 }
 
-// TestLoadFromBeforeIsNotBelieved: the limit that it set may have been set anew since.
+// TestLoadFromBeforeIsNotBelieved: the limit that it set may have been set again since.
 func TestLoadFromBeforeIsNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, true, watched(t))

@@ -43,7 +43,7 @@ func (r Records) Calls([]order.Sale) []order.Call { return nil }
 
 // Book is the supplier's own book.
 type Book interface {
-	// Purchases are all orders it has of ours, without their material.
+	// Purchases are all orders it has of ours, without their activation data.
 	Purchases(ctx context.Context) ([]Purchase, error)
 }
 
@@ -102,8 +102,8 @@ func (m Made) of(ctx context.Context, from NamedBook) ([]order.Goods, error) {
 		plan, sold := plans[p.Code]
 		all = append(all, order.Goods{
 			Kind: Kind, Reference: uuid.UUID(p.Ref), Note: p.Buyer, Step: OrderStep,
-			What:  fmt.Sprintf("the supplier has an eSIM of the plan %s, for %s USDC", plan.ID, p.Cost.Dollars()),
-			Costs: costOf(plan, sold, p.Cost),
+			Description: fmt.Sprintf("the supplier has an eSIM of the plan %s, for %s USDC", plan.ID, p.Cost.Dollars()),
+			Costs:       costOf(plan, sold, p.Cost),
 			Item: func(money.USDC) json.RawMessage {
 				return marshal(itemOf(plan))
 			},

@@ -3,7 +3,7 @@ package esim
 import "strings"
 
 // iso3166 is every country code that is officially assigned (ISO 3166-1 alpha-2), and XK, which is not: Kosovo's,
-// in use by suppliers and phones all the same.
+// still in use by suppliers and phones.
 const iso3166 = " AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT " +
 	"BV BW" +
 	" BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI" +

@@ -195,8 +195,8 @@ func (e *Esims) readCondition(ctx context.Context, at *provider, p Profile) (Con
 func (e *Esims) Look(provider string, names []string) {
 	for _, name := range names {
 		if id, known := e.named.of(path.Join(provider, name)); known {
-			e.conditions.forget(id)
-			e.topups.forget(id)
+			e.conditions.drop(id)
+			e.topups.drop(id)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func controlMissing() *fault.Fault {
 }
 
 // eventNames are the orders of profiles whose conditions were read, by the names that events have for them. The oldest
-// are forgotten.
+// are dropped.
 type eventNames struct {
 	mu         sync.Mutex
 	young, old map[string]order.ID
@@ -270,14 +270,14 @@ func (n *eventNames) of(name string) (id order.ID, known bool) {
 	return id, known
 }
 
-// perOrder caches what is read of the profiles of orders. What is forgotten is read again.
+// perOrder caches what is read of the profiles of orders. What is dropped is read again.
 type perOrder[T any] struct {
 	mu         sync.Mutex
 	young, old map[order.ID]*availability.Memo[T]
 }
 
-// forget makes that of an order be read again.
-func (c *perOrder[T]) forget(id order.ID) {
+// drop makes what belongs to an order be read again.
+func (c *perOrder[T]) drop(id order.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.young, id)
@@ -288,16 +288,16 @@ func (c *perOrder[T]) forget(id order.ID) {
 func (c *perOrder[T]) of(id order.ID, create func() *availability.Memo[T]) *availability.Memo[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.young[id]; ok {
-		return known
+	if cached, ok := c.young[id]; ok {
+		return cached
 	}
-	known, ok := c.old[id]
+	cached, ok := c.old[id]
 	if !ok {
-		known = create()
+		cached = create()
 	}
 	if c.young == nil || len(c.young) >= maxConditions/2 {
 		c.young, c.old = map[order.ID]*availability.Memo[T]{}, c.young
 	}
-	c.young[id] = known
-	return known
+	c.young[id] = cached
+	return cached
 }

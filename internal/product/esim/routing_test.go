@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// market is a shop over two suppliers, one and two. All that two sells is dearer.
+// market is a shop over two suppliers, one and two. All that two sells is costlier.
 type market struct {
 	*shop
 	one, two *esimtest.Supplier

@@ -25,7 +25,7 @@ var activationData = esim.ActivationData{
 	ICCID: secret.New("8910390000000000017"), SMDPAddress: secret.New("smdp.example.com"), MatchingID: secret.New("AB-12"),
 }
 
-func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
+func TestActivationDataIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 	old, fresh := "old:"+strings.Repeat("01", 32), "new:"+strings.Repeat("02", 32)
 	k := keyring(t, old)
 	sealed, err := k.Seal("ord_1", activationData)
@@ -45,7 +45,7 @@ func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 	}
 	again, err := k.Seal("ord_1", activationData)
 	if err != nil || bytes.Equal(again.Box, sealed.Box) {
-		t.Error("the same material is sealed alike twice")
+		t.Error("the same data is sealed alike twice")
 	}
 	for name, try := range map[string]func() error{
 		"another order": func() error { _, err := k.Open("ord_2", sealed); return err },

@@ -292,14 +292,14 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	case stock.Cost > o.Price.USDC():
 		return order.Claim{}, e.withdraw(ctx, plan, "The price of this plan has changed.")
 	}
-	holds := []order.Reservation{e.float(at, stock, asOf)}
+	reserved := []order.Reservation{e.float(at, stock, asOf)}
 	if stock.Units != Plenty {
-		holds = append(holds, order.Reservation{
+		reserved = append(reserved, order.Reservation{
 			Resource: "esim/" + string(plan.ID), Units: 1, Limit: stock.Units, AsOf: asOf,
 			Refusal: fault.TermsChanged, Detail: outOfStock,
 		})
 	}
-	return order.Claim{Item: o.Item, Reservations: holds, Provider: at.Name}, nil
+	return order.Claim{Item: o.Item, Reservations: reserved, Provider: at.Name}, nil
 }
 
 // float is the reservation of a plan's cost.

@@ -55,7 +55,7 @@ func TestWithoutAPlanTheCheapestIsOffered(t *testing.T) {
 		// Out of stock at the confirmation, it is not the cheapest any more.
 		s.supplier.SellOut("fr-1")
 		if _, err := s.Reserve(s.Context(), owner, o); fault.Of(err) != fault.TermsChanged {
-			t.Errorf("admitted without stock: %v", err)
+			t.Errorf("reserved without stock: %v", err)
 		}
 		if next, err := s.offered(`{}`, nil); err != nil || next.Price != 151 {
 			t.Errorf("then offered %+v, %v", next, err)
@@ -81,11 +81,11 @@ func TestQuoteIsHonouredWhileItCoversTheCost(t *testing.T) {
 			t.Errorf("the quote is kept at %s, %v", kept.Price, err)
 		}
 		if _, err := s.Reserve(s.Context(), owner, quoted); err != nil {
-			t.Errorf("admit: %v", err)
+			t.Errorf("reserve: %v", err)
 		}
 		s.supplier.SetCost("fr-1", 1_000_001)
 		if _, err := s.Reserve(s.Context(), owner, quoted); fault.Of(err) != fault.TermsChanged {
-			t.Errorf("admitted below cost: %v", err)
+			t.Errorf("reserved below cost: %v", err)
 		}
 		s.sync()
 		if _, err := s.offered(`{}`, &quoted); fault.Of(err) != fault.TermsChanged {
@@ -103,11 +103,11 @@ func TestWhatIsCountedIsHeld(t *testing.T) {
 		s.supplier.SetUnits("fr-1", 3)
 		a, err := s.Reserve(s.Context(), owner, o)
 		if err != nil || len(a.Reservations) != 2 {
-			t.Fatalf("holds %+v, %v", a.Reservations, err)
+			t.Fatalf("reservations %+v, %v", a.Reservations, err)
 		}
 		if float, stock := a.Reservations[0], a.Reservations[1]; float.Units != 800_000 ||
 			float.Refusal != fault.FloatUnavailable || stock.Units != 1 || stock.Limit != 3 {
-			t.Errorf("holds %+v", a.Reservations)
+			t.Errorf("reservations %+v", a.Reservations)
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestSaleIsRefusedWithItsReason(t *testing.T) {
 			}
 			s.supplier.Fault(esimtest.Check, fulfilmenttest.TimeoutBefore)
 			if _, err := s.Reserve(s.Context(), owner, o); fault.Of(err) != fault.DependencyDown {
-				t.Errorf("admitted: %v", err)
+				t.Errorf("reserved: %v", err)
 			}
 		})
 	})
@@ -212,8 +212,8 @@ func TestSuppliersTextsAreTamed(t *testing.T) {
 				ValidityDays: 1, Cost: 1, InStock: true},
 			esim.Listing{Code: "d", Name: "No data", Type: esim.Country, Countries: []string{"FR"}, ValidityDays: 1, Cost: 1,
 				InStock: true},
-			esim.Listing{Code: "e", Name: "Too dear", Type: esim.Country, Countries: []string{"FR"}, DataMB: 1, ValidityDays: 1,
-				Cost: 300_000_000, InStock: true},
+			esim.Listing{Code: "e", Name: "Too costly", Type: esim.Country, Countries: []string{"FR"}, DataMB: 1,
+				ValidityDays: 1, Cost: 300_000_000, InStock: true},
 			esim.Listing{Code: "f", Name: "Unlimited, and 1 MB", Type: esim.Country, Countries: []string{"FR"}, DataMB: 1,
 				Unlimited: true, ValidityDays: 1, Cost: 1, InStock: true},
 			esim.Listing{Code: "g", Name: "Unlimited", FairUse: "Full speed\nup to <2 GB>; " + strings.Repeat("x", 500),

@@ -243,7 +243,7 @@ func (t *Topups) Availability() availability.Product {
 }
 
 // Offer implements checkout.Product: a plan that the eSIM takes or, for a valid quote, the quoted one as long as its
-// price covers the supplier's cost. Who pays is not known yet; see Reserve.
+// price covers the supplier's cost. The payer is not known yet; see Reserve.
 func (t *Topups) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
 	wanted, price, err := asked(r)
 	if err != nil {
@@ -357,12 +357,12 @@ func (t *Topups) Reserve(ctx context.Context, owner x402.Address, made order.Off
 	stock, err := on.at.Topper.CheckTopup(call, held, plan.Code)
 	switch {
 	case errors.Is(err, ErrNoPlan), err == nil && stock.Units == 0:
-		e.topups.forget(o.ID)
+		e.topups.drop(o.ID)
 		return order.Claim{}, notTaken()
 	case err != nil:
 		return order.Claim{}, fmt.Errorf("confirm the plan: %w", errors.Join(err, supplierDown()))
 	case stock.Cost > made.Price.USDC():
-		e.topups.forget(o.ID)
+		e.topups.drop(o.ID)
 		return order.Claim{}, termsChanged("The price of this plan has changed.")
 	}
 	return order.Claim{

@@ -205,10 +205,10 @@ func TestQuotedDataKeepsItsPrice(t *testing.T) {
 		if err != nil {
 			x.Fatal(err)
 		}
-		dearer := quoted
-		dearer.Price += 100
-		if got, err := x.wanted(o.ID, &dearer); err != nil || got.Price != dearer.Price {
-			x.Errorf("quoted at %s: %+v, %v", dearer.Price, got, err)
+		costlier := quoted
+		costlier.Price += 100
+		if got, err := x.wanted(o.ID, &costlier); err != nil || got.Price != costlier.Price {
+			x.Errorf("quoted at %s: %+v, %v", costlier.Price, got, err)
 		}
 		cheaper := quoted
 		cheaper.Price = money.Cents(1)
@@ -303,8 +303,8 @@ func (b bookOf) PlansByCode(context.Context, string) (map[string]esim.Plan, erro
 	return map[string]esim.Plan{"fr-1": {ID: "pln_fr", Code: "fr-1", Price: 100, DataMB: 1024, ValidityDays: 7}}, nil
 }
 
-func (b bookOf) SoldByAccount(context.Context, string, []string) (map[string]esim.Sold, error) {
-	return map[string]esim.Sold{"sup-1": {Order: "ord_1", Owner: owner}}, nil
+func (b bookOf) DeliveredByAccount(context.Context, string, []string) (map[string]esim.Delivered, error) {
+	return map[string]esim.Delivered{"sup-1": {Order: "ord_1", Owner: owner}}, nil
 }
 
 // TestSuppliersBookTellsTopupsFromEsims: an order that is made again for a top-up is of the eSIM that it was added to.

@@ -35,16 +35,16 @@ func (r TopupRecords) Postings(sales []order.Sale) (all []ledger.Posting) {
 // Calls are none: the supplier's book is not compared.
 func (r TopupRecords) Calls([]order.Sale) []order.Call { return nil }
 
-// Sold is an eSIM that was delivered, as the supplier's book is read with it.
-type Sold struct {
+// Delivered is an eSIM that was delivered, as the supplier's book is compared with it.
+type Delivered struct {
 	Order order.ID
 	Owner x402.Address
 }
 
 // Accounts finds delivered eSIMs by the supplier's IDs.
 type Accounts interface {
-	// SoldByAccount finds those of a provider; an unknown one is left out.
-	SoldByAccount(ctx context.Context, provider string, accounts []string) (map[string]Sold, error)
+	// DeliveredByAccount finds those of a provider; an unknown one is left out.
+	DeliveredByAccount(ctx context.Context, provider string, accounts []string) (map[string]Delivered, error)
 }
 
 // MadeTopups is the data that the suppliers have added for us. It implements reconcile.Product.
@@ -91,7 +91,7 @@ func (m MadeTopups) of(ctx context.Context, from NamedBook) ([]order.Goods, erro
 	if err != nil {
 		return nil, fmt.Errorf("find the plans: %w", err)
 	}
-	ours, err := m.Accounts.SoldByAccount(ctx, from.Provider, accounts)
+	ours, err := m.Accounts.DeliveredByAccount(ctx, from.Provider, accounts)
 	if err != nil {
 		return nil, fmt.Errorf("find the eSIMs: %w", err)
 	}
@@ -104,12 +104,12 @@ func (m MadeTopups) of(ctx context.Context, from NamedBook) ([]order.Goods, erro
 		on, known := ours[p.Onto]
 		g := order.Goods{
 			Kind: TopupKind, Reference: uuid.UUID(p.Ref), Note: p.Buyer, Step: TopupStep, Owner: on.Owner, Known: known,
-			What:  fmt.Sprintf("the supplier has added the plan %s to an eSIM, for %s USDC", plan.ID, p.Cost.Dollars()),
-			Costs: costOf(plan, listed, p.Cost),
-			Item:  func(money.USDC) json.RawMessage { return marshal(TopupItem{itemOf(plan), on.Order}) },
+			Description: fmt.Sprintf("the supplier has added the plan %s to an eSIM, for %s USDC", plan.ID, p.Cost.Dollars()),
+			Costs:       costOf(plan, listed, p.Cost),
+			Item:        func(money.USDC) json.RawMessage { return marshal(TopupItem{itemOf(plan), on.Order}) },
 		}
 		if !known {
-			g.What += " that is not in our books yet"
+			g.Description += " that is not in our books yet"
 			g.Later = true
 		}
 		all = append(all, g)

@@ -26,7 +26,7 @@ type Records struct {
 func (r Records) Differs(s order.Sale) string {
 	t, ours := r.Splits[s.ID]
 	whole := Split{Gross: t.Gross, Fee: t.Fee, Credit: t.Credit}
-	if !ours || !s.Sold() || (t.Gross == s.Price && SplitOf(t.Gross) == whole) {
+	if !ours || !s.WasClaimed() || (t.Gross == s.Price && SplitOf(t.Gross) == whole) {
 		return ""
 	}
 	return fmt.Sprintf("a top-up of %s is split into %s for the card and %s for us", s.Price, t.Credit, t.Fee)
@@ -46,17 +46,17 @@ func (r Records) Postings(sales []order.Sale) (all []ledger.Posting) {
 func (r Records) Calls(sales []order.Sale) (all []order.Call) {
 	for _, s := range sales {
 		t, ours := r.Splits[s.ID]
-		if !ours || !s.Sold() {
+		if !ours || !s.WasClaimed() {
 			continue
 		}
 		for attempt := max(1, s.Delivery); attempt > 0; attempt-- {
 			call := order.Call{
-				Order: s.ID, Reference: uuid.UUID(LoadRef(s.Named(), attempt)), What: "load", Amount: t.Credit,
+				Order: s.ID, Reference: uuid.UUID(LoadRef(s.Named(), attempt)), Description: "load", Amount: t.Credit,
 				Card: t.Card, Account: r.Accounts[t.Card], Provider: r.Providers[t.Card], Direction: direction,
 			}
 			switch {
 			case attempt < s.Delivery: // confirmed as refused, or there would be no later one
-			case s.Perhaps():
+			case s.Uncertain():
 				call.Standing = order.UnderWay
 			case s.Status == order.Fulfilled:
 				call.Standing = order.Taken

@@ -201,11 +201,11 @@ func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) 
 			"The card that this order is for is not the wallet's card any more.")
 	}
 	split.Card = on
-	hold, err := t.Cards.Float(ctx, provider, split.Credit)
+	float, err := t.Cards.Float(ctx, provider, split.Credit)
 	if err != nil {
 		return order.Claim{}, err
 	}
-	return order.Claim{Item: marshal(split), Reservations: []order.Reservation{hold}, Provider: provider}, nil
+	return order.Claim{Item: marshal(split), Reservations: []order.Reservation{float}, Provider: provider}, nil
 }
 
 // Invite implements checkout.Inviter: no terms are sent for a top-up that would be refused, by the card's own issuer or
@@ -240,7 +240,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		return order.Progress{}, err
 	}
 	return t.Cards.Load(ctx, l, o, order.Call{
-		Order: o.ID, Reference: uuid.UUID(LoadRef(o.Name(), o.Delivery)), What: "load",
+		Order: o.ID, Reference: uuid.UUID(LoadRef(o.Name(), o.Delivery)), Description: "load",
 		Step: loads.Marker(o.Delivery), Amount: split.Credit, Card: split.Card,
 	})
 }

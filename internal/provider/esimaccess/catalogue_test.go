@@ -160,13 +160,13 @@ func TestPackagesThatAreNotWholeSettleNothing(t *testing.T) {
 }
 
 func TestPackageAtTwoTermsIsNoCatalogue(t *testing.T) {
-	dearer := spain()
-	dearer.Price++
+	costlier := spain()
+	costlier.Price++
 	b := start(t, esimaccessfake.Config{Packages: []esimaccessfake.Package{spain(), spain()}})
 	if got, err := b.Listings(t.Context()); err != nil || len(got) != 1 {
 		t.Errorf("the same twice: %d plans, %v", len(got), err)
 	}
-	b = start(t, esimaccessfake.Config{Packages: []esimaccessfake.Package{spain(), dearer}})
+	b = start(t, esimaccessfake.Config{Packages: []esimaccessfake.Package{spain(), costlier}})
 	if got, err := b.Listings(t.Context()); err == nil || got != nil {
 		t.Errorf("two prices: %d plans, %v", len(got), err)
 	}

@@ -160,7 +160,7 @@ func TestSupplierPassesTheKitWithoutMemory(t *testing.T) {
 	esimtest.Run(t, esimtest.Harness{Handles: h, Supplier: forgetful{b}, NamedLate: true})
 }
 
-// forgetful is an adapter that is dialled anew for each call.
+// forgetful is an adapter that is dialled for each call.
 type forgetful struct{ b *bench }
 
 func (f forgetful) Listings(ctx context.Context) ([]esim.Listing, error) {

@@ -42,7 +42,7 @@ func (s *Supplier) order(ctx context.Context, op string, r esim.Request, onto es
 	}
 	sent.Onto = onto.ID
 	if err := s.journal.Begin(ctx, sent); err != nil {
-		// The entry may be there all the same, another's or ours, so this proves nothing.
+		// The entry may still be there, another's or ours, so this proves nothing.
 		return esim.Purchase{}, fmt.Errorf("keep what is sent: %w", err)
 	}
 	faultpoint.Reach("journal.begun")

@@ -263,7 +263,7 @@ func TestCheckSaysWhatAnOrderWouldCost(t *testing.T) {
 		}
 	}
 	want(japan, esim.Stock{Cost: 1_430_500, Units: esim.Plenty, Float: 5_000_000})
-	// What we cannot afford is in stock all the same.
+	// What we cannot afford is still in stock.
 	want("esim_5GB_30D_REUP_V2", esim.Stock{Cost: 6_050_000, Units: esim.Plenty, Float: 5_000_000})
 	b.vendor.SellOut(japan)
 	want(japan, esim.Stock{Cost: 1_430_500, Units: 0, Float: 5_000_000})

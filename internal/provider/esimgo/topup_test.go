@@ -99,7 +99,7 @@ func TestTopupIsNotReassigned(t *testing.T) {
 	b := start(t, esimgofake.Config{})
 	h := b.sold(france)
 	var sent int
-	judged := b.over(between{before: func(r *http.Request) {
+	adapter := b.over(between{before: func(r *http.Request) {
 		if isTransaction(t, r) {
 			sent++
 			body, err := r.GetBody()
@@ -109,7 +109,7 @@ func TestTopupIsNotReassigned(t *testing.T) {
 			wantBody(t, body, `"iccids":["`+h.ICCID.Reveal()+`"]`, `"allowReassign":false`)
 		}
 	}})
-	if _, err := judged.TopUp(t.Context(), esim.TopUpRequest{Request: asking(france), Held: h}); err != nil || sent != 1 {
+	if _, err := adapter.TopUp(t.Context(), esim.TopUpRequest{Request: asking(france), Held: h}); err != nil || sent != 1 {
 		t.Errorf("%v, sent %d times", err, sent)
 	}
 }

@@ -28,18 +28,18 @@ type transfer struct {
 }
 
 // Move implements card.Issuer: a book transfer whose token is our reference.
-func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	moved, err := i.move(ctx, m)
 	if err != nil {
-		return card.Moved{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
+		return card.MovementRecord{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
 	}
 	return moved, nil
 }
 
-func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (i *Issuer) move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	on, err := uuid.Parse(m.Account)
 	if err != nil {
-		return card.Moved{}, wire.Unclear("the card is none of the vendor's")
+		return card.MovementRecord{}, wire.Unclear("the card is none of the vendor's")
 	}
 	t := transfer{token: uuid.UUID(m.Ref), from: i.float, to: on, amount: m.Amount, purpose: load}
 	if m.Direction == card.Withdrawal {
@@ -47,7 +47,7 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	}
 	done, err := i.transfer(ctx, t)
 	if err != nil {
-		return card.Moved{}, err
+		return card.MovementRecord{}, err
 	}
 	return done.moved(on)
 }
@@ -83,14 +83,14 @@ func (i *Issuer) transfer(ctx context.Context, t transfer) (made, error) {
 }
 
 // Moved implements card.Issuer.
-func (i *Issuer) Moved(ctx context.Context, account string, ref fulfilment.Ref) (card.Moved, error) {
-	var moved card.Moved
+func (i *Issuer) Moved(ctx context.Context, account string, ref fulfilment.Ref) (card.MovementRecord, error) {
+	var moved card.MovementRecord
 	done, err := i.transferred(ctx, "moved", uuid.UUID(ref))
 	if err == nil {
 		moved, err = done.movedOn(account)
 	}
 	if err != nil {
-		return card.Moved{}, fmt.Errorf("read a transfer: %w", err)
+		return card.MovementRecord{}, fmt.Errorf("read a transfer: %w", err)
 	}
 	return moved, nil
 }
@@ -149,7 +149,7 @@ type made struct {
 	token, from, to uuid.UUID
 	amount          money.Cents
 	purpose         purpose
-	state           card.MovedState
+	state           card.MovementState
 	// why are the vendor's reasons of a declined transfer.
 	why []string
 }
@@ -195,17 +195,17 @@ func (m made) refusal(short string) *fulfilment.Refusal {
 }
 
 // movedOn is the transfer as a movement of a card, by its name.
-func (m made) movedOn(account string) (card.Moved, error) {
+func (m made) movedOn(account string) (card.MovementRecord, error) {
 	on, err := uuid.Parse(account)
 	if err != nil {
-		return card.Moved{}, wire.Unclear("the card is none of the vendor's")
+		return card.MovementRecord{}, wire.Unclear("the card is none of the vendor's")
 	}
 	return m.moved(on)
 }
 
 // moved is the transfer as a movement of a card.
-func (m made) moved(on uuid.UUID) (card.Moved, error) {
-	one := card.Moved{Ref: fulfilment.Ref(m.token), Account: on.String(), Direction: card.Load, Amount: m.amount,
+func (m made) moved(on uuid.UUID) (card.MovementRecord, error) {
+	one := card.MovementRecord{Ref: fulfilment.Ref(m.token), Account: on.String(), Direction: card.Load, Amount: m.amount,
 		State: m.state}
 	short := fulfilment.RefusedFloat
 	switch on {
@@ -213,7 +213,7 @@ func (m made) moved(on uuid.UUID) (card.Moved, error) {
 	case m.from:
 		one.Direction, short = card.Withdrawal, card.RefusedFunds
 	default:
-		return card.Moved{}, wire.Unclear("the answer is about another card")
+		return card.MovementRecord{}, wire.Unclear("the answer is about another card")
 	}
 	if m.state == card.MoveFailed {
 		one.Refusal = m.refusal(short)

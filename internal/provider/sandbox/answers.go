@@ -145,15 +145,15 @@ type movementAnswer struct {
 	Reason    string `json:"reason"`
 }
 
-func (a movementAnswer) moved(ref fulfilment.Ref) (card.Moved, error) {
+func (a movementAnswer) moved(ref fulfilment.Ref) (card.MovementRecord, error) {
 	if !isID(a.Card) || a.Status == "" || a.Amount == nil || *a.Amount <= 0 || a.Limit < 0 || a.Currency != currencyUSD ||
 		(a.Direction != intoCard && a.Direction != outOfCard) {
-		return card.Moved{}, wire.Unclear("the movement in the answer does not match the documentation")
+		return card.MovementRecord{}, wire.Unclear("the movement in the answer does not match the documentation")
 	}
 	if a.Reference != ref.String() {
-		return card.Moved{}, wire.Unclear("the answer is about another reference")
+		return card.MovementRecord{}, wire.Unclear("the answer is about another reference")
 	}
-	moved := card.Moved{
+	moved := card.MovementRecord{
 		Ref: ref, Account: a.Card, Direction: card.Load, Amount: money.Cents(*a.Amount), Target: money.Cents(a.Limit),
 	}
 	if a.Direction == outOfCard {
@@ -201,7 +201,7 @@ func sameAccount(a, b card.Account) bool {
 	return a.ID == b.ID && a.State == b.State && a.Loaded == b.Loaded
 }
 
-func sameMoved(a, b card.Moved) bool {
+func sameMoved(a, b card.MovementRecord) bool {
 	return a.Account == b.Account && a.State == b.State && a.Amount == b.Amount && a.Direction == b.Direction &&
 		a.Target == b.Target
 }

@@ -164,7 +164,7 @@ func (i *Issuer) Accounts(ctx context.Context, after string) ([]card.Account, st
 }
 
 // Move implements card.Issuer.
-func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	direction := intoCard
 	if m.Direction == card.Withdrawal {
 		direction = outOfCard
@@ -182,7 +182,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 		route: "/v1/cards/{id}/movements", body: body,
 	}, &got)
 	if err != nil {
-		return card.Moved{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
+		return card.MovementRecord{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
 	}
 	moved, err := got.moved(m.Ref)
 	if err == nil && (moved.Amount != m.Amount || moved.Account != m.Account || moved.Direction != m.Direction ||
@@ -190,26 +190,26 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 		err = wire.Unclear("the answer is about another movement")
 	}
 	if err != nil {
-		return card.Moved{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
+		return card.MovementRecord{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
 	}
 	return moved, nil
 }
 
 // Moved implements card.Issuer.
-func (i *Issuer) Moved(ctx context.Context, account string, ref fulfilment.Ref) (card.Moved, error) {
+func (i *Issuer) Moved(ctx context.Context, account string, ref fulfilment.Ref) (card.MovementRecord, error) {
 	var got listAnswer[movementAnswer]
 	err := i.call(ctx, request{
 		op: "moved", method: http.MethodGet, path: []string{"movements"}, route: "/v1/movements", ref: uuid.UUID(ref),
 	}, &got)
 	if err != nil {
-		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
+		return card.MovementRecord{}, fmt.Errorf("read a movement: %w", err)
 	}
-	moved, err := only(got, func(one movementAnswer) (card.Moved, error) { return one.moved(ref) }, sameMoved)
+	moved, err := only(got, func(one movementAnswer) (card.MovementRecord, error) { return one.moved(ref) }, sameMoved)
 	if err == nil && moved.Account != account {
 		err = wire.Unclear("the answer is about another card")
 	}
 	if err != nil {
-		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
+		return card.MovementRecord{}, fmt.Errorf("read a movement: %w", err)
 	}
 	return moved, nil
 }

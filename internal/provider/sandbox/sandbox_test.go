@@ -53,7 +53,7 @@ type bench struct {
 	web    *httptest.Server
 }
 
-// start runs a server on a clock of its own; the client's budget is short, as some tests use it up.
+// start runs a server on a clock of its own; the client's timeout is short, as some tests use it up.
 func start(t *testing.T, cfg sandbox.Config) *bench {
 	t.Helper()
 	b := &bench{t: t, clock: newClock()}
@@ -209,7 +209,7 @@ func (b *bench) withdraw(account card.Account, amount money.Cents, played string
 	return ref
 }
 
-func (b *bench) wantMoved(on card.Account, ref fulfilment.Ref, state card.MovedState, refusal string) {
+func (b *bench) wantMoved(on card.Account, ref fulfilment.Ref, state card.MovementState, refusal string) {
 	b.t.Helper()
 	moved, err := b.Moved(b.t.Context(), on.ID, ref)
 	if err != nil || moved.State != state {

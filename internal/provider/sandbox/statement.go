@@ -85,7 +85,7 @@ func (b *books) since(after int) (cards []cardRow, movements []moveRow, err erro
 	return cards, movements, nil
 }
 
-// reveal numbers a hidden change anew when it appears: a reader of the statement may be past its old number.
+// reveal numbers a hidden change again when it appears: a reader of the statement may be past its old number.
 func (b *books) reveal(now time.Time) error {
 	ch := b.begin(now)
 	for id, row := range b.cards {

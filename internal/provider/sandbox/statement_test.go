@@ -32,7 +32,7 @@ func TestStatementHasEverythingOverSeveralPages(t *testing.T) {
 	moved := map[fulfilment.Ref]bool{}
 	for i := range 1100 {
 		if i%20 == 0 {
-			b.clock.pass(time.Hour) // what is due is done in small parts, within the client's budget
+			b.clock.pass(time.Hour) // what is due is done in small parts, within the client's timeout
 		}
 		m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
 		if _, err := b.Move(t.Context(), m); err != nil {
@@ -50,7 +50,9 @@ func TestStatementHasEverythingOverSeveralPages(t *testing.T) {
 		delete(opened, a.Ref)
 	}
 	for _, m := range s.movements {
-		want := card.Moved{Ref: m.Ref, Account: account.ID, Direction: card.Load, Amount: 10, State: card.MoveSucceeded}
+		want := card.MovementRecord{
+			Ref: m.Ref, Account: account.ID, Direction: card.Load, Amount: 10, State: card.MoveSucceeded,
+		}
 		if m != want || !moved[m.Ref] {
 			t.Errorf("movement %+v", m)
 		}
@@ -104,7 +106,7 @@ func TestStatementHasWhatAppearsLate(t *testing.T) {
 // statement is what an issuer showed.
 type statement struct {
 	accounts  []card.StatedAccount
-	movements []card.Moved
+	movements []card.MovementRecord
 }
 
 // stated reads the changes after a cursor to their end.

@@ -178,19 +178,19 @@ func (a *cardAnswer) loads() (all []fulfilment.Ref) {
 }
 
 // moved is the load under a reference. fulfilment.ErrNoRef when the card has none such.
-func (a *cardAnswer) moved(ref fulfilment.Ref) (card.Moved, error) {
+func (a *cardAnswer) moved(ref fulfilment.Ref) (card.MovementRecord, error) {
 	record, known := a.Metadata[ref.String()]
 	if !known {
-		return card.Moved{}, fulfilment.ErrNoRef
+		return card.MovementRecord{}, fulfilment.ErrNoRef
 	}
 	record, taken := strings.CutPrefix(record, withdrawn)
 	left, right, ok := strings.Cut(record, ":")
 	amount, err := cents(left)
 	target, err2 := cents(right)
 	if !ok || err != nil || err2 != nil || amount == 0 || (!taken && target < amount) {
-		return card.Moved{}, unclear("the record of the load is not one of ours")
+		return card.MovementRecord{}, unclear("the record of the load is not one of ours")
 	}
-	m := card.Moved{
+	m := card.MovementRecord{
 		Ref: ref, Account: a.ID, Direction: card.Load, Amount: amount, Target: target, State: card.MoveSucceeded,
 	}
 	if taken {

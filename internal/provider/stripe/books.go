@@ -43,11 +43,11 @@ func (i *Issuer) roll(ctx context.Context, after string) (page[*cardAnswer], err
 		}
 		return list.towardsNewest(ctx, after)
 	}
-	if err := i.known.follow(ctx); err != nil {
+	if err := i.references.follow(ctx); err != nil {
 		return page[*cardAnswer]{}, err
 	}
-	oldest := i.known.oldest
-	i.known.leave()
+	oldest := i.references.oldest
+	i.references.leave()
 	if oldest == "" {
 		return page[*cardAnswer]{}, nil
 	}

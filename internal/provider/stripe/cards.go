@@ -44,8 +44,8 @@ func (r *references) add(ref fulfilment.Ref, id string) {
 	r.ids[ref] = append(r.ids[ref], id)
 }
 
-// remember notes a card that was opened.
-func (r *references) remember(ctx context.Context, ref fulfilment.Ref, id string) {
+// put adds a card that was opened.
+func (r *references) put(ctx context.Context, ref fulfilment.Ref, id string) {
 	if r.turn.take(ctx) == nil {
 		r.add(ref, id)
 		r.leave()
@@ -129,7 +129,7 @@ func (i *Issuer) open(ctx context.Context, o card.Opening) (card.Account, error)
 	if limit, err := got.limit(); err != nil || limit != o.Load {
 		return card.Account{}, unclear("the answer is about another limit")
 	}
-	i.known.remember(ctx, o.Ref, got.ID)
+	i.references.put(ctx, o.Ref, got.ID)
 	return account, nil
 }
 
@@ -143,7 +143,7 @@ func (i *Issuer) Account(ctx context.Context, ref fulfilment.Ref) (card.Account,
 }
 
 func (i *Issuer) account(ctx context.Context, ref fulfilment.Ref) (card.Account, error) {
-	id, err := i.known.find(ctx, ref)
+	id, err := i.references.find(ctx, ref)
 	if err != nil {
 		return card.Account{}, err
 	}
@@ -176,44 +176,44 @@ func (i *Issuer) card(ctx context.Context, op, id string) (*cardAnswer, error) {
 
 // Move implements card.Issuer. The limit is set to the target, whatever it is. A load that the card has a record of is
 // not made again, however old it is.
-func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	moved, err := i.move(ctx, m)
 	if err == nil && (moved.Amount != m.Amount || moved.Target != m.Target) {
 		err = unclear("the reference has made another load")
 	}
 	if err != nil {
-		return card.Moved{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
+		return card.MovementRecord{}, fmt.Errorf("ask for a %s: %w", m.Direction, err)
 	}
 	return moved, nil
 }
 
-func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (i *Issuer) move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	switch {
 	case m.Amount <= 0 || m.Target < 0 || (m.Direction == card.Load && m.Target < m.Amount):
-		return card.Moved{}, errors.New("the movement has no target")
+		return card.MovementRecord{}, errors.New("the movement has no target")
 	}
 	on, err := i.card(ctx, "move", m.Account)
 	if err != nil {
-		return card.Moved{}, err
+		return card.MovementRecord{}, err
 	}
 	if _, ours := on.ref(); !ours {
-		return card.Moved{}, unclear("the card is not ours")
+		return card.MovementRecord{}, unclear("the card is not ours")
 	}
 	if made, err := on.moved(m.Ref); !errors.Is(err, fulfilment.ErrNoRef) {
 		return made, err
 	}
 	switch {
 	case on.state() == card.AccountClosed:
-		return card.Moved{}, &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + on.Status}
+		return card.MovementRecord{}, &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + on.Status}
 	case m.Direction == card.Withdrawal:
 		// Refused before it is sent: what is withdrawn has to be a part of the limit that is there.
 		if limit, err := on.limit(); err != nil || limit != m.Target+m.Amount {
-			return card.Moved{}, errors.Join(err, &fulfilment.Refusal{
+			return card.MovementRecord{}, errors.Join(err, &fulfilment.Refusal{
 				Code: fulfilment.RefusedRequest, Message: "the card has another limit",
 			})
 		}
 	case on.records() >= maxKeys:
-		return card.Moved{}, &fulfilment.Refusal{
+		return card.MovementRecord{}, &fulfilment.Refusal{
 			Code: fulfilment.RefusedRequest, Message: "the card has no room for the record of another load",
 		}
 	}
@@ -244,10 +244,10 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.Moved, error) 
 		err = unclear("the answer is about another card")
 	}
 	if err != nil {
-		return card.Moved{}, err
+		return card.MovementRecord{}, err
 	}
 	if limit, err := got.limit(); err != nil || limit != m.Target {
-		return card.Moved{}, unclear("the answer is about another limit")
+		return card.MovementRecord{}, unclear("the answer is about another limit")
 	}
 	made, err := got.moved(m.Ref)
 	if errors.Is(err, fulfilment.ErrNoRef) {
@@ -276,24 +276,24 @@ func (a *cardAnswer) limitsWith(
 }
 
 // Moved implements card.Issuer.
-func (i *Issuer) Moved(ctx context.Context, account string, ref fulfilment.Ref) (card.Moved, error) {
+func (i *Issuer) Moved(ctx context.Context, account string, ref fulfilment.Ref) (card.MovementRecord, error) {
 	moved, err := i.moved(ctx, account, ref)
 	if err != nil {
-		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
+		return card.MovementRecord{}, fmt.Errorf("read a movement: %w", err)
 	}
 	return moved, nil
 }
 
-func (i *Issuer) moved(ctx context.Context, account string, ref fulfilment.Ref) (card.Moved, error) {
+func (i *Issuer) moved(ctx context.Context, account string, ref fulfilment.Ref) (card.MovementRecord, error) {
 	if account == "" {
-		return card.Moved{}, fulfilment.ErrNoRef // Move refuses to send it
+		return card.MovementRecord{}, fulfilment.ErrNoRef // Move refuses to send it
 	}
 	on, err := i.card(ctx, "moved", account)
 	if err != nil {
-		return card.Moved{}, err
+		return card.MovementRecord{}, err
 	}
 	if _, ours := on.ref(); !ours {
-		return card.Moved{}, unclear("the card is not ours")
+		return card.MovementRecord{}, unclear("the card is not ours")
 	}
 	return on.moved(ref)
 }

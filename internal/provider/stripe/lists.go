@@ -174,13 +174,13 @@ type follower[T listed] struct {
 	// tail is where the first reading stopped; whole says that it came to the end.
 	tail  string
 	whole bool
-	// newest is when the newest was created; recent are those that the next reading lists again.
-	newest int64
-	recent map[string]int64
+	// newest is when the newest was created; overlapping are those that the next reading lists again.
+	newest      int64
+	overlapping map[string]int64
 }
 
 func newFollower[T listed](list lister[T], take func(T)) *follower[T] {
-	return &follower[T]{list: list, take: take, turn: newTurn(), recent: map[string]int64{}}
+	return &follower[T]{list: list, take: take, turn: newTurn(), overlapping: map[string]int64{}}
 }
 
 // follow reads what there is. What was there when it was called has been taken when it returns. It leaves the turn to
@@ -233,17 +233,17 @@ func (f *follower[T]) all(ctx context.Context) error {
 		return err
 	}
 	f.newest = newest
-	for id, created := range f.recent {
+	for id, created := range f.overlapping {
 		if created < newest-overlap {
-			delete(f.recent, id)
+			delete(f.overlapping, id)
 		}
 	}
 	return nil
 }
 
 func (f *follower[T]) note(one T) {
-	if _, known := f.recent[one.id()]; !known {
-		f.recent[one.id()] = one.created()
+	if _, known := f.overlapping[one.id()]; !known {
+		f.overlapping[one.id()] = one.created()
 		f.take(one)
 	}
 }

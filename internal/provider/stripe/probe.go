@@ -25,11 +25,11 @@ func (i *Issuer) probe(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := i.known.follow(ctx); err != nil {
+	if err := i.references.follow(ctx); err != nil {
 		return "", err
 	}
-	ours, newest := len(i.known.ids), i.known.newest
-	i.known.leave()
+	ours, newest := len(i.references.ids), i.references.newest
+	i.references.leave()
 	// What is listed from then on was created from then on: page refuses anything else.
 	if _, err := i.listCards(ctx, span{since: newest + 1}); err != nil {
 		return "", err

@@ -86,8 +86,8 @@ type Issuer struct {
 	// api is the origin that Stripe.js calls.
 	api             string
 	visibilityDelay time.Duration
-	// known are all cards of the account, by our references.
-	known *references
+	// references are all cards of the account, by our references.
+	references *references
 	// spent is what was ever spent with the cards of the account.
 	spent *spending
 	float *floatReader
@@ -122,7 +122,7 @@ func Dial(cfg Config) (*Issuer, error) {
 		wire: w, cardholder: cfg.Cardholder, publishable: cfg.Publishable, elements: elements, api: w.origin,
 		visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay), instructions: cfg.Instructions,
 	}
-	i.known = newReferences(i.listCards)
+	i.references = newReferences(i.listCards)
 	i.spent = newSpending(i.listTransactions)
 	i.float = &floatReader{
 		every: cmp.Or(cfg.FloatEvery, defaultFloatEvery), most: cmp.Or(cfg.FloatAge, defaultFloatAge), turn: newTurn(),

@@ -365,7 +365,7 @@ func TestManyCardsAreFoundInPages(t *testing.T) {
 	}
 }
 
-// TestInterruptedReadingGoesOn: a reading that takes longer than one call may take ends all the same.
+// TestInterruptedReadingGoesOn: a reading that takes longer than one call may take still ends.
 func TestInterruptedReadingGoesOn(t *testing.T) {
 	b := start(t)
 	first := b.seeded(250)[0]

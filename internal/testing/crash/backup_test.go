@@ -117,11 +117,11 @@ func (w *world) survives(t *testing.T, database string, save func(), restore fun
 	w.migrates(t)
 	p := w.launchService(t, apptest.Binary(t), w.addr, "serve")
 	before := w.sells(t, 3)
-	w.rests(t)
+	w.waitIdle(t)
 	save()
 	lostFrom := w.sent(t)
 	lost := w.sells(t, 5)
-	w.rests(t)
+	w.waitIdle(t)
 	had := map[*buyer]invariants.Tally{}
 	for _, b := range slices.Concat(before, lost) {
 		had[b] = w.tell(t, b)
@@ -140,7 +140,7 @@ func (w *world) survives(t *testing.T, database string, save func(), restore fun
 	if plan.count("adopt", true) != len(lost) || code != 0 {
 		t.Fatalf("the recovery ended with %d: %+v", code, plan.Steps)
 	}
-	w.rests(t)
+	w.waitIdle(t)
 	p.Stop(t, 20*time.Second)
 	for b, tally := range had {
 		if got := w.tell(t, b); got != tally {

@@ -35,7 +35,7 @@ type buyer struct {
 	purchase string
 	// toppingUp makes it buy credit for the card it has.
 	toppingUp bool
-	// later makes it open an order first and pay that; payable is where, once the order is known.
+	// later makes it create an order first and pay that; payable is where, once the order is known.
 	later   bool
 	payable string
 	// refused makes the issuer refuse what it buys, for good: the money has to come back.
@@ -143,7 +143,7 @@ func (b *buyer) ask(ctx context.Context, payment string) (int, http.Header, boug
 // challenge learns the terms.
 func (b *buyer) challenge(ctx context.Context) error {
 	if b.later && b.payable == "" {
-		if err := b.open(ctx); err != nil {
+		if err := b.create(ctx); err != nil {
 			return err
 		}
 	}

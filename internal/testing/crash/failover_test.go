@@ -40,14 +40,14 @@ func TestFailoverToALaggingStandby(t *testing.T) {
 		interrupted = append(interrupted, w.bill(t, w.buyer(t), []string{issue, esim}[i%2]))
 	}
 	w.buys(t, before, http.StatusOK)
-	w.rests(t)
+	w.waitIdle(t)
 	lostFrom := w.sent(t)
 	standby := dir + "-standby"
 	copyServer(t, primary, standby)
 	recovering(t, standby, "recovery.signal", "restore_command = 'false'")
 
 	w.buys(t, lost, http.StatusOK)
-	w.rests(t)
+	w.waitIdle(t)
 	for _, n := range append(append([]*bill{}, before...), lost...) {
 		n.tally = w.tell(t, n.buyer)
 	}
@@ -80,16 +80,16 @@ func TestFailoverToALaggingStandby(t *testing.T) {
 
 	asked := append(append([]*bill{}, lost[:6]...), before...)
 	w.repeats(t, asked)
-	w.rests(t)
+	w.waitIdle(t)
 	// Money without goods waits until all goods without money are explained.
 	if plan, code := w.recovers(t, "--apply", "--operator", "ada", "--reason",
 		"failover"); plan.count("adopt", true) < 6 || code != 0 {
 		t.Fatalf("the recovery ended with %d: %+v", code, plan.Steps)
 	}
-	w.rests(t)
+	w.waitIdle(t)
 	w.asksUntilPaid(t, interrupted)
 	w.repeats(t, lost)
-	w.rests(t)
+	w.waitIdle(t)
 	p.stop(t)
 	for _, n := range append(before, lost...) {
 		w.stillHas(t, n)

@@ -40,8 +40,8 @@ func (b *buyer) signIn(ctx context.Context) (session string, err error) {
 	return made.AccessToken, err
 }
 
-// open signs the buyer in and opens its order, under the purchase's key.
-func (b *buyer) open(ctx context.Context) error {
+// create signs the buyer in and creates its order, under the purchase's key.
+func (b *buyer) create(ctx context.Context) error {
 	session, err := b.signIn(ctx)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (w *world) waits(t *testing.T) (*buyer, *process) {
 	b.later = true
 	p := w.start(t, relayer, "")
 	if err := b.challenge(t.Context()); err != nil {
-		t.Fatalf("open the order: %v", err)
+		t.Fatalf("create the order: %v", err)
 	}
 	return b, p
 }

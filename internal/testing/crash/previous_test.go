@@ -34,7 +34,7 @@ func TestPreviousReleaseSellsNextToThisOne(t *testing.T) {
 	before.Stop(t, 20*time.Second)
 	buyers.await(6)
 	all := buyers.ends()
-	w.rests(t)
+	w.waitIdle(t)
 	after.Stop(t, 20*time.Second)
 	byOlder := 0
 	for _, b := range all {

@@ -40,7 +40,7 @@ func TestFailoverToASynchronousStandby(t *testing.T) {
 	}
 	buyers.await(12)
 	all := append(buyers.ends(), first)
-	w.rests(t)
+	w.waitIdle(t)
 	for _, p := range []*apptest.Process{server, worker} {
 		p.Stop(t, 20*time.Second)
 	}
@@ -82,12 +82,12 @@ func TestFailoverToAnAsynchronousStandby(t *testing.T) {
 		t.Error("nothing was lost, so nothing is shown")
 	}
 	apptest.Until(t, 2*recovery, "the service sells again", func() error { return ready(t.Context(), w.addr) })
-	w.rests(t)
+	w.waitIdle(t)
 	if plan, code := w.recovers(t, "--apply", "--operator", "ada", "--reason",
 		"failover"); plan.count("adopt", true) == 0 || code != 0 {
 		t.Fatalf("the recovery ended with %d: %+v", code, plan.Steps)
 	}
-	w.rests(t)
+	w.waitIdle(t)
 	for _, p := range []*apptest.Process{server, worker} {
 		p.Stop(t, 20*time.Second)
 	}

@@ -83,7 +83,7 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 		travellers = append(travellers, w.bill(t, w.buyer(t), esim))
 	}
 	w.buys(t, slices.Concat(owners, travellers), http.StatusOK)
-	w.rests(t)
+	w.waitIdle(t)
 	p.stop(t)
 	older, lostFrom := w.dump(t), w.sent(t)
 
@@ -102,7 +102,7 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 		lost = append(lost, o)
 	}
 	w.buys(t, lost, http.StatusOK)
-	w.rests(t)
+	w.waitIdle(t)
 	for _, n := range lost {
 		n.tally = w.tell(t, n.buyer)
 	}
@@ -114,7 +114,7 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	p = w.start(t, relayer, "")
 	early, late := lost[:len(lost)/2], lost[len(lost)/2:]
 	w.repeats(t, early)
-	w.rests(t)
+	w.waitIdle(t)
 
 	plan, code := w.recovers(t)
 	if n := plan.count("adopt", false); n != len(late) || code != 6 {
@@ -131,13 +131,13 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 		code != 0 {
 		t.Fatalf("a second recovery ended with %d:\n%+v", code, plan.Steps)
 	}
-	w.rests(t)
+	w.waitIdle(t)
 	for _, n := range late { // before they have asked again
 		w.stillHas(t, n)
 	}
 	w.repeats(t, lost)
 	w.buys(t, []*bill{w.bill(t, w.buyer(t), issue), w.bill(t, w.buyer(t), esim)}, http.StatusOK)
-	w.rests(t)
+	w.waitIdle(t)
 	p.stop(t)
 	for _, n := range lost {
 		w.stillHas(t, n)
@@ -249,8 +249,8 @@ func (w *world) sent(t *testing.T) int64 {
 	return n
 }
 
-// rests waits until no order is in progress.
-func (w *world) rests(t *testing.T) {
+// waitIdle waits until no order is in progress.
+func (w *world) waitIdle(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*recovery)
 	defer cancel()
@@ -390,7 +390,7 @@ func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 	}
 	refused.insist(t, refused.sign(t), recovery)
 	w.buys(t, []*bill{cards, travelling}, http.StatusOK)
-	w.rests(t)
+	w.waitIdle(t)
 	p.stop(t)
 	// Paid and not delivered: the program dies when the payment is recorded.
 	p = w.start(t, relayer, fault("settle.committed", "kill"))
@@ -424,7 +424,7 @@ func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 	if plan, _ := w.recovers(t, apply...); plan.count("adopt", true) != 2 {
 		t.Fatalf("after it was killed, the recovery did %+v", plan.Steps)
 	}
-	w.rests(t)
+	w.waitIdle(t)
 	for b, tally := range had {
 		want := tally
 		if b == refused {
@@ -439,16 +439,16 @@ func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 	again := w.bill(t, refused, issue)
 	again.Body["idempotencyKey"] = refused.purchase + "-again"
 	w.buys(t, []*bill{again}, http.StatusOK)
-	w.rests(t)
+	w.waitIdle(t)
 	if got := w.tell(t, refused); got.Transfers != 2 || got.Refunds != 1 || got.Cards != 1 {
 		t.Errorf("after a refund that was lost, the buyer's next card came to %+v", got)
 	}
-	// Who paid in vain may have the money back as soon as an operator says so.
+	// A buyer who paid for nothing gets the money back as soon as an operator decides so.
 	if plan, code := w.recovers(t, append(apply, "--return-after", "1ms")...); plan.count("return", true) != 1 ||
 		code != 0 {
 		t.Fatalf("returning ended with %d: %+v", code, plan.Steps)
 	}
-	w.rests(t)
+	w.waitIdle(t)
 	if got := w.tell(t, unlucky); got.Transfers != 1 || got.Refunds != 1 || got.Cards != 0 {
 		t.Errorf("who paid in vain has %+v", got)
 	}

@@ -125,7 +125,7 @@ func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
 			more := w.bill(t, w.buyer(t), esim)
 			apptest.Until(t, recovery, "eSIMs are sold", func() error { return more.buyer.ready(more.Path) })
 			w.buys(t, []*bill{more}, http.StatusOK)
-			w.rests(t)
+			w.waitIdle(t)
 			p.stop(t)
 			older, lostFrom := w.dump(t), w.sent(t)
 
@@ -137,7 +137,7 @@ func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
 				apptest.Until(t, recovery, "it is sold", func() error { return of.buyer.ready(of.Path) })
 			}
 			w.buys(t, lost, http.StatusOK)
-			w.rests(t)
+			w.waitIdle(t)
 			for _, of := range lost {
 				of.tally = w.tell(t, of.buyer)
 			}
@@ -149,7 +149,7 @@ func TestRestoredOverASupplierThatTakesNoReferenceTwice(t *testing.T) {
 			p = w.start(t, relayer, "")
 			if found {
 				w.repeats(t, lost)
-				w.rests(t)
+				w.waitIdle(t)
 				for _, of := range lost {
 					w.stillHas(t, of)
 				}

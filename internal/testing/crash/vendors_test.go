@@ -32,7 +32,7 @@ func TestVendorsKeepTheirBooks(t *testing.T) {
 				apptest.Until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
 				b.insist(t, b.sign(t), recovery)
 			}
-			w.rests(t)
+			w.waitIdle(t)
 			w.has(t, holder, 1500)
 			before := w.tell(t, holder)
 			p.Kill(t)
@@ -49,7 +49,7 @@ func TestVendorsKeepTheirBooks(t *testing.T) {
 				apptest.Until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
 				b.insist(t, b.sign(t), recovery)
 			}
-			w.rests(t)
+			w.waitIdle(t)
 			w.has(t, holder, 1500+3333-66)
 			p.stop(t)
 		})

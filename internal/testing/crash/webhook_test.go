@@ -26,7 +26,7 @@ func TestEventIsStoredOnce(t *testing.T) {
 	p := w.start(t, relayer, "")
 	apptest.Until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
 	b.insist(t, b.sign(t), recovery)
-	w.rests(t)
+	w.waitIdle(t)
 	p.stop(t)
 	var account string
 	w.query(t, "SELECT account FROM esim_profiles", nil, &account)

@@ -73,7 +73,7 @@ func TestOperatorSeesOrderHistoryWithoutSecrets(t *testing.T) {
 	l, text := w.history(o.OrderID)
 	if l.Owner != b.address.String() || l.Order.OrderID != o.OrderID || l.Order.Refund == nil || len(l.Payments) != 1 ||
 		l.Payments[0].Status != "paid" {
-		t.Errorf("life %s", text)
+		t.Errorf("history %s", text)
 	}
 	if l.Refund == nil || l.Refund.Status != "paid" || l.Refund.Transaction != l.Order.Refund.Transaction {
 		t.Errorf("refund %+v", l.Refund)

@@ -24,7 +24,7 @@ import (
 )
 
 // TestRepeatedPurchaseReturnsSameOrder is A1 and A6: the same header again, another spelling of the
-// same body, and a payment signed anew.
+// same body, and a payment signed again.
 func TestRepeatedPurchaseReturnsSameOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})
@@ -308,7 +308,7 @@ func TestQuoteCannotLowerThePrice(t *testing.T) {
 		cases.add("cheap, quote "+name, purchase("t", header(t, cheap(id))), 402, fault.PaymentRejected)
 	}
 	w.wantRefusals(cases)
-	// At the right price a quote of nobody's does no harm.
+	// At the right price an unknown quote does no harm.
 	for name, id := range map[string]any{"genuine": quote, "swapped": swapped, "foreign": "q_123", "number": 7} {
 		b := w.buyer()
 		a := w.send(purchase("t", header(t, b.payment(func(p *x402.Payment) { p.Accepted.Extra["quoteId"] = id }))))

@@ -261,8 +261,8 @@ func (w *world) sendStrangerSecrets(secrets canaries, operatorToken string) {
 // secretHeaders are requests with a secret in a header.
 func secretHeaders(secrets canaries) map[string]request {
 	return map[string]request{
-		"a bearer of nobody's": {method: "GET", path: "/api/cards",
-			header: bearerOf(secrets.plant("a bearer of nobody's", "rcs_"))},
+		"an unknown bearer": {method: "GET", path: "/api/cards",
+			header: bearerOf(secrets.plant("an unknown bearer", "rcs_"))},
 		"a basic authorization": {method: "GET", path: "/api/cards",
 			header: map[string]string{"Authorization": "Basic " + secrets.plant("a basic authorization", "")}},
 		"a wrong operator's token": {method: "GET", path: "/api/admin/card-issue-fee/jobs",
@@ -329,12 +329,12 @@ func secretBodies(secrets canaries) map[string]request {
 		"a member's value": {path: purchasePath, body: `{"note":"` + secrets.plant("a member's value", "") +
 			`"}`},
 		"broken JSON": {path: purchasePath, body: `{"idempotencyKey":"` + secrets.plant("broken JSON", "")},
-		"a signature of nobody's": {path: "/api/auth/verify",
+		"an unknown signature": {path: "/api/auth/verify",
 			body: `{"address":"0x0000000000000000000000000000000000000001","signature":"` +
-				secrets.plant("a signature of nobody's", "0x") + `"}`},
-		"a message of nobody's": {path: "/api/auth/verify",
+				secrets.plant("an unknown signature", "0x") + `"}`},
+		"an unknown message": {path: "/api/auth/verify",
 			body: `{"address":"0x0000000000000000000000000000000000000001","signature":"0x","message":"` +
-				secrets.plant("a message of nobody's", "") + `"}`},
+				secrets.plant("an unknown message", "") + `"}`},
 		"an address that is none": {path: "/api/auth/challenge", body: `{"address":"` +
 			secrets.plant("an address that is none", "0x") + `"}`},
 		"a member of a procedure": {path: "/roamcard.v1.CardService/PurchaseCard", body: `{"note":"` +

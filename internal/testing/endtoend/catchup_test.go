@@ -29,7 +29,7 @@ func TestSalesWaitForTransferCatchUp(t *testing.T) {
 	w.instances = nil
 	w.start(cfg)
 	w.wantClosedForCatchUp(b)
-	// What is paid is repeated all the same.
+	// Paid purchases are still repeated.
 	wantStatus(t, "a repeat of what is paid", b.buy("before"), 200)
 	node.clearFaults()
 	w.awaitReady(w.instances[0])

@@ -154,7 +154,7 @@ func TestClosingWaitsForAnOperatorAndGoesOn(t *testing.T) {
 	if !closed(c) {
 		t.Errorf("a closed card's closing, retried: %+v", c)
 	}
-	wantProblem(t, "a card of nobody's", w.operatorCall("POST", "/api/admin/cards/"+uuid.NewString()+"/close",
+	wantProblem(t, "an unowned card", w.operatorCall("POST", "/api/admin/cards/"+uuid.NewString()+"/close",
 		`{"reason":"r"}`, "k"), 404, fault.CardNotFound)
 	w.checkBooks()
 	w.wantFindings("after a card is closed by a second attempt")

@@ -169,8 +169,8 @@ func (d *drill) ends() {
 		d.t.Errorf("an operator did %d things", acts)
 	}
 	d.passes(45*time.Minute, time.Minute, func() {})
-	// The gas of a development chain is dear, whatever happens.
-	firing := slices.DeleteFunc(d.alerts.firing(), func(name string) bool { return name == "GasDear" })
+	// The gas of a development chain is expensive, whatever happens.
+	firing := slices.DeleteFunc(d.alerts.firing(), func(name string) bool { return name == "GasExpensive" })
 	if len(firing) > 0 {
 		d.t.Errorf("45 minutes later %v still fire: %+v", firing, d.alerts.active)
 	}
@@ -196,8 +196,8 @@ func (d *drill) ages(by time.Duration) {
 		step_at = step_at - $1 * interval '1 second' WHERE status IN ('queued', 'processing')`, by.Seconds())
 }
 
-// TestDrillIssuerIsDown for 30 minutes: NotReady fires before the fifth buyer is affected. Who has paid gets the card
-// afterwards, everybody else is refused before paying, and nobody has to do anything.
+// TestDrillIssuerIsDown for 30 minutes: NotReady fires before the fifth buyer is affected. Buyers who have paid get the
+// card afterwards, everybody else is refused before paying, and nobody has to do anything.
 func TestDrillIssuerIsDown(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t, func(*app.Config) {})

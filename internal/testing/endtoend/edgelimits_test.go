@@ -230,7 +230,7 @@ func TestRetryIsAnsweredWhenLimitsAreExhausted(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestUnpaidOrdersAreLimitedAndPruned opens orders of every kind, by one owner and by one address, in two
+// TestUnpaidOrdersAreLimitedAndPruned creates orders of every kind, by one owner and by one address, in two
 // processes, and lets them expire.
 func TestUnpaidOrdersAreLimitedAndPruned(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,7 @@ func TestOperatorRetryOrdersEsimUnderNewReference(t *testing.T) {
 		t.Errorf("references in %s", text)
 	}
 	if !strings.HasSuffix(l.path(), "operator_review provisioning fulfilled") || strings.Contains(text, c.ICCID) {
-		t.Errorf("life %s", text)
+		t.Errorf("history %s", text)
 	}
 	books := string(w.issuer.call("GET", "esim/books", nil))
 	for _, r := range l.References {

@@ -150,7 +150,7 @@ func TestCancelledEsimWaitsForAnOperatorAndGoesOn(t *testing.T) {
 	}
 	b.awaitCancellation(o.OrderID, "review")
 	w.concludeCancellation(b, o.OrderID, unitsOf(t, c.RefundAmount))
-	wantProblem(t, "an order of nobody's", w.operatorCall("POST", "/api/admin/esim/orders/ord_none/retry-cancel",
+	wantProblem(t, "an unknown order", w.operatorCall("POST", "/api/admin/esim/orders/ord_none/retry-cancel",
 		`{"reason":"r"}`, "k"), 404, fault.JobNotFound)
 	w.checkBooks()
 	w.wantFindings("after a cancellation was concluded by hand")

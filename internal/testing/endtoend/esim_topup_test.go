@@ -172,7 +172,7 @@ func TestEsimIsToppedUpOrCancelled(t *testing.T) {
 	w.wantFindings("after eSIMs are topped up or cancelled")
 }
 
-// TestTopupsOfEsimsArePausedByTheirSwitch: eSIMs are sold all the same.
+// TestTopupsOfEsimsArePausedByTheirSwitch: eSIMs are still sold.
 func TestTopupsOfEsimsArePausedByTheirSwitch(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: withOperator})

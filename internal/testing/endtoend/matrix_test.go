@@ -84,7 +84,7 @@ func operations(t *testing.T) (all []operation) {
 	return all
 }
 
-// row says how an operation is called well, and what who is let in gets. Who is not let in gets what the
+// row says how an operation is called well, and what callers with access get. Callers without access get what the
 // document's security says, whatever the row is.
 type row struct {
 	// ids are the variables of the path: those of something of the owner's.

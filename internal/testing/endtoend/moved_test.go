@@ -44,7 +44,7 @@ func (w *world) wantUnclaimed(a answer) {
 }
 
 // TestPreemptedBuyerPaysOnce: a third party sends the signed transfer before the service sees it. The buyer does as any
-// x402 client does: it signs anew when it is told to.
+// x402 client does: it signs again when it is told to.
 func TestPreemptedBuyerPaysOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})

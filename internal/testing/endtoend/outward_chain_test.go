@@ -143,7 +143,7 @@ func TestTwoNodesReplaceTheThird(t *testing.T) {
 }
 
 // TestThirdPartyMaySettleFirst is A20: somebody takes the authorization out of the mempool and submits it;
-// ours reverts, and the money has arrived all the same.
+// ours reverts, and the money has arrived anyway.
 func TestThirdPartyMaySettleFirst(t *testing.T) {
 	t.Parallel()
 	w, node := newProxyWorld(t, nil)
@@ -270,7 +270,7 @@ func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
 }
 
 // TestAuthorizationExpiredInFlightIsVoid is A19: the chain takes nothing until the authorization is
-// over. Only a safe block beyond its time makes the 402, and the key can be paid anew.
+// over. Only a safe block beyond its time makes the 402, and the key can be paid again.
 func TestAuthorizationExpiredInFlightIsVoid(t *testing.T) {
 	t.Parallel()
 	w, node := newProxyWorld(t, func(c *app.Config) { c.Wait = 2 * time.Second })

@@ -32,7 +32,7 @@ type unpaidOrder struct {
 // path is where the order is paid.
 func (o unpaidOrder) path() string { return strings.TrimPrefix(o.PayableURL, origin) }
 
-// createOrder opens an order; an empty key sends none.
+// createOrder creates an order; an empty key sends none.
 func (b *buyer) createOrder(path, key, body string) unpaidOrder {
 	b.w.t.Helper()
 	r := post(path, body).as(b)

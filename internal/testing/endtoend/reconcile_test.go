@@ -343,9 +343,9 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	// What concerns nobody in particular closes them for all, until an operator says that it is understood.
 	w.exec("INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ('unmatched/x', '', '', 'unmatched', " +
 		"now())")
-	w.wantFindings("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
+	w.wantFindings("a posting without an owner", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected,
 		reconcile.TransferUnmatched)
-	is("a posting of nobody's", 503, fault.TreasuryUnreconciled)
+	is("a posting without an owner", 503, fault.TreasuryUnreconciled)
 	wantStatus(t, "a card while top-ups are closed", w.send(purchase("another", "")), 402)
 	for i, f := range w.findings("") {
 		if f.Blocks {

@@ -26,15 +26,15 @@ func (w *world) asked(request string) (ids []string) {
 // moves are the requests that an order's timeline names, and the one that created it.
 func (w *world) moves(orderID string) (created string, timeline []string) {
 	w.t.Helper()
-	var life struct {
+	var history struct {
 		RequestID string
 		Timeline  []struct{ Actor, RequestID string }
 	}
-	w.send(get(queuePath+"/"+orderID).asOperator("")).into(w.t, 200, &life)
-	for _, m := range life.Timeline {
+	w.send(get(queuePath+"/"+orderID).asOperator("")).into(w.t, 200, &history)
+	for _, m := range history.Timeline {
 		timeline = append(timeline, m.Actor+" "+m.RequestID)
 	}
-	return life.RequestID, timeline
+	return history.RequestID, timeline
 }
 
 // TestOperatorFindsOrderByTheRequestThatABuyerQuotes: the id in the answer of a bought card finds that order and no

@@ -266,14 +266,14 @@ func TestEsimsOfTwoSuppliersAreOneCatalogue(t *testing.T) {
 		i.stop()
 	}
 	w.instances = nil
-	dearer := map[string]string{esimaccess.Name: esimgo.Name, esimgo.Name: esimaccess.Name}[cheapest]
-	if err := w.config.Set("routing.rules", "esim: "+dearer); err != nil {
+	costlier := map[string]string{esimaccess.Name: esimgo.Name, esimgo.Name: esimaccess.Name}[cheapest]
+	if err := w.config.Set("routing.rules", "esim: "+costlier); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitReady(w.start(w.config))
 	w.awaitEsimReady(nil)
 	w.send(get("/api/esim/plans")).into(t, 200, &listed)
-	if own := w.count("SELECT count(*) FROM esim_plans WHERE live AND provider = $1", dearer); len(listed.Plans) != own {
+	if own := w.count("SELECT count(*) FROM esim_plans WHERE live AND provider = $1", costlier); len(listed.Plans) != own {
 		t.Errorf("%d plans are shown, and %d are of the supplier that the rule prefers", len(listed.Plans), own)
 	}
 	bought("what-the-rule-prefers", 1, 1)

@@ -70,7 +70,7 @@ func TestNoProcessSellsAfterSwitchIsSet(t *testing.T) {
 	}
 }
 
-// TestOrderOfPausedProductIsNotPayable: an order that was opened before the switch is as closed as any purchase.
+// TestOrderOfPausedProductIsNotPayable: an order that was created before the switch is as closed as any purchase.
 func TestOrderOfPausedProductIsNotPayable(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{instances: 2})
@@ -165,7 +165,7 @@ func TestPauseIsShownInEveryDocument(t *testing.T) {
 }
 
 // TestNoTermsForEsimSupplierCannotDeliver: neither while it is down nor while our money there is spent. An order
-// that was opened before is no exception.
+// that was created before is no exception.
 func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})

@@ -250,7 +250,7 @@ func esimLate(s *stage) {
 func payOrder(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
 	c := s.buyer(w)
-	opened, err := c.Orders.OpenCard(ctx, "for later")
+	opened, err := c.Orders.CreateCard(ctx, "for later")
 	if err != nil || opened.GetStatus() != "payment_required" {
 		s.t.Fatalf("%v, %v", opened, err)
 	}

@@ -112,7 +112,7 @@ func playHostile(s *stage, h *proxy, c hostileCase) {
 		key, given := keys[step.Key]
 		switch {
 		case !given && step.Do == "pay":
-			opened, err := client.Orders.OpenESIM(t.Context(), "", "")
+			opened, err := client.Orders.CreateESIM(t.Context(), "", "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ func TestOrderIsPaidAtItsOwnPriceOnly(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	w := s.wallet()
 	c := s.buyer(w)
-	opened, err := c.Orders.OpenCard(ctx, "for later")
+	opened, err := c.Orders.CreateCard(ctx, "for later")
 	if err != nil {
 		t.Fatal(err)
 	}

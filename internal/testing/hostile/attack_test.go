@@ -153,7 +153,7 @@ func query[T any](w *world, sql string, args ...any) []T {
 }
 
 // besiege serves honest buyers during an attack, and fails the attack's test when they wait too long. It alternates
-// rounds without and with the attack, because the speed of the machine varies. The attack starts anew in each round,
+// rounds without and with the attack, because the speed of the machine varies. The attack starts again in each round,
 // and ends with its context.
 func (r *trial) besiege(attack func(ctx context.Context)) {
 	r.Helper()

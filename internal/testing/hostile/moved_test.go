@@ -31,7 +31,7 @@ func movedMoney() []attack {
 		{
 			name: "executed-payment-and-the-official-client", ref: "A20", by: watcher, do: preemptsTheClient,
 			aim:      "the client of an honest buyer pays twice, by itself",
-			reserves: "its nonce is derived from payer and key, which proves the caller: the order is placed with what arrived",
+			reserves: "its nonce is derived from payer and key, which proves the caller: the order is claimed with what arrived",
 		},
 		{
 			name: "goods-for-another's-arrived-money", ref: "A10", by: watcher, do: claimsForeignMoney,

@@ -44,7 +44,7 @@ func nodes() []attack {
 		{
 			name: "huge-account-nonce", by: node, do: countsTooFar,
 			aim:      "the relayer signs transactions that can never be mined, and settles nothing any more",
-			reserves: "a nonce that only one node tells, far from our own books, is not believed",
+			reserves: "a nonce that only one node tells, far from our own books, is not used",
 		},
 		{
 			name: "node-that-lags", by: node, do: lags,
@@ -63,7 +63,7 @@ func nodes() []attack {
 		},
 		{
 			name: "token-paused", by: provider, do: pausesTheToken, torture: true,
-			aim:      "buyers sign payments that cannot settle, which hold what is scarce",
+			aim:      "buyers sign payments that cannot settle, which reserve what is scarce",
 			reserves: "readiness reads the token's state: nobody is invited to pay, nothing is claimed",
 		},
 		{

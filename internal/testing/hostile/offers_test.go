@@ -35,7 +35,7 @@ func offeredPayments() []attack {
 		},
 		{
 			name: "validity-in-the-past-or-future", ref: "A18", by: payer, do: otherTimes,
-			aim:      "an order whose payment never settles, or holds scarce things for long",
+			aim:      "an order whose payment never settles, or reserves scarce things for long",
 			reserves: "a payment must be valid now, for at least some seconds and at most a bounded time",
 		},
 		{
@@ -136,12 +136,12 @@ func otherQuotes(r *trial) {
 	before := r.goods()
 	p := r.wallet(1000)
 	cheap := p.terms(r, esimPath, keyed("a"))
-	dear := p.terms(r, cardPath, keyed("a"))
+	costly := p.terms(r, cardPath, keyed("a"))
 	for name, quote := range map[string]any{
 		"the eSIM's": cheap.Accepts[0]["extra"], "none": nil, "a number": map[string]any{"quoteId": 5},
 		"long": map[string]any{"quoteId": strings.Repeat("A", 4000)},
 	} {
-		m := p.pays(r, dear, func(m *payment) {
+		m := p.pays(r, costly, func(m *payment) {
 			m.Accepted["extra"], m.Accepted["amount"], m.Value = quote, cheap.Accepts[0]["amount"], big.NewInt(490_000)
 		})
 		a := p.send(r.Context(), http.MethodPost, cardPath, keyed("a"), headerPayment, m.header(r))

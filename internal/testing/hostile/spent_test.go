@@ -53,8 +53,8 @@ func spentPayments() []attack {
 		},
 		{
 			name: "payment-on-another-route", ref: "A2", by: payer, do: paysElsewhere,
-			aim:      "dear goods for a cheap payment",
-			reserves: "the terms are computed anew on each route, and the resource is part of them",
+			aim:      "expensive goods for a cheap payment",
+			reserves: "the terms are computed again on each route, and the resource is part of them",
 		},
 		{
 			name: "another's-order-paid", ref: "A38", by: payer, do: paysAnothersOrder,
@@ -269,7 +269,7 @@ func paysElsewhere(r *trial) {
 	p := r.wallet(1000)
 	p.owns(r)
 	cheap := p.terms(r, esimPath, keyed("cheap"))
-	dear := p.terms(r, topupPath, map[string]any{"idempotencyKey": "dear", "amountUsdCents": 25000})
+	costly := p.terms(r, topupPath, map[string]any{"idempotencyKey": "costly", "amountUsdCents": 25000})
 	var open order
 	p.post(r, "/api/orders", map[string]any{"amountUsdCents": 5000}).into(r, &open)
 	before := r.goods()
@@ -279,12 +279,12 @@ func paysElsewhere(r *trial) {
 		body    any
 		offered terms
 	}{
-		{topupPath, map[string]any{"idempotencyKey": "dear", "amountUsdCents": 25000}, cheap},
+		{topupPath, map[string]any{"idempotencyKey": "costly", "amountUsdCents": 25000}, cheap},
 		{topupPath, keyed("default"), cheap},
-		{topupPath, keyed("default"), dear},
+		{topupPath, keyed("default"), costly},
 		{"/pay/" + open.OrderID, nil, cheap},
-		{"/api/x402/pay/" + open.OrderID, nil, dear},
-		{esimPath, keyed("esim"), dear},
+		{"/api/x402/pay/" + open.OrderID, nil, costly},
+		{esimPath, keyed("esim"), costly},
 	} {
 		a := p.offers(r.Context(), c.path, c.body, p.pays(r, c.offered).header(r))
 		if a.status != http.StatusPaymentRequired && a.status != http.StatusConflict {

@@ -39,13 +39,13 @@ func surfaces() []attack {
 		},
 		{
 			name: "reads-of-what-is-not-public", ref: "API8", by: stranger, do: looksAround,
-			aim:      "profiles, variables, files, the providers' control face, versions",
+			aim:      "profiles, variables, files, the providers' control API, versions",
 			reserves: "no debugging routes on the public port; documents come from the program itself",
 		},
 		{
 			name: "lying-client-addresses", by: stranger, do: liesAboutItself,
 			aim:      "no rate applies, because each request says that it comes from somewhere else",
-			reserves: "X-Forwarded-For is believed of configured proxies only",
+			reserves: "X-Forwarded-For is trusted from configured proxies only",
 		},
 		{
 			name: "provider-sends-nonsense", by: provider, do: providerLies,

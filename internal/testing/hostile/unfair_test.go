@@ -40,12 +40,12 @@ func unfair() []attack {
 		{
 			name: "float-hoarding", ref: "A41", by: payer, do: hoards,
 			aim: "the issuer's float is reserved for payments that never settle",
-			reserves: "unsettled claims hold at most a share of the float, and of those " +
+			reserves: "unsettled claims reserve at most a share of the float, and of those " +
 				"whose payers lack the money not for long",
 		},
 		{
 			name: "validity-of-hours", ref: "A18", by: payer, do: validForHours,
-			aim:      "an undecided payment holds what it reserved for as long as its payer likes",
+			aim:      "an undecided payment keeps its reservations for as long as its payer likes",
 			reserves: "an authorization may end at most an hour and ten minutes ahead",
 		},
 	}

@@ -275,24 +275,24 @@ func oneFee(r *records) []string {
 func reservationsBelongToOpenOrders(r *records) []string {
 	var f findings
 	orders := r.ordersByID()
-	held := map[string]bool{}
+	reserved := map[string]bool{}
 	for _, h := range r.reservations {
 		o, known := orders[h.Order]
 		switch {
 		case !known:
-			f.add("%s is held for order %q, which does not exist", h.Resource, h.Order)
+			f.add("%s is reserved for order %q, which does not exist", h.Resource, h.Order)
 		case h.Units <= 0:
-			f.add("order %s holds %d of %s", o.ID, h.Units, h.Resource)
+			f.add("order %s reserves %d of %s", o.ID, h.Units, h.Resource)
 		case h.Released:
 		case o.ended() && o.Status != "operator_review":
-			f.add("order %s is %s and still holds %s", o.ID, o.Status, h.Resource)
+			f.add("order %s is %s and still reserves %s", o.ID, o.Status, h.Resource)
 		default:
-			held[o.ID] = true
+			reserved[o.ID] = true
 		}
 	}
 	for _, o := range r.orders {
-		if !o.ended() && !held[o.ID] {
-			f.add("order %s is %s and holds nothing", o.ID, o.Status)
+		if !o.ended() && !reserved[o.ID] {
+			f.add("order %s is %s and reserves nothing", o.ID, o.Status)
 		}
 	}
 	if r.issuer.FloatCents < 0 {

@@ -402,8 +402,8 @@ var corruptRecords = corruptions{
 	"no fee job": {
 		func(r *records) { r.jobs = slices.Delete(r.jobs, 5, 6) }, []string{"I10", "I16"},
 	},
-	"a hold of an order that has ended": {func(r *records) { r.reservations[0].Released = false }, []string{"I17"}},
-	"an overdrawn float":                {func(r *records) { r.issuer.FloatCents = -1 }, []string{"I17"}},
+	"a reservation of an order that has ended": {func(r *records) { r.reservations[0].Released = false }, []string{"I17"}},
+	"an overdrawn float":                       {func(r *records) { r.issuer.FloatCents = -1 }, []string{"I17"}},
 	"an order that a buyer saw is gone": {
 		func(r *records) { r.answers[2].OrderID, r.answers[3].OrderID = "ord_z", "ord_z" }, []string{"I18"},
 	},

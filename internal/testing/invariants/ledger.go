@@ -26,7 +26,7 @@ func booksBalance(r *records) []string {
 	return f
 }
 
-// ledgerIsWhatHappened works out every account anew, from what was paid, delivered and withdrawn.
+// ledgerIsWhatHappened computes every account by itself, from what was paid, delivered and withdrawn.
 func ledgerIsWhatHappened(r *records) []string {
 	var f findings
 	want, got := map[string]int64{}, map[string]int64{}

@@ -75,7 +75,7 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 
 func answer(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // who asked may have gone
+	_ = json.NewEncoder(w).Encode(body) // the caller may have gone
 }
 
 // Break makes the issuer answer nothing, or answer again.

@@ -37,7 +37,7 @@ type line struct {
 	seq      int
 	card     *card.StatedAccount
 	number   string
-	movement *card.Moved
+	movement *card.MovementRecord
 }
 
 // NewOffice makes an issuer without cards that issues from a float.
@@ -106,24 +106,24 @@ func (c Client) Account(_ context.Context, ref fulfilment.Ref) (card.Account, er
 }
 
 // Move implements card.Issuer.
-func (c Client) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (c Client) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	c.office.mu.Lock()
 	defer c.office.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return card.Moved{}, err
+		return card.MovementRecord{}, err
 	}
-	done := card.Moved{
+	done := card.MovementRecord{
 		Ref: m.Ref, Account: m.Account, Direction: m.Direction, Amount: m.Amount, State: card.MoveSucceeded,
 	}
 	if known := c.office.moved[m.Ref]; known != nil {
 		if *known.movement != done {
-			return card.Moved{}, fmt.Errorf("move money: %w", errReused)
+			return card.MovementRecord{}, fmt.Errorf("move money: %w", errReused)
 		}
 		return done, nil
 	}
 	on := c.office.find(m.Account)
 	if no := c.office.refuses(m.Ref, c.office.unmovable(on, m)); no != nil {
-		return card.Moved{}, no
+		return card.MovementRecord{}, no
 	}
 	change := m.Amount
 	if m.Direction == card.Withdrawal {
@@ -139,12 +139,12 @@ func (c Client) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
 }
 
 // Moved implements card.Issuer.
-func (c Client) Moved(_ context.Context, _ string, ref fulfilment.Ref) (card.Moved, error) {
+func (c Client) Moved(_ context.Context, _ string, ref fulfilment.Ref) (card.MovementRecord, error) {
 	c.office.mu.Lock()
 	defer c.office.mu.Unlock()
 	l := c.office.moved[ref]
 	if l == nil {
-		return card.Moved{}, fulfilment.ErrNoRef
+		return card.MovementRecord{}, fulfilment.ErrNoRef
 	}
 	return *l.movement, nil
 }

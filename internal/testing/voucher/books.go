@@ -50,7 +50,7 @@ func (m Made) Made(context.Context) (all []order.Goods, err error) {
 	defer m.Press.mu.Unlock()
 	for ref, made := range m.Press.printed {
 		all = append(all, order.Goods{
-			Kind: Kind, Reference: uuid.UUID(ref), Note: made.buyer, Step: PrintStep, What: "the press has a voucher",
+			Kind: Kind, Reference: uuid.UUID(ref), Note: made.buyer, Step: PrintStep, Description: "the press has a voucher",
 			Costs: func(v money.USDC) int {
 				if v == Price.USDC() {
 					return 2

@@ -80,7 +80,7 @@ func (v Vouchers) Availability() availability.Product {
 	}
 }
 
-// item is what an order remembers: nothing, because all vouchers are the same.
+// item is what an order names: nothing, because all vouchers are the same.
 var item = json.RawMessage(`{}`)
 
 // Offer implements checkout.Product: the price never changes.

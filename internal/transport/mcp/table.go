@@ -59,7 +59,7 @@ var table = []entry{
 	},
 	{
 		name: "get_esim_contract", title: "eSIM purchase contract",
-		text: "How travel eSIMs are sold: catalogue, payment, ownership, fulfilment and how installation material " +
+		text: "How travel eSIMs are sold: catalogue, payment, ownership, fulfilment and how activation data " +
 			"reaches its owner.",
 		path: "/api/esim/discovery",
 	},

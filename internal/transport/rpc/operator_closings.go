@@ -31,8 +31,8 @@ func (s OperatorService) CloseCard(
 	ctx context.Context, req *roamcardv1.CloseCardRequest,
 ) (*roamcardv1.CloseCardResponse, error) {
 	m, err := closed(ctx, req.GetId(), actOnce(ctx, req.GetReason()), s.Closings.Close)
-	if held, ok := errors.AsType[*approval.Held](err); ok {
-		m, err = heldClosing(held.Approval), nil
+	if pending, ok := errors.AsType[*approval.PendingError](err); ok {
+		m, err = pendingClosing(pending.Approval), nil
 	}
 	return &roamcardv1.CloseCardResponse{Closing: m}, err
 }
@@ -86,13 +86,13 @@ func (s OperatorService) ListCardClosings(
 	return &roamcardv1.ListCardClosingsResponse{Closings: closings, NextPageToken: next}, nil
 }
 
-// closingHeld is the status of a closing that waits for a second operator.
-const closingHeld = "approval_pending"
+// closingPending is the status of a closing that waits for a second operator.
+const closingPending = "approval_pending"
 
-// heldClosing is what there is of a closing that waits for a second operator, or that was decided about since.
-func heldClosing(a approval.Approval) *roamcardv1.CardClosing {
+// pendingClosing is what there is of a closing that waits for a second operator, or that was decided about since.
+func pendingClosing(a approval.Approval) *roamcardv1.CardClosing {
 	return &roamcardv1.CardClosing{
-		Id: a.ID.String(), CardId: a.Subject, Status: closingHeld, CreatedAt: timestamp(a.RequestedAt),
+		Id: a.ID.String(), CardId: a.Subject, Status: closingPending, CreatedAt: timestamp(a.RequestedAt),
 		PendingApproval: approvalMessage(&a),
 	}
 }

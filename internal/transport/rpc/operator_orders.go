@@ -214,9 +214,9 @@ func (s OperatorService) SetSwitch(
 	return &roamcardv1.SetSwitchResponse{Switch: switchMessage(set)}, nil
 }
 
-func reviewItemMessage(q admin.ReviewItem) *roamcardv1.QueuedOrder {
+func reviewItemMessage(q admin.ReviewItem) *roamcardv1.ReviewItem {
 	o := q.Order
-	return &roamcardv1.QueuedOrder{
+	return &roamcardv1.ReviewItem{
 		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.String(),
 		AmountUsdCents: uint32(o.Price),
 		Reason:         q.Reason, Since: timestamp(o.UpdatedAt), CreatedAt: timestamp(o.CreatedAt),

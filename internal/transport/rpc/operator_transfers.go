@@ -84,8 +84,8 @@ func (s OperatorService) ResolveTransfer(
 	return &roamcardv1.ResolveTransferResponse{Transfer: unmatchedMessage(transfer)}, nil
 }
 
-func unmatchedMessage(s reconcile.UnmatchedTransfer) *roamcardv1.StrayTransfer {
-	m := &roamcardv1.StrayTransfer{
+func unmatchedMessage(s reconcile.UnmatchedTransfer) *roamcardv1.UnmatchedTransfer {
+	m := &roamcardv1.UnmatchedTransfer{
 		Transaction: s.Transaction.String(), LogIndex: uint32(s.LogIndex), Block: uint32(s.Block),
 		From:   s.From.String(),
 		Amount: s.Value.String(), SeenAt: timestamp(s.SeenAt), Status: transferOpen, Version: uint32(s.Version()),

@@ -73,8 +73,8 @@ func Home(page Document, otherwise http.Handler) http.Handler {
 	})
 }
 
-// Wanted implements rest.Page: a request without a payment that takes HTML rather than JSON. Who takes anything, as
-// programs do, gets what is documented.
+// Wanted implements rest.Page: a request without a payment that takes HTML rather than JSON. A client that takes
+// anything, as programs do, gets what is documented.
 func (d Document) Wanted(r *http.Request) bool {
 	for _, payment := range []string{x402.HeaderSignature, x402.HeaderSignatureV1} {
 		if len(r.Header.Values(payment)) > 0 {

@@ -2,8 +2,8 @@
 import {
   ApiError, apiError, type Approval, type AuditRecord, type CardClosing, type EsimCancellationJob, type FeeJob,
   type Finding, type Gauges, type Job, type OperatorIdentity, type OrderInspection, type OrderReview,
-  type ProblemFields, type QueuedOrder, type Reconciliation, type ReconciliationRun, type StrayTransfer, type Summary,
-  type Switch,
+  type ProblemFields, type Reconciliation, type ReconciliationRun, type ReviewItem, type Summary, type Switch,
+  type UnmatchedTransfer,
 } from "roamcard";
 
 /** A page of a list. */
@@ -96,7 +96,7 @@ export class OperatorApi {
     return this.#get("gauges");
   }
 
-  orders(query: Query): Promise<Slice<QueuedOrder>> {
+  orders(query: Query): Promise<Slice<ReviewItem>> {
     return this.#list("orders", "orders", query);
   }
 
@@ -124,7 +124,7 @@ export class OperatorApi {
     return this.#list("esim-cancellations", "cancellations", query);
   }
 
-  transfers(query: Query): Promise<Slice<StrayTransfer>> {
+  transfers(query: Query): Promise<Slice<UnmatchedTransfer>> {
     return this.#list("transfers", "transfers", query);
   }
 

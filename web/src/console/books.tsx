@@ -1,6 +1,6 @@
 // What the books show: transfers that belong to no order, differences, and the last comparison.
 import { useState } from "preact/hooks";
-import type { Finding, Reconciliation, StrayTransfer } from "roamcard";
+import type { Finding, Reconciliation, UnmatchedTransfer } from "roamcard";
 import { dollars } from "../lib/text.js";
 import { Comparisons } from "./comparisons.js";
 import { kindOf, orderColumns, OrderLink } from "./orders.js";
@@ -23,12 +23,12 @@ function OpenFilter({ place, value, query = {} }: { place: Place; value: string;
   );
 }
 
-const keyOf = ({ transaction, logIndex }: StrayTransfer) => `${transaction}/${logIndex}`;
+const keyOf = ({ transaction, logIndex }: UnmatchedTransfer) => `${transaction}/${logIndex}`;
 
 export function TransfersPlace({ here }: { here: Here }) {
   const { api, route, turn, watched } = here;
   const status = route.query.status ?? "open";
-  const [chosen, setChosen] = useState<StrayTransfer>();
+  const [chosen, setChosen] = useState<UnmatchedTransfer>();
   return (
     <>
       <h1>{t.places.transfers}</h1>
@@ -101,7 +101,7 @@ export function TransfersPlace({ here }: { here: Here }) {
   );
 }
 
-function resolveTransfer(here: Here, row: StrayTransfer): Act {
+function resolveTransfer(here: Here, row: UnmatchedTransfer): Act {
   return {
     title: t.resolveTransfer, confirm: t.resolve, final: true, done: t.done.resolve,
     preview: [t.preview.transfer(t.usdc(row.amount), row.from), t.preview.transferMoves],

@@ -7,7 +7,7 @@ import type { Here } from "./shell.js";
 import { t } from "./text.js";
 
 /** The acts on an order by the names of the actions, each made when it is asked for. */
-export function decisionsOf({ api, watched }: Here, { life, review }: Whole): Record<string, () => Promise<Act>> {
+export function decisionsOf({ api, watched }: Here, { history, review }: Whole): Record<string, () => Promise<Act>> {
   const order = review.order;
   if (!order) return {};
   const { orderId, version, status, owner, amountUsdCents } = order;
@@ -27,7 +27,7 @@ export function decisionsOf({ api, watched }: Here, { life, review }: Whole): Re
     }),
     retry: async () => ({
       title: t.actions.retry,
-      preview: [t.preview.retry, t.preview.retryReference(life.references.length), moves("provisioning"), stays],
+      preview: [t.preview.retry, t.preview.retryReference(history.references.length), moves("provisioning"), stays],
       confirm: t.confirm.retry, run: decide("retry"), done: t.done.retry,
     }),
     fulfilled: async () => ({
@@ -46,7 +46,7 @@ export function decisionsOf({ api, watched }: Here, { life, review }: Whole): Re
         api.act(`${path}/payment`, key, { transaction: values.transaction?.trim() ?? "", reason, version }),
     }),
   };
-  const card = life.order?.issuance?.cardId;
+  const card = history.order?.issuance?.cardId;
   if (card && watched) acts.close_card = async () => closeCard(api, card);
   return acts;
 }

@@ -1,4 +1,4 @@
-// One order: its whole life, and what can be decided about it.
+// One order: its full history, and what can be decided about it.
 import type { AuditRecord, OrderInspection, OrderReview } from "roamcard";
 import { dollars } from "../lib/text.js";
 import { decisionsOf } from "./decide.js";
@@ -10,7 +10,7 @@ import { t } from "./text.js";
 import { useRead } from "./watch.js";
 
 export interface Whole {
-  life: OrderInspection;
+  history: OrderInspection;
   review: OrderReview;
 }
 
@@ -19,14 +19,14 @@ export function OrderPlace({ here, id }: { here: Here; id: string }) {
   const version = watched.summary?.orderVersion;
   const { value, error, busy, read } = useRead(
     async (): Promise<Whole> => {
-      const [life, review] = await Promise.all([api.inspect(id), api.review(id)]);
-      return { life, review };
+      const [history, review] = await Promise.all([api.inspect(id), api.review(id)]);
+      return { history, review };
     },
     `${id} ${turn}`,
     version === undefined ? undefined : String(version),
   );
   const shown = value?.review.order?.orderId === id ? value : undefined;
-  const queued = shown?.review.order;
+  const item = shown?.review.order;
   const behind = shown && version !== undefined && version !== shown.review.order?.version;
   return (
     <>
@@ -35,7 +35,7 @@ export function OrderPlace({ here, id }: { here: Here; id: string }) {
           ← {t.places.orders}
         </a>
       </p>
-      <h1>{queued ? `${kindOf(queued.kind)}, ${dollars(queued.amountUsdCents)}` : t.order}</h1>
+      <h1>{item ? `${kindOf(item.kind)}, ${dollars(item.amountUsdCents)}` : t.order}</h1>
       {error !== undefined && <Failure error={error} retry={read} />}
       {behind && (
         <div class="message warn" role="status">
@@ -46,61 +46,61 @@ export function OrderPlace({ here, id }: { here: Here; id: string }) {
         </div>
       )}
       {!shown && !error && <p class="empty">{t.loading}</p>}
-      {shown && <Life here={here} whole={shown} busy={busy} />}
+      {shown && <History here={here} whole={shown} busy={busy} />}
     </>
   );
 }
 
-function Life({ here, whole, busy }: { here: Here; whole: Whole; busy: boolean }) {
-  const { life, review } = whole;
-  const queued = review.order;
-  if (!queued) return null;
+function History({ here, whole, busy }: { here: Here; whole: Whole; busy: boolean }) {
+  const { history, review } = whole;
+  const item = review.order;
+  if (!item) return null;
   return (
     <div aria-busy={busy}>
       <Facts>
         <Fact name={t.columns.status}>
-          <Status value={queued.status} /> <Ago at={queued.since} />
+          <Status value={item.status} /> <Ago at={item.since} />
         </Fact>
         <Fact name={t.columns.blocks}>
-          <span class="strange">{queued.reason}</span>
+          <span class="strange">{item.reason}</span>
         </Fact>
         <Fact name={t.order}>
-          <span class="mono">{queued.orderId}</span>
+          <span class="mono">{item.orderId}</span>
         </Fact>
         <Fact name={t.columns.wallet}>
-          <Code value={queued.owner} />{" "}
-          <a href={hrefOf("orders", undefined, { owner: queued.owner })}>{t.ordersOfWallet}</a>
+          <Code value={item.owner} />{" "}
+          <a href={hrefOf("orders", undefined, { owner: item.owner })}>{t.ordersOfWallet}</a>
         </Fact>
         <Fact name={t.columns.created}>
-          <When at={queued.createdAt} />
-          {life.requestId && (
+          <When at={item.createdAt} />
+          {history.requestId && (
             <>
               {" "}
-              · {t.askedBy} <Code value={life.requestId} />
+              · {t.askedBy} <Code value={history.requestId} />
             </>
           )}
         </Fact>
-        <Fact name={t.version}>{queued.version}</Fact>
-        {queued.pendingApproval && (
+        <Fact name={t.version}>{item.version}</Fact>
+        {item.pendingApproval && (
           <Fact name={t.places.approvals}>
             <a href={hrefOf("approvals")}>
               {t.approval.about(
-                queued.pendingApproval.action, dollars(queued.pendingApproval.amountUsdCents),
-                queued.pendingApproval.requestedBy,
+                item.pendingApproval.action, dollars(item.pendingApproval.amountUsdCents),
+                item.pendingApproval.requestedBy,
               )}
             </a>
           </Fact>
         )}
-        {life.order?.issuance?.cardId && (
+        {history.order?.issuance?.cardId && (
           <Fact name={t.card}>
-            <Code value={life.order.issuance.cardId} />
+            <Code value={history.order.issuance.cardId} />
           </Fact>
         )}
       </Facts>
       <Actions here={here} whole={whole} />
-      <Timeline life={life} />
-      <Payments life={life} />
-      <Provider life={life} />
+      <Timeline history={history} />
+      <Payments history={history} />
+      <Provider history={history} />
       <Books review={review} />
     </div>
   );
@@ -143,12 +143,12 @@ function Actions({ here, whole }: { here: Here; whole: Whole }) {
   );
 }
 
-function Timeline({ life }: { life: OrderInspection }) {
+function Timeline({ history }: { history: OrderInspection }) {
   return (
     <section class="panel">
       <h2>{t.timeline}</h2>
       <ol class="timeline">
-        {life.timeline.map((move) => (
+        {history.timeline.map((move) => (
           <li key={move.version}>
             <p>
               <When at={move.at} /> · <strong>{word(t.statuses, move.to)}</strong>{" "}
@@ -179,7 +179,7 @@ function Timeline({ life }: { life: OrderInspection }) {
   );
 }
 
-function Payments({ life: { payments, refund } }: { life: OrderInspection }) {
+function Payments({ history: { payments, refund } }: { history: OrderInspection }) {
   return (
     <section class="panel">
       <h2>{t.payments}</h2>
@@ -228,7 +228,7 @@ function Payments({ life: { payments, refund } }: { life: OrderInspection }) {
   );
 }
 
-function Provider({ life: { references, jobs } }: { life: OrderInspection }) {
+function Provider({ history: { references, jobs } }: { history: OrderInspection }) {
   return (
     <section class="panel">
       <h2>{t.provider}</h2>

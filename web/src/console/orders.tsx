@@ -1,5 +1,5 @@
 // The orders: those that wait for an operator, oldest first, or those that the filters select.
-import type { OrderStatus, QueuedOrder } from "roamcard";
+import type { OrderStatus, ReviewItem } from "roamcard";
 import { dollars, texts } from "../lib/text.js";
 import { Ago, Code, type Column, List, Pick, Status, word } from "./parts.js";
 import { hrefOf } from "./route.js";
@@ -25,7 +25,7 @@ export function OrderLink({ id, children }: { id: string; children?: string }) {
   );
 }
 
-export const orderColumns: Column<QueuedOrder>[] = [
+export const orderColumns: Column<ReviewItem>[] = [
   { name: t.columns.waits, cell: ({ since }) => <Ago at={since} /> },
   {
     name: t.columns.order,

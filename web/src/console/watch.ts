@@ -1,12 +1,12 @@
 // What makes the console live: one cheap read, again and again, that leaves no audit record. Lists and orders are read
-// when it says that they have changed, and not more often than every `restMs`.
+// when it says that they have changed, and not more often than every `keepMs`.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Summary } from "roamcard";
 import type { OperatorApi } from "./api.js";
 
 const everyMs = 5_000;
-/** How long a view that was read rests, however much changes. */
-const restMs = 15_000;
+/** How long a view is not read again after a read, however much changes. */
+const keepMs = 15_000;
 
 export interface Watched {
   summary: Summary | undefined;
@@ -86,7 +86,7 @@ export function useRead<T>(read: () => Promise<T>, key: string, mark?: string): 
       last.current.mark = mark; // the first word of the watch is no change
       return;
     }
-    const wait = last.current.at + restMs - Date.now();
+    const wait = last.current.at + keepMs - Date.now();
     const timer = setTimeout(() => setTurn((n) => n + 1), Math.max(0, wait));
     return () => clearTimeout(timer);
   }, [mark, turn]);

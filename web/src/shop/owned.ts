@@ -28,15 +28,15 @@ export class Owned {
     const left = expiresAt === undefined ? 0 : Date.parse(expiresAt) - Date.now() - margin;
     clearTimeout(this.#end);
     this.#end = setTimeout(() => {
-      this.forget();
+      this.clear();
       this.#shop.set({ session: "over" });
     }, Math.max(0, Math.min(left, 2 ** 31 - 1)));
     void this.cards();
     void this.orders(this.#shop.state.kind);
   }
 
-  /** Forgets all. */
-  forget(): void {
+  /** Clears everything. */
+  clear(): void {
     clearTimeout(this.#end);
     this.#following?.abort();
     this.#followed = "";
@@ -147,7 +147,7 @@ export class Owned {
 
   #failed(error: unknown): void {
     if (error instanceof UnauthorizedError) {
-      this.forget();
+      this.clear();
       return this.#shop.set({ session: "over" });
     }
     this.#shop.set({ ownedNotice: noticeOf(error) });

@@ -99,34 +99,34 @@ export class Shop {
 
   /** Connects a wallet. */
   async connect(wallet: Wallet): Promise<void> {
-    this.#forget({ wallet, step: "connecting", notice: undefined });
+    this.#reset({ wallet, step: "connecting", notice: undefined });
     try {
       const [account] = await accountsOf(wallet, "asked");
       this.#unfollow = followWallet(wallet, () => void this.#changed());
       await this.#use(account);
     } catch (error) {
       const kind = walletCode(error) === 4001 ? "refused" : "walletFailed";
-      this.#forget({ notice: { kind } });
+      this.#reset({ notice: { kind } });
     }
   }
 
   /** Lets the wallet go, and all that was shown of it. */
   disconnect(): void {
     void this.buyer.auth.signOut().catch(() => undefined);
-    this.#forget({ choosing: false });
+    this.#reset({ choosing: false });
     this.sales.close();
   }
 
   /** Gives up waiting for the wallet. */
   cancel(): void {
-    this.#forget({});
+    this.#reset({});
   }
 
-  #forget(next: Partial<State>): void {
+  #reset(next: Partial<State>): void {
     this.#unfollow?.();
     this.#unfollow = undefined;
     this.#buyer = undefined;
-    this.owned.forget();
+    this.owned.clear();
     this.set({
       wallet: undefined, account: undefined, balance: undefined, step: undefined, notice: undefined, session: "out",
       ...next,
@@ -141,7 +141,7 @@ export class Shop {
     if (this.state.wallet !== wallet) return;
     if (shown?.toLowerCase() === account?.toLowerCase()) return void this.funds();
     this.#unfollow?.();
-    this.#forget({ wallet });
+    this.#reset({ wallet });
     this.#unfollow = followWallet(wallet, () => void this.#changed());
     await this.#use(shown);
   }
@@ -149,7 +149,7 @@ export class Shop {
   async #use(account: string | undefined): Promise<void> {
     const { wallet, chain, config } = this.state;
     if (!wallet || !chain || !config) return;
-    if (account === undefined) return this.#forget({});
+    if (account === undefined) return this.#reset({});
     const { buyerOf } = await this.paying();
     this.#buyer = await buyerOf(config, wallet, account, () => this.sales.signed());
     this.set({ account, step: "switching" });
@@ -191,7 +191,7 @@ export class Shop {
   /** Ends the session; the wallet stays connected. */
   signOut(): void {
     void this.buyer.auth.signOut().catch(() => undefined);
-    this.owned.forget();
+    this.owned.clear();
     this.set({ session: "out" });
   }
 }

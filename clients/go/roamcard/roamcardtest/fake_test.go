@@ -84,7 +84,7 @@ func TestClientBuysAtTheFakeAsAtTheService(t *testing.T) {
 	if b, err := c.Cards.Balance(ctx, card); err != nil || b.GetAvailableUsdCents() != 1500+2940 {
 		t.Errorf("balance %v, %v", b, err)
 	}
-	opened, err := c.Orders.OpenESIM(ctx, "", "open")
+	opened, err := c.Orders.CreateESIM(ctx, "", "open")
 	if err != nil {
 		t.Fatal(err)
 	}

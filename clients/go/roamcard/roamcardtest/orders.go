@@ -200,7 +200,7 @@ func (s *Service) serveOwner(c call) answer {
 		"CardService/GetCardDetails":
 		return s.serveCard(c, s.cards[wallet])
 	case "CardService/CreateCardOrder", "OrderService/CreateOrder", "EsimService/CreateEsimOrder":
-		return s.openOrder(c, wallet)
+		return s.createUnpaid(c, wallet)
 	}
 	return c.problem("route_not_found", "The fake does not serve it.")
 }
@@ -344,8 +344,8 @@ func (s *Service) listOrders(c call, wallet x402.Address) answer {
 	return c.ok(map[string]any{"orders": shown})
 }
 
-// openOrder opens an order that is paid later; the same key gives the same one.
-func (s *Service) openOrder(c call, wallet x402.Address) answer {
+// createUnpaid creates an order that is paid later; the same key gives the same one.
+func (s *Service) createUnpaid(c call, wallet x402.Address) answer {
 	p, refused := s.priced(c, purchase{}, c.method)
 	switch {
 	case refused != nil:

@@ -82,7 +82,7 @@ var scenarios = map[string]func(*stage) int{
 	},
 	"pay-order": func(s *stage) int {
 		c := s.buyer()
-		opened := must(c.Orders.OpenESIM(s.ctx, "", "k"))
+		opened := must(c.Orders.CreateESIM(s.ctx, "", "k"))
 		for range 2 {
 			must(c.Orders.Pay(s.ctx, opened.GetPayableUrl()))
 		}

@@ -63,7 +63,7 @@ func (w *world) seen(path, key, header string) {
 	}
 	w.mu.Unlock()
 	if !known {
-		// One that is over may come again from a process that had it before another one signed anew.
+		// One that is over may come again from a process that had it before another one signed again.
 		if !w.kept(header) {
 			w.fail("%s: an authorization was sent that the journal does not have", one.key)
 		}

@@ -84,10 +84,10 @@ from .programs import (
     Answer,
     Call,
     CallFailed,
+    ClearSession,
     Do,
     Done,
     Fetch,
-    Forget,
     Pause,
     Program,
     ReadRetries,
@@ -302,17 +302,17 @@ class Core:
 
     # Orders.
 
-    def open_card_order(self, key: str | None) -> Program[Order]:
+    def create_card_order(self, key: str | None) -> Program[Order]:
         answer = yield from owned("cards", "create_card_order", CreateCardOrderRequest(), keyed(key))
         return read(Order, answer.order)
 
-    def open_esim_order(self, plan_id: str | None, key: str | None) -> Program[Order]:
+    def create_esim_order(self, plan_id: str | None, key: str | None) -> Program[Order]:
         answer = yield from owned(
             "esims", "create_esim_order", CreateEsimOrderRequest(plan_id=plan_id), keyed(key or new_key())
         )
         return read(Order, answer.order)
 
-    def open_order(self, cents: int | None, resource: str | None, key: str | None) -> Program[Order]:
+    def create_order(self, cents: int | None, resource: str | None, key: str | None) -> Program[Order]:
         answer = yield from owned(
             "orders", "create_order", CreateOrderRequest(amount_usd_cents=cents, resource=resource), keyed(key)
         )
@@ -532,7 +532,7 @@ class Core:
 
     def sign_out(self) -> Program[None]:
         yield from owned("auth", "logout", LogoutRequest())
-        yield Forget()
+        yield ClearSession()
 
     # What is published, and what operators do.
 

@@ -87,8 +87,9 @@ def _reason(error: OSError) -> JournalReason:
 def _locked(folder: Path) -> Iterator[Callable[[], bool]]:
     """Holds the folder among the programs of all languages, and says whether it is still held.
 
-    Holders are numbered files: who makes the next number holds the lock once the holder before has let go or died. A
-    number is made by link(2), which one program wins, with its content in place; the highest one is never removed.
+    Holders are numbered files: the process that makes the next number has the lock once the holder before has released
+    it or died. A number is made by link(2), which one program wins, with its content in place; the highest one is never
+    removed.
     """
     while (number := _try_lock(folder)) is None:
         time.sleep(_RETRY * (1 + random.random()))

@@ -93,8 +93,8 @@ class Authorize:
 
 
 @dataclass(frozen=True)
-class Forget:
-    """Forget the session."""
+class ClearSession:
+    """Clear the session."""
 
 
 @dataclass(frozen=True)

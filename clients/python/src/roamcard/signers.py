@@ -98,7 +98,7 @@ _NO_WALLET = (
 class CommandSigner:
     """A wallet behind a command, the same for the clients of every language: the key stays with it.
 
-    For each signature the command is started anew: it reads {"method": "eth_signTypedData_v4", "address", "typedData"}
+    For each signature the command is started again: it reads {"method": "eth_signTypedData_v4", "address", "typedData"}
     from its standard input and writes the signature, 0x and hex, to its standard output.
     """
 

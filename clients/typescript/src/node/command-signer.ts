@@ -5,7 +5,7 @@ import type { Signer } from "../signers.js";
 
 /**
  * A wallet that signs by an external command, the same for the clients of every language. For each signature the
- * command is started anew: it reads {"method": "eth_signTypedData_v4", "address", "typedData"} from its standard input
+ * command is started again: it reads {"method": "eth_signTypedData_v4", "address", "typedData"} from its standard input
  * and writes the signature, 0x and hex, to its standard output.
  */
 export function commandSigner({ address, command, args = [], timeoutMs = 120_000 }: {

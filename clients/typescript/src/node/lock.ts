@@ -13,10 +13,10 @@ interface Holder {
 }
 
 /**
- * Runs an action alone among all processes that lock the folder. Holders are numbered files: who makes the next number
- * holds the lock once the holder before has let go or died. Numbers are made by link(2), which one process wins, with
- * their content in place; the highest one is never removed, so a number made late is seen to be too low. The clients of
- * all languages lock a folder in this way.
+ * Runs an action alone among all processes that lock the folder. Holders are numbered files: the process that makes the
+ * next number holds the lock once the holder before has let go or died. Numbers are made by link(2), which one process
+ * wins, with their content in place; the highest one is never removed, so a number made late is seen to be too low. The
+ * clients of all languages lock a folder in this way.
  */
 export async function locked<T>(folder: string, action: (isHeld: () => Promise<boolean>) => Promise<T>): Promise<T> {
   const holder = await acquire(folder);

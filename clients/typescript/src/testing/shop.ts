@@ -116,7 +116,7 @@ export class Shop {
       case "CardService/CreateCardOrder":
       case "OrderService/CreateOrder":
       case "EsimService/CreateEsimOrder":
-        return this.#open(asked, wallet);
+        return this.#createUnpaid(asked, wallet);
       default:
         return problem(asked, "route_not_found", "The fake does not serve it.");
     }
@@ -210,8 +210,8 @@ export class Shop {
       : { orderId: id, status: "cancelling", since };
   }
 
-  // open opens an order that is paid later; the same key gives the same one.
-  #open(asked: Asked, wallet: string): Told {
+  // createUnpaid creates an order that is paid later; the same key gives the same one.
+  #createUnpaid(asked: Asked, wallet: string): Told {
     const bought = this.#priced(asked, "");
     if ("status" in bought) return bought;
     const wrong = this.#needsCard(asked, bought, wallet);

@@ -26,7 +26,7 @@ export async function buy({ baseUrl, origin, walletKey, policy, steps }) {
   const keys = {};
   const ends = [];
   for (const { do: what, key: name } of steps) {
-    if (what === "pay") keys[name] ??= (await client.orders.openEsim()).orderId;
+    if (what === "pay") keys[name] ??= (await client.orders.createEsim()).orderId;
     const key = (keys[name] ?? name) || undefined;
     const [order, error] = await bought(client, what, key).then((o) => [o], (e) => [undefined, e]);
     if (key === undefined) keys.told = error?.idempotencyKey ?? order?.idempotencyKey;

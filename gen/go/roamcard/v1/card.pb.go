@@ -571,7 +571,7 @@ type CardControlTerms struct {
 	// The issuer takes an amount per transaction or one per month, not both at once.
 	OneLimitAmount bool `protobuf:"varint,7,opt,name=one_limit_amount,json=oneLimitAmount,proto3" json:"one_limit_amount,omitempty"`
 	// How to read the billing address of a card and how its 3-D Secure challenges are answered; absent where the issuer
-	// tells neither.
+	// gives neither.
 	Details *string `protobuf:"bytes,8,opt,name=details,proto3,oneof" json:"details,omitempty"`
 	// The details have a billing address, which merchants verify.
 	BillingAddress bool `protobuf:"varint,9,opt,name=billing_address,json=billingAddress,proto3" json:"billing_address,omitempty"`

@@ -623,7 +623,7 @@ func (x *EsimFulfillmentTerms) GetStatuses() []string {
 	return nil
 }
 
-// How the installation material reaches its owner.
+// How the activation data reaches its owner.
 type EsimCredentialTerms struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	OwnerOnly bool                   `protobuf:"varint,1,opt,name=owner_only,json=ownerOnly,proto3" json:"owner_only,omitempty"`
@@ -800,7 +800,7 @@ func (x *GetEsimReadinessResponse) GetChecks() []*ReadinessCheck {
 
 type ListEsimPlansRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An ISO 3166-1 country code of two letters, or one in use beside them such as XK, in either case. A code
+	// An ISO 3166-1 country code of two letters, or another one in use such as XK, in either case. A code
 	// that nothing is sold for gives an empty list.
 	CountryCode *string `protobuf:"bytes,1,opt,name=country_code,json=countryCode,proto3,oneof" json:"country_code,omitempty"`
 	// country or region.
@@ -1494,7 +1494,7 @@ type EsimProfile struct {
 	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	// not_installed, installed, active, used_up, expired, cancelled, or unknown when the supplier says something else.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// Absent when the supplier does not tell.
+	// Absent when the supplier does not say.
 	Usage *EsimUsage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
 	// When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -1585,7 +1585,7 @@ type EsimCancellation struct {
 	// cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
 	// the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it.
+	// What goes back to the payer, in USDC's atomic units. Absent until the supplier has granted it.
 	RefundAmount *string `protobuf:"bytes,3,opt,name=refund_amount,json=refundAmount,proto3,oneof" json:"refund_amount,omitempty"`
 	// When that status began.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`

@@ -1204,10 +1204,10 @@ func (x *ResolveTransferResponse) MarshalJSON() ([]byte, error) { return marshal
 func (x *ResolveTransferResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
-func (x *StrayTransfer) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+func (x *UnmatchedTransfer) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (x *StrayTransfer) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+func (x *UnmatchedTransfer) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *ListOrderQueueRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
@@ -1222,10 +1222,10 @@ func (x *ListOrderQueueResponse) MarshalJSON() ([]byte, error) { return marshalJ
 func (x *ListOrderQueueResponse) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
-func (x *QueuedOrder) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
+func (x *ReviewItem) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (x *QueuedOrder) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
+func (x *ReviewItem) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *InspectOrderRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }

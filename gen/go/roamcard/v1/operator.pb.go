@@ -1762,7 +1762,7 @@ type Reconciliation struct {
 	Resolved []*ResolvedDifference `protobuf:"bytes,8,rep,name=resolved,proto3" json:"resolved,omitempty"`
 	// How many findings are open, by code: also those that `findings` has no room for.
 	Sums []*FindingSum `protobuf:"bytes,9,rep,name=sums,proto3" json:"sums,omitempty"`
-	// What changes is compared at once, everything else by and by. All that there was at this time has been compared
+	// What changes is compared at once, everything else gradually. All that there was at this time has been compared
 	// since; absent while that is not so.
 	CompleteAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=complete_at,json=completeAt,proto3" json:"complete_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1931,7 +1931,7 @@ func (x *FindingSum) GetBlocking() uint32 {
 	return 0
 }
 
-// How much was looked at by this comparison.
+// How much this comparison compared.
 type ReconciledBooks struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Orders   uint32                 `protobuf:"varint,1,opt,name=orders,proto3" json:"orders,omitempty"`
@@ -2097,13 +2097,13 @@ type Finding struct {
 	LastSeenAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	// open or resolved.
 	Status string `protobuf:"bytes,11,opt,name=status,proto3" json:"status,omitempty"`
-	// What was said of it, why, by whom and when; absent while it is open.
+	// How it was resolved, why, by whom and when; absent while it is open.
 	Resolution *string                `protobuf:"bytes,12,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
 	Reason     *string                `protobuf:"bytes,13,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	Operator   *string                `protobuf:"bytes,14,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
 	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
-	// Another number whenever the books show something new about it, or it is resolved. An action that names another one
-	// is refused.
+	// Changes whenever the books show something new about it, or it is resolved. An action that names another one is
+	// refused.
 	Version       uint32 `protobuf:"varint,16,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2924,7 +2924,7 @@ func (x *ListTransfersRequest) GetPageToken() string {
 
 type ListTransfersResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
-	Transfers []*StrayTransfer       `protobuf:"bytes,1,rep,name=transfers,proto3" json:"transfers,omitempty"`
+	Transfers []*UnmatchedTransfer   `protobuf:"bytes,1,rep,name=transfers,proto3" json:"transfers,omitempty"`
 	// Present when there are more.
 	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2961,7 +2961,7 @@ func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
 	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
-func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
+func (x *ListTransfersResponse) GetTransfers() []*UnmatchedTransfer {
 	if x != nil {
 		return x.Transfers
 	}
@@ -2981,8 +2981,8 @@ type ResolveTransferRequest struct {
 	Transaction string `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
 	// The index of the transfer's log in its block.
 	LogIndex uint32 `protobuf:"varint,2,opt,name=log_index,json=logIndex,proto3" json:"log_index,omitempty"`
-	// refunded_by_hand: it was sent back from the treasury. donation: it is ours to keep. known: it is
-	// somebody's who is known, and stays where it is.
+	// refunded_by_hand: it was sent back from the treasury. donation: it is ours to keep. known: the
+	// sender is known, and the money stays where it is.
 	Resolution string `protobuf:"bytes,3,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -3059,7 +3059,7 @@ func (x *ResolveTransferRequest) GetVersion() uint32 {
 
 type ResolveTransferResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Transfer      *StrayTransfer         `protobuf:"bytes,1,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	Transfer      *UnmatchedTransfer     `protobuf:"bytes,1,opt,name=transfer,proto3" json:"transfer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3094,7 +3094,7 @@ func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
 	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
-func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
+func (x *ResolveTransferResponse) GetTransfer() *UnmatchedTransfer {
 	if x != nil {
 		return x.Transfer
 	}
@@ -3102,7 +3102,7 @@ func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
 }
 
 // A transfer of USDC to the payee that belongs to no order.
-type StrayTransfer struct {
+type UnmatchedTransfer struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Transaction string                 `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
 	// The index of the transfer's log in its block.
@@ -3129,20 +3129,20 @@ type StrayTransfer struct {
 	sizeCache       protoimpl.SizeCache
 }
 
-func (x *StrayTransfer) Reset() {
-	*x = StrayTransfer{}
+func (x *UnmatchedTransfer) Reset() {
+	*x = UnmatchedTransfer{}
 	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StrayTransfer) String() string {
+func (x *UnmatchedTransfer) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StrayTransfer) ProtoMessage() {}
+func (*UnmatchedTransfer) ProtoMessage() {}
 
-func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
+func (x *UnmatchedTransfer) ProtoReflect() protoreflect.Message {
 	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3154,96 +3154,96 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
-func (*StrayTransfer) Descriptor() ([]byte, []int) {
+// Deprecated: Use UnmatchedTransfer.ProtoReflect.Descriptor instead.
+func (*UnmatchedTransfer) Descriptor() ([]byte, []int) {
 	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
-func (x *StrayTransfer) GetTransaction() string {
+func (x *UnmatchedTransfer) GetTransaction() string {
 	if x != nil {
 		return x.Transaction
 	}
 	return ""
 }
 
-func (x *StrayTransfer) GetLogIndex() uint32 {
+func (x *UnmatchedTransfer) GetLogIndex() uint32 {
 	if x != nil {
 		return x.LogIndex
 	}
 	return 0
 }
 
-func (x *StrayTransfer) GetBlock() uint32 {
+func (x *UnmatchedTransfer) GetBlock() uint32 {
 	if x != nil {
 		return x.Block
 	}
 	return 0
 }
 
-func (x *StrayTransfer) GetFrom() string {
+func (x *UnmatchedTransfer) GetFrom() string {
 	if x != nil {
 		return x.From
 	}
 	return ""
 }
 
-func (x *StrayTransfer) GetAmount() string {
+func (x *UnmatchedTransfer) GetAmount() string {
 	if x != nil {
 		return x.Amount
 	}
 	return ""
 }
 
-func (x *StrayTransfer) GetSeenAt() *timestamppb.Timestamp {
+func (x *UnmatchedTransfer) GetSeenAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.SeenAt
 	}
 	return nil
 }
 
-func (x *StrayTransfer) GetStatus() string {
+func (x *UnmatchedTransfer) GetStatus() string {
 	if x != nil {
 		return x.Status
 	}
 	return ""
 }
 
-func (x *StrayTransfer) GetResolution() string {
+func (x *UnmatchedTransfer) GetResolution() string {
 	if x != nil && x.Resolution != nil {
 		return *x.Resolution
 	}
 	return ""
 }
 
-func (x *StrayTransfer) GetReason() string {
+func (x *UnmatchedTransfer) GetReason() string {
 	if x != nil && x.Reason != nil {
 		return *x.Reason
 	}
 	return ""
 }
 
-func (x *StrayTransfer) GetOperator() string {
+func (x *UnmatchedTransfer) GetOperator() string {
 	if x != nil && x.Operator != nil {
 		return *x.Operator
 	}
 	return ""
 }
 
-func (x *StrayTransfer) GetResolvedAt() *timestamppb.Timestamp {
+func (x *UnmatchedTransfer) GetResolvedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ResolvedAt
 	}
 	return nil
 }
 
-func (x *StrayTransfer) GetVersion() uint32 {
+func (x *UnmatchedTransfer) GetVersion() uint32 {
 	if x != nil {
 		return x.Version
 	}
 	return 0
 }
 
-func (x *StrayTransfer) GetPendingApproval() *Approval {
+func (x *UnmatchedTransfer) GetPendingApproval() *Approval {
 	if x != nil {
 		return x.PendingApproval
 	}
@@ -3361,7 +3361,7 @@ func (x *ListOrderQueueRequest) GetRequestId() string {
 
 type ListOrderQueueResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Orders []*QueuedOrder         `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	Orders []*ReviewItem          `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
 	// Present when there are more.
 	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3398,7 +3398,7 @@ func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
 	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
-func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
+func (x *ListOrderQueueResponse) GetOrders() []*ReviewItem {
 	if x != nil {
 		return x.Orders
 	}
@@ -3412,8 +3412,8 @@ func (x *ListOrderQueueResponse) GetNextPageToken() string {
 	return ""
 }
 
-// An order as it lies before an operator.
-type QueuedOrder struct {
+// An order in an operator's queue.
+type ReviewItem struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	// card_issue, card_topup, esim or esim_topup.
@@ -3435,20 +3435,20 @@ type QueuedOrder struct {
 	sizeCache       protoimpl.SizeCache
 }
 
-func (x *QueuedOrder) Reset() {
-	*x = QueuedOrder{}
+func (x *ReviewItem) Reset() {
+	*x = ReviewItem{}
 	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *QueuedOrder) String() string {
+func (x *ReviewItem) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*QueuedOrder) ProtoMessage() {}
+func (*ReviewItem) ProtoMessage() {}
 
-func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
+func (x *ReviewItem) ProtoReflect() protoreflect.Message {
 	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3460,75 +3460,75 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
-func (*QueuedOrder) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReviewItem.ProtoReflect.Descriptor instead.
+func (*ReviewItem) Descriptor() ([]byte, []int) {
 	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
-func (x *QueuedOrder) GetOrderId() string {
+func (x *ReviewItem) GetOrderId() string {
 	if x != nil {
 		return x.OrderId
 	}
 	return ""
 }
 
-func (x *QueuedOrder) GetKind() string {
+func (x *ReviewItem) GetKind() string {
 	if x != nil {
 		return x.Kind
 	}
 	return ""
 }
 
-func (x *QueuedOrder) GetStatus() string {
+func (x *ReviewItem) GetStatus() string {
 	if x != nil {
 		return x.Status
 	}
 	return ""
 }
 
-func (x *QueuedOrder) GetOwner() string {
+func (x *ReviewItem) GetOwner() string {
 	if x != nil {
 		return x.Owner
 	}
 	return ""
 }
 
-func (x *QueuedOrder) GetAmountUsdCents() uint32 {
+func (x *ReviewItem) GetAmountUsdCents() uint32 {
 	if x != nil {
 		return x.AmountUsdCents
 	}
 	return 0
 }
 
-func (x *QueuedOrder) GetReason() string {
+func (x *ReviewItem) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *QueuedOrder) GetSince() *timestamppb.Timestamp {
+func (x *ReviewItem) GetSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Since
 	}
 	return nil
 }
 
-func (x *QueuedOrder) GetCreatedAt() *timestamppb.Timestamp {
+func (x *ReviewItem) GetCreatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreatedAt
 	}
 	return nil
 }
 
-func (x *QueuedOrder) GetVersion() uint32 {
+func (x *ReviewItem) GetVersion() uint32 {
 	if x != nil {
 		return x.Version
 	}
 	return 0
 }
 
-func (x *QueuedOrder) GetPendingApproval() *Approval {
+func (x *ReviewItem) GetPendingApproval() *Approval {
 	if x != nil {
 		return x.PendingApproval
 	}
@@ -3733,7 +3733,7 @@ func (x *ReviewOrderRequest) GetOrderId() string {
 
 type ReviewOrderResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Order *QueuedOrder           `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	Order *ReviewItem            `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
 	// What an operator can do with it, and why not where it is not possible now: refund, retry, fulfilled and
 	// prove_payment.
 	AllowedActions []*AllowedAction `protobuf:"bytes,2,rep,name=allowed_actions,json=allowedActions,proto3" json:"allowed_actions,omitempty"`
@@ -3775,7 +3775,7 @@ func (*ReviewOrderResponse) Descriptor() ([]byte, []int) {
 	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
-func (x *ReviewOrderResponse) GetOrder() *QueuedOrder {
+func (x *ReviewOrderResponse) GetOrder() *ReviewItem {
 	if x != nil {
 		return x.Order
 	}
@@ -4050,7 +4050,7 @@ func (x *PaymentRecord) GetSettledAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// The authorization that brings an order's payment back.
+// The authorization that sends an order's payment back.
 type RefundRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A uuid.
@@ -4368,7 +4368,7 @@ type OrderMove struct {
 	// buyer, worker or operator:<name>.
 	Actor  string `protobuf:"bytes,5,opt,name=actor,proto3" json:"actor,omitempty"`
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What the move rests on.
+	// What the move is based on.
 	Evidence []*Evidence `protobuf:"bytes,7,rep,name=evidence,proto3" json:"evidence,omitempty"`
 	// The request that made it, as its answer named it; absent for what a worker did.
 	RequestId     *string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"`
@@ -4462,7 +4462,7 @@ func (x *OrderMove) GetRequestId() string {
 	return ""
 }
 
-// One thing that a move rests on, by name.
+// One piece of evidence for a move, by name.
 type Evidence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -4518,8 +4518,8 @@ func (x *Evidence) GetValue() string {
 type DecideOrderRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	// refund brings the money back; retry delivers once more, under a new reference after a refusal and by
-	// reading first after an unknown outcome; fulfilled says that it was delivered by hand.
+	// refund sends the money back; retry delivers once more, under a new reference after a refusal and by reading first
+	// after an unknown outcome; fulfilled says that it was delivered by hand.
 	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
 	// Why, for the audit trail; 1 to 500 characters.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -4589,7 +4589,7 @@ func (x *DecideOrderRequest) GetVersion() uint32 {
 
 type DecideOrderResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *QueuedOrder           `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	Order         *ReviewItem            `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4624,7 +4624,7 @@ func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
 	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
-func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
+func (x *DecideOrderResponse) GetOrder() *ReviewItem {
 	if x != nil {
 		return x.Order
 	}
@@ -4704,7 +4704,7 @@ func (x *ProvePaymentRequest) GetVersion() uint32 {
 
 type ProvePaymentResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Order         *QueuedOrder           `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	Order         *ReviewItem            `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4739,7 +4739,7 @@ func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
 	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
-func (x *ProvePaymentResponse) GetOrder() *QueuedOrder {
+func (x *ProvePaymentResponse) GetOrder() *ReviewItem {
 	if x != nil {
 		return x.Order
 	}
@@ -5220,9 +5220,9 @@ type OrderCount struct {
 	// payment_required, settling, settled, provisioning, refund_pending or operator_review.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	Count  uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// When the one came to it that has been in it for longest.
+	// When the order that has been in it for longest came to it.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
-	// When the one came to it that came last.
+	// When the newest one came to it.
 	Latest        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=latest,proto3" json:"latest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5303,7 +5303,7 @@ type ListAuditRequest struct {
 	Subject *string `protobuf:"bytes,3,opt,name=subject,proto3,oneof" json:"subject,omitempty"`
 	// The earliest time, of RFC 3339, such as 2026-05-04T10:00:00Z.
 	Since *string `protobuf:"bytes,4,opt,name=since,proto3,oneof" json:"since,omitempty"`
-	// The first time that is too late.
+	// The end of the range, exclusive.
 	Until *string `protobuf:"bytes,5,opt,name=until,proto3,oneof" json:"until,omitempty"`
 	// How many records a page holds, 1 to 100; 50 when absent.
 	PageSize *uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
@@ -6312,7 +6312,7 @@ func (x *DropJobRequest) GetVersion() uint32 {
 
 type DropJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the job that is no more.
+	// The id of the deleted job.
 	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7145,7 +7145,7 @@ func (x *MintTokenRequest) GetReason() string {
 type MintTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Token *OperatorToken         `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// The token itself, for `Authorization: Bearer`. It is shown this once, and absent in a repeat.
+	// The token itself, for `Authorization: Bearer`. It is shown once, and absent in a repeat.
 	Secret        *string `protobuf:"bytes,2,opt,name=secret,proto3,oneof" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7534,7 +7534,7 @@ func (x *OperatorToken) GetRevokedAt() *timestamppb.Timestamp {
 
 type GetSummaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An order whose version is told, too.
+	// An order whose version is shown, too.
 	OrderId       *string `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3,oneof" json:"order_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8269,9 +8269,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\a_statusB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
-	"\v_page_token\"\x92\x01\n" +
-	"\x15ListTransfersResponse\x128\n" +
-	"\ttransfers\x18\x01 \x03(\v2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n" +
+	"\v_page_token\"\x96\x01\n" +
+	"\x15ListTransfersResponse\x12<\n" +
+	"\ttransfers\x18\x01 \x03(\v2\x1e.roamcard.v1.UnmatchedTransferR\ttransfers\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
 	"\x10_next_page_token\"\x95\x02\n" +
 	"\x16ResolveTransferRequest\x12<\n" +
@@ -8284,10 +8284,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
 	"\aversion\x18\x05 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
 	"\n" +
-	"\b_version\"Q\n" +
-	"\x17ResolveTransferResponse\x126\n" +
-	"\btransfer\x18\x01 \x01(\v2\x1a.roamcard.v1.StrayTransferR\btransfer\"\x80\x04\n" +
-	"\rStrayTransfer\x12 \n" +
+	"\b_version\"U\n" +
+	"\x17ResolveTransferResponse\x12:\n" +
+	"\btransfer\x18\x01 \x01(\v2\x1e.roamcard.v1.UnmatchedTransferR\btransfer\"\x84\x04\n" +
+	"\x11UnmatchedTransfer\x12 \n" +
 	"\vtransaction\x18\x01 \x01(\tR\vtransaction\x12\x1b\n" +
 	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12\x14\n" +
 	"\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n" +
@@ -8327,12 +8327,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x05_kindB\b\n" +
 	"\x06_ownerB\x0e\n" +
 	"\f_transactionB\r\n" +
-	"\v_request_id\"\x8b\x01\n" +
-	"\x16ListOrderQueueResponse\x120\n" +
-	"\x06orders\x18\x01 \x03(\v2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n" +
+	"\v_request_id\"\x8a\x01\n" +
+	"\x16ListOrderQueueResponse\x12/\n" +
+	"\x06orders\x18\x01 \x03(\v2\x17.roamcard.v1.ReviewItemR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\xf5\x02\n" +
-	"\vQueuedOrder\x12\x19\n" +
+	"\x10_next_page_token\"\xf4\x02\n" +
+	"\n" +
+	"ReviewItem\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n" +
@@ -8361,9 +8362,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"request_id\x18\b \x01(\tH\x00R\trequestId\x88\x01\x01B\r\n" +
 	"\v_request_id\":\n" +
 	"\x12ReviewOrderRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xf2\x01\n" +
-	"\x13ReviewOrderResponse\x12.\n" +
-	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\x12C\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xf1\x01\n" +
+	"\x13ReviewOrderResponse\x12-\n" +
+	"\x05order\x18\x01 \x01(\v2\x17.roamcard.v1.ReviewItemR\x05order\x12C\n" +
 	"\x0fallowed_actions\x18\x02 \x03(\v2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions\x126\n" +
 	"\bpostings\x18\x03 \x03(\v2\x1a.roamcard.v1.LedgerPostingR\bpostings\x12.\n" +
 	"\x05audit\x18\x04 \x03(\v2\x18.roamcard.v1.AuditRecordR\x05audit\"i\n" +
@@ -8448,9 +8449,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
 	"\aversion\x18\x04 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
 	"\n" +
-	"\b_version\"E\n" +
-	"\x13DecideOrderResponse\x12.\n" +
-	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\"\xd1\x01\n" +
+	"\b_version\"D\n" +
+	"\x13DecideOrderResponse\x12-\n" +
+	"\x05order\x18\x01 \x01(\v2\x17.roamcard.v1.ReviewItemR\x05order\"\xd1\x01\n" +
 	"\x13ProvePaymentRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12<\n" +
 	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
@@ -8458,9 +8459,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
 	"\aversion\x18\x04 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
 	"\n" +
-	"\b_version\"F\n" +
-	"\x14ProvePaymentResponse\x12.\n" +
-	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\"\x15\n" +
+	"\b_version\"E\n" +
+	"\x14ProvePaymentResponse\x12-\n" +
+	"\x05order\x18\x01 \x01(\v2\x17.roamcard.v1.ReviewItemR\x05order\"\x15\n" +
 	"\x13ListSwitchesRequest\"G\n" +
 	"\x14ListSwitchesResponse\x12/\n" +
 	"\bswitches\x18\x01 \x03(\v2\x13.roamcard.v1.SwitchR\bswitches\"\xd2\x01\n" +
@@ -8880,10 +8881,10 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*ListTransfersResponse)(nil),            // 44: roamcard.v1.ListTransfersResponse
 	(*ResolveTransferRequest)(nil),           // 45: roamcard.v1.ResolveTransferRequest
 	(*ResolveTransferResponse)(nil),          // 46: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                    // 47: roamcard.v1.StrayTransfer
+	(*UnmatchedTransfer)(nil),                // 47: roamcard.v1.UnmatchedTransfer
 	(*ListOrderQueueRequest)(nil),            // 48: roamcard.v1.ListOrderQueueRequest
 	(*ListOrderQueueResponse)(nil),           // 49: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                      // 50: roamcard.v1.QueuedOrder
+	(*ReviewItem)(nil),                       // 50: roamcard.v1.ReviewItem
 	(*InspectOrderRequest)(nil),              // 51: roamcard.v1.InspectOrderRequest
 	(*InspectOrderResponse)(nil),             // 52: roamcard.v1.InspectOrderResponse
 	(*ReviewOrderRequest)(nil),               // 53: roamcard.v1.ReviewOrderRequest
@@ -8990,22 +8991,22 @@ var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	33,  // 32: roamcard.v1.ReconciliationRun.balances:type_name -> roamcard.v1.LedgerBalance
 	34,  // 33: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
 	34,  // 34: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
-	47,  // 35: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	47,  // 36: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	117, // 37: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	117, // 38: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	103, // 39: roamcard.v1.StrayTransfer.pending_approval:type_name -> roamcard.v1.Approval
-	50,  // 40: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	117, // 41: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	117, // 42: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	103, // 43: roamcard.v1.QueuedOrder.pending_approval:type_name -> roamcard.v1.Approval
+	47,  // 35: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.UnmatchedTransfer
+	47,  // 36: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.UnmatchedTransfer
+	117, // 37: roamcard.v1.UnmatchedTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	117, // 38: roamcard.v1.UnmatchedTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	103, // 39: roamcard.v1.UnmatchedTransfer.pending_approval:type_name -> roamcard.v1.Approval
+	50,  // 40: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.ReviewItem
+	117, // 41: roamcard.v1.ReviewItem.since:type_name -> google.protobuf.Timestamp
+	117, // 42: roamcard.v1.ReviewItem.created_at:type_name -> google.protobuf.Timestamp
+	103, // 43: roamcard.v1.ReviewItem.pending_approval:type_name -> roamcard.v1.Approval
 	119, // 44: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
 	57,  // 45: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
 	58,  // 46: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
 	59,  // 47: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
 	60,  // 48: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
 	61,  // 49: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	50,  // 50: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	50,  // 50: roamcard.v1.ReviewOrderResponse.order:type_name -> roamcard.v1.ReviewItem
 	55,  // 51: roamcard.v1.ReviewOrderResponse.allowed_actions:type_name -> roamcard.v1.AllowedAction
 	56,  // 52: roamcard.v1.ReviewOrderResponse.postings:type_name -> roamcard.v1.LedgerPosting
 	79,  // 53: roamcard.v1.ReviewOrderResponse.audit:type_name -> roamcard.v1.AuditRecord
@@ -9022,8 +9023,8 @@ var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	117, // 64: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
 	117, // 65: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
 	62,  // 66: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	50,  // 67: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	50,  // 68: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	50,  // 67: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.ReviewItem
+	50,  // 68: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.ReviewItem
 	71,  // 69: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
 	71,  // 70: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
 	117, // 71: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp

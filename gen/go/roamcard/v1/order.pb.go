@@ -863,7 +863,7 @@ type Order struct {
 	Delivery *EsimDelivery `protobuf:"bytes,15,opt,name=delivery,proto3" json:"delivery,omitempty"`
 	// The eSIM itself, only in the answer to a paid eSIM purchase that it was ready for.
 	Credentials *EsimCredentials `protobuf:"bytes,16,opt,name=credentials,proto3" json:"credentials,omitempty"`
-	// What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+	// What paying takes, only in the answer that creates an eSIM order. The challenge at `payable_url` is
 	// what binds.
 	PaymentRequirements *PaymentRequirements `protobuf:"bytes,17,opt,name=payment_requirements,json=paymentRequirements,proto3" json:"payment_requirements,omitempty"`
 	// How the data stands, for esim_topup.
@@ -1131,7 +1131,7 @@ func (x *Payment) GetSettledAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// A payment on its way back to who made it.
+// A payment on its way back to its payer.
 type Refund struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// pending or refunded.
@@ -1372,7 +1372,7 @@ type EsimTopup struct {
 	DataMb       *uint32 `protobuf:"varint,4,opt,name=data_mb,json=dataMb,proto3,oneof" json:"data_mb,omitempty"`
 	Unlimited    bool    `protobuf:"varint,5,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
 	ValidityDays uint32  `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
-	// The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+	// The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
 	PlanName      *string `protobuf:"bytes,7,opt,name=plan_name,json=planName,proto3,oneof" json:"plan_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1468,7 +1468,7 @@ type EsimDelivery struct {
 	Token *string `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// When the token ends.
 	TokenExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=token_expires_at,json=tokenExpiresAt,proto3" json:"token_expires_at,omitempty"`
-	// The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+	// The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
 	PlanName      *string `protobuf:"bytes,5,opt,name=plan_name,json=planName,proto3,oneof" json:"plan_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

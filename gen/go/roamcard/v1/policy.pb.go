@@ -218,7 +218,7 @@ type Policy struct {
 	Problems []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
 	// What a paid method costs.
 	Price *Price `protobuf:"bytes,8,opt,name=price,proto3" json:"price,omitempty"`
-	// The HTTP status of success on the REST face; 0 stands for 200.
+	// The HTTP status of success over REST; 0 stands for 200.
 	SuccessStatus uint32 `protobuf:"varint,9,opt,name=success_status,json=successStatus,proto3" json:"success_status,omitempty"`
 	// The class whose rate limit applies: challenge, verify, events or reveal. Empty follows from the
 	// rest of the policy: unpaid, operator or poll.

@@ -145,44 +145,44 @@ func (h Harness) opening(load money.Cents) fulfilmenttest.Operation[card.Account
 }
 
 // movement moves an amount to or from a card that was opened for it.
-func (h Harness) movement(direction card.Direction, amount money.Cents) fulfilmenttest.Operation[card.Moved] {
+func (h Harness) movement(direction card.Direction, amount money.Cents) fulfilmenttest.Operation[card.MovementRecord] {
 	change := amount
 	if direction == card.Withdrawal {
 		change = -amount
 	}
 	on := &accounts{named: map[fulfilment.Ref]string{}}
-	return fulfilmenttest.Operation[card.Moved]{
+	return fulfilmenttest.Operation[card.MovementRecord]{
 		Name: string(direction), Send: Move, Read: Moved,
-		Lookup: func(ctx context.Context, ref fulfilment.Ref) (card.Moved, error) {
+		Lookup: func(ctx context.Context, ref fulfilment.Ref) (card.MovementRecord, error) {
 			return h.Issuer.Moved(ctx, on.of(ref), ref)
 		},
-		New: func(t *testing.T) fulfilmenttest.Request[card.Moved] {
+		New: func(t *testing.T) fulfilmenttest.Request[card.MovementRecord] {
 			account := h.active(t)
 			m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account.ID, Direction: direction, Amount: amount}
 			m.Target = h.target(m, cardLoad)
 			on.note(m)
 			other := m
 			other.Amount, other.Target = m.Amount+1, h.target(m, cardLoad+1)
-			return fulfilmenttest.Request[card.Moved]{
+			return fulfilmenttest.Request[card.MovementRecord]{
 				Ref:     m.Ref,
-				Send:    func(ctx context.Context) (card.Moved, error) { return h.Issuer.Move(ctx, m) },
-				Altered: func(ctx context.Context) (card.Moved, error) { return h.Issuer.Move(ctx, other) },
+				Send:    func(ctx context.Context) (card.MovementRecord, error) { return h.Issuer.Move(ctx, m) },
+				Altered: func(ctx context.Context) (card.MovementRecord, error) { return h.Issuer.Move(ctx, other) },
 				Effect: func(t *testing.T, times int) {
 					t.Helper()
 					h.wantBalance(t, account.ID, cardLoad+change*money.Cents(times))
 				},
 			}
 		},
-		ID:      func(card.Moved) string { return "" },
-		Done:    func(m card.Moved) bool { return m.State == card.MoveSucceeded },
-		Pending: func(m card.Moved) bool { return m.State == card.MovePending },
-		Refusal: func(m card.Moved) *fulfilment.Refusal {
+		ID:      func(card.MovementRecord) string { return "" },
+		Done:    func(m card.MovementRecord) bool { return m.State == card.MoveSucceeded },
+		Pending: func(m card.MovementRecord) bool { return m.State == card.MovePending },
+		Refusal: func(m card.MovementRecord) *fulfilment.Refusal {
 			if m.State != card.MoveFailed {
 				return nil
 			}
 			return m.Refusal
 		},
-		Same: func(a, b card.Moved) bool { return a == b },
+		Same: func(a, b card.MovementRecord) bool { return a == b },
 	}
 }
 
@@ -218,8 +218,8 @@ func (h Harness) target(m card.Movement, before money.Cents) money.Cents {
 }
 
 // moved is a movement that was executed.
-func (h Harness) moved(m card.Movement) card.Moved {
-	done := card.Moved{
+func (h Harness) moved(m card.Movement) card.MovementRecord {
+	done := card.MovementRecord{
 		Ref: m.Ref, Account: m.Account, Direction: m.Direction, Amount: m.Amount, State: card.MoveSucceeded,
 	}
 	if h.limited() {

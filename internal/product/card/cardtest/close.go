@@ -103,7 +103,7 @@ func (s *Store) Closings(context.Context, card.JobQuery, card.Act) ([]job.Row, e
 
 // OrderClosing implements card.CloseJobs, for a card whose order is fulfilled.
 func (s *Store) OrderClosing(
-	ctx context.Context, id uuid.UUID, decide func(card.Sold) (card.CloseArgs, error), _ card.Act,
+	ctx context.Context, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), _ card.Act,
 ) (job.Row, error) {
 	c, err := s.one(func(c card.Card) bool { return c.ID == id })
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Store) OrderClosing(
 	if row, known, err := s.queue.Find(ctx, card.CloseJob, id.String()); err != nil || known {
 		return row, err
 	}
-	sold := card.Sold{Card: c, Order: order.Fulfilled}
+	sold := card.ClosingFacts{Card: c, Order: order.Fulfilled}
 	switch fee, known, err := s.queue.Find(ctx, card.FeeJob, id.String()); {
 	case err != nil:
 		return job.Row{}, err

@@ -61,7 +61,7 @@ type account struct {
 }
 
 type moved struct {
-	card.Moved
+	card.MovementRecord
 	committed money.Cents
 }
 
@@ -194,7 +194,7 @@ func (i *Issuer) Accounts(ctx context.Context, after string) (page []card.Accoun
 }
 
 // Move implements card.Issuer.
-func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
+func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.MovementRecord, error) {
 	i.Lock()
 	defer i.Unlock()
 	one, mode, err := i.moved.Take(ctx, i.Fake, fulfilmenttest.Entry[moved]{
@@ -207,7 +207,7 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 		Make:   func(mode fulfilmenttest.Mode) *moved { return i.move(i.byID[m.Account], m, mode, scenario.In(ctx)) },
 	})
 	if err != nil {
-		return card.Moved{}, err
+		return card.MovementRecord{}, err
 	}
 	return one.seen(mode), nil
 }
@@ -232,7 +232,7 @@ func (i *Issuer) declined(m card.Movement) *fulfilment.Refusal {
 }
 
 func (i *Issuer) move(a *account, m card.Movement, mode fulfilmenttest.Mode, played string) *moved {
-	one := &moved{Moved: card.Moved{
+	one := &moved{MovementRecord: card.MovementRecord{
 		Ref: m.Ref, Account: m.Account, Direction: m.Direction, Amount: m.Amount, State: card.MovePending,
 	}}
 	if a.limited {
@@ -294,12 +294,12 @@ func (i *Issuer) fail(one *moved, code string) {
 }
 
 // Moved implements card.Issuer.
-func (i *Issuer) Moved(ctx context.Context, _ string, ref fulfilment.Ref) (card.Moved, error) {
+func (i *Issuer) Moved(ctx context.Context, _ string, ref fulfilment.Ref) (card.MovementRecord, error) {
 	i.Lock()
 	defer i.Unlock()
 	one, mode, err := i.moved.Find(ctx, i.Fake, Moved, ref)
 	if err != nil {
-		return card.Moved{}, err
+		return card.MovementRecord{}, err
 	}
 	return one.seen(mode), nil
 }

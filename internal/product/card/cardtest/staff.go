@@ -89,8 +89,8 @@ func (a *account) seen(mode fulfilmenttest.Mode) card.Account {
 	return shown
 }
 
-func (m *moved) seen(mode fulfilmenttest.Mode) card.Moved {
-	shown := m.Moved
+func (m *moved) seen(mode fulfilmenttest.Mode) card.MovementRecord {
+	shown := m.MovementRecord
 	if mode == fulfilmenttest.UnknownState {
 		shown.State, shown.Refusal = card.MovePending, nil
 	}

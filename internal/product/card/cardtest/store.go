@@ -57,7 +57,7 @@ func (s *Store) Put(c card.Card) {
 	s.cards = append(s.cards, c)
 }
 
-// SetReserved is what live orders hold from now on, of whatever resource.
+// SetReserved is what live orders reserve from now on, of whatever resource.
 func (s *Store) SetReserved(units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,15 +68,15 @@ func catalogueIsReplacedWhole(t *testing.T, h StoreHarness) {
 	if diff := cmp.Diff([]esim.Plan{b, a}, plans); diff != "" {
 		t.Errorf("the cheapest comes first (-want +got):\n%s", diff)
 	}
-	// The same plan under another id, dearer; the other is gone and a new one is there, out of stock.
-	dearer, absent := plan("pln_other", "b", 400), plan("pln_c", "c", 100)
+	// The same plan under another id, costlier; the other is gone and a new one is there, out of stock.
+	costlier, absent := plan("pln_other", "b", 400), plan("pln_c", "c", 100)
 	absent.Live = false
-	if err := h.Store.Replace(ctx, supplier, []esim.Plan{dearer, absent}, start.Add(time.Minute)); err != nil {
+	if err := h.Store.Replace(ctx, supplier, []esim.Plan{costlier, absent}, start.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	dearer.ID = "pln_b"
+	costlier.ID = "pln_b"
 	plans, _, err = h.Store.Plans(ctx)
-	if diff := cmp.Diff([]esim.Plan{dearer}, plans); err != nil || diff != "" {
+	if diff := cmp.Diff([]esim.Plan{costlier}, plans); err != nil || diff != "" {
 		t.Errorf("after the next sync, %v (-want +got):\n%s", err, diff)
 	}
 	if gone, err := h.Store.Plan(ctx, "pln_a"); err != nil || gone.Live || gone.Name != a.Name {
@@ -91,7 +91,7 @@ func catalogueIsReplacedWhole(t *testing.T, h StoreHarness) {
 	if plans, _, err := h.Store.Plans(ctx); err != nil || len(plans) != 0 {
 		t.Errorf("%d plans, %v after the last was withdrawn", len(plans), err)
 	}
-	if err := h.Store.Replace(ctx, supplier, []esim.Plan{dearer}, start.Add(2*time.Minute)); err != nil {
+	if err := h.Store.Replace(ctx, supplier, []esim.Plan{costlier}, start.Add(2*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if plans, _, err := h.Store.Plans(ctx); err != nil || len(plans) != 1 {

@@ -47,7 +47,7 @@ func NewStore() *Store {
 	}
 }
 
-// SetReserved is what live orders hold from now on, of whatever resource.
+// SetReserved is what live orders reserve from now on, of whatever resource.
 func (s *Store) SetReserved(units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

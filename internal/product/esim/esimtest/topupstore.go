@@ -105,10 +105,10 @@ func profilesPlansGetIDs(t *testing.T, h StoreHarness) {
 	if diff := cmp.Diff([]esim.Plan{extra, listed}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	dearer := plan("pln_u", "TOPUP_a", 250)
-	got, err = h.Store.Learn(ctx, supplier, []esim.Plan{dearer})
-	dearer.ID, dearer.Live = "pln_t", false
-	if diff := cmp.Diff([]esim.Plan{dearer}, got); err != nil || diff != "" {
+	costlier := plan("pln_u", "TOPUP_a", 250)
+	got, err = h.Store.Learn(ctx, supplier, []esim.Plan{costlier})
+	costlier.ID, costlier.Live = "pln_t", false
+	if diff := cmp.Diff([]esim.Plan{costlier}, got); err != nil || diff != "" {
 		t.Errorf("learned again: %v (-want +got):\n%s", err, diff)
 	}
 	if plans, _, err := h.Store.Plans(ctx); err != nil || len(plans) != 1 || plans[0].ID != listed.ID {

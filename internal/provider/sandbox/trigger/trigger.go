@@ -26,8 +26,8 @@ const (
 	soldOut      = "009"
 )
 
-// Sold is a product, as checkout sells and settlement delivers it.
-type Sold interface {
+// Inner is a product, as checkout sells and settlement delivers it.
+type Inner interface {
 	Kind() order.Kind
 	Path() string
 	Availability() availability.Product
@@ -38,7 +38,7 @@ type Sold interface {
 }
 
 // Product is a product that plays the scenario of an idempotency key.
-type Product struct{ Sold }
+type Product struct{ Inner }
 
 // Offer refuses what the key asks to be refused.
 func (p Product) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, error) {
@@ -52,23 +52,23 @@ func (p Product) Offer(ctx context.Context, r order.OfferRequest) (order.Offer, 
 	case played == soldOut && again:
 		return order.Offer{}, fault.New(fault.TermsChanged, "The sandbox was asked to be out of stock.")
 	}
-	return p.Sold.Offer(ctx, r)
+	return p.Inner.Offer(ctx, r)
 }
 
 // repriced says that the product's price and stock may change between the quote and the payment.
 func (p Product) repriced() bool {
-	sold, ok := p.Sold.(interface{ Repriced() bool })
+	sold, ok := p.Inner.(interface{ Repriced() bool })
 	return ok && sold.Repriced()
 }
 
 // Deliver tells the provider the scenario of the order's key.
 func (p Product) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
-	return p.Sold.Deliver(scenario.With(ctx, scenario.Of(o.Key)), l, o)
+	return p.Inner.Deliver(scenario.With(ctx, scenario.Of(o.Key)), l, o)
 }
 
 // Invite passes on to a product that says whether its buyer may be told the terms.
 func (p Product) Invite(ctx context.Context, o order.Order) error {
-	if sold, ok := p.Sold.(interface {
+	if sold, ok := p.Inner.(interface {
 		Invite(ctx context.Context, o order.Order) error
 	}); ok {
 		return sold.Invite(ctx, o)
@@ -78,7 +78,7 @@ func (p Product) Invite(ctx context.Context, o order.Order) error {
 
 // Describe passes on to a product that says what an order of it is for.
 func (p Product) Describe(ctx context.Context, o order.Order) (string, error) {
-	if sold, ok := p.Sold.(interface {
+	if sold, ok := p.Inner.(interface {
 		Describe(ctx context.Context, o order.Order) (string, error)
 	}); ok {
 		return sold.Describe(ctx, o)
@@ -88,7 +88,7 @@ func (p Product) Describe(ctx context.Context, o order.Order) (string, error) {
 
 // Found passes on to a product that tells what its provider has of a purchase.
 func (p Product) Found(ctx context.Context, o order.Order) (bool, error) {
-	if sold, ok := p.Sold.(interface {
+	if sold, ok := p.Inner.(interface {
 		Found(ctx context.Context, o order.Order) (bool, error)
 	}); ok {
 		return sold.Found(ctx, o)
@@ -98,7 +98,7 @@ func (p Product) Found(ctx context.Context, o order.Order) (bool, error) {
 
 // References passes on to a product whose provider knows orders by references.
 func (p Product) References(o order.Order) []order.Reference {
-	if sold, ok := p.Sold.(interface {
+	if sold, ok := p.Inner.(interface {
 		References(o order.Order) []order.Reference
 	}); ok {
 		return sold.References(o)

@@ -72,9 +72,9 @@ func TestProductRefusesWhatItsKeyAsks(t *testing.T) {
 		"out of stock, of what has none": {"k~009", false, quoted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := trigger.Product{Sold: &sold{}}
+			p := trigger.Product{Inner: &sold{}}
 			if c.requotes {
-				p.Sold = &requoted{}
+				p.Inner = &requoted{}
 			}
 			offer, err := p.Offer(t.Context(), order.OfferRequest{Key: c.key, Quoted: c.quoted})
 			f, refused := fault.As(err)
@@ -90,7 +90,7 @@ func TestProductRefusesWhatItsKeyAsks(t *testing.T) {
 
 func TestProductDeliversWithTheScenarioOfItsOrder(t *testing.T) {
 	of := &sold{}
-	p := trigger.Product{Sold: of}
+	p := trigger.Product{Inner: of}
 	for _, key := range []string{"k~002", "k"} {
 		at, err := p.Deliver(t.Context(), nil, order.Order{Key: key})
 		if err != nil || at.State != order.Delivered || of.played != scenario.Of(key) {
@@ -101,7 +101,7 @@ func TestProductDeliversWithTheScenarioOfItsOrder(t *testing.T) {
 
 func TestProductAnswersAsTheProductInIt(t *testing.T) {
 	for name, c := range map[string]struct {
-		in      trigger.Sold
+		in      trigger.Inner
 		invites bool
 		found   bool
 		names   int
@@ -109,7 +109,7 @@ func TestProductAnswersAsTheProductInIt(t *testing.T) {
 		"with answers":    {&named{}, false, true, 1},
 		"without answers": {&sold{}, true, false, 0},
 	} {
-		p := trigger.Product{Sold: c.in}
+		p := trigger.Product{Inner: c.in}
 		if err := p.Invite(t.Context(), order.Order{}); (err == nil) != c.invites {
 			t.Errorf("%s: invites with %v", name, err)
 		}

@@ -28,12 +28,12 @@ from .._gen.models import (
     OrderStatus,
     PruneActivityResponse,
     PruneChallengesResponse,
-    QueuedOrder,
     Reconciliation,
     ReconciliationRun,
+    ReviewItem,
     ReviewOrderResponse,
-    StrayTransfer,
     Switch,
+    UnmatchedTransfer,
     WhoAmIResponse,
 )
 from .._gen.roamcard.v1.activity_pb import GetActivityRequest, PruneActivityRequest
@@ -188,9 +188,9 @@ class AsyncAdmin(Group):
         answer = await self._call("get_reconciliation", GetReconciliationRequest())
         return read(Reconciliation, answer.report)
 
-    def transfers(self, *, status: Literal["open", "resolved"] | None = None) -> AsyncListing[StrayTransfer]:
+    def transfers(self, *, status: Literal["open", "resolved"] | None = None) -> AsyncListing[UnmatchedTransfer]:
         """Lists the transfers to the payee that match no order, newest first: open ones, or those in another status."""
-        return self._list(StrayTransfer, "list_transfers", "transfers", ListTransfersRequest(status=status))
+        return self._list(UnmatchedTransfer, "list_transfers", "transfers", ListTransfersRequest(status=status))
 
     async def resolve_transfer(
         self,
@@ -201,13 +201,13 @@ class AsyncAdmin(Group):
         *,
         version: int | None = None,
         idempotency_key: str | None = None,
-    ) -> StrayTransfer:
+    ) -> UnmatchedTransfer:
         """Says what has become of such a transfer, for good. No money moves. The same key resolves it once."""
         request = ResolveTransferRequest(
             transaction=transaction, log_index=log_index, resolution=resolution, reason=reason, version=version
         )
         answer = await self._call("resolve_transfer", request, idempotency_key or new_key())
-        return read(StrayTransfer, answer.transfer)
+        return read(UnmatchedTransfer, answer.transfer)
 
     def reconciliations(
         self, *, outcome: Literal["agreed", "differed", "incomplete", "failed"] | None = None
@@ -297,12 +297,12 @@ class AsyncAdmin(Group):
         transaction: str | None = None,
         request_id: str | None = None,
         sort: Literal["newest", "oldest"] | None = None,
-    ) -> AsyncListing[QueuedOrder]:
+    ) -> AsyncListing[ReviewItem]:
         """Lists orders, newest first unless sort says otherwise: those that wait for an operator, or those selected."""
         request = ListOrderQueueRequest(
             status=status, kind=kind, owner=owner, transaction=transaction, request_id=request_id, sort=sort
         )
-        return self._list(QueuedOrder, "list_order_queue", "orders", request)
+        return self._list(ReviewItem, "list_order_queue", "orders", request)
 
     async def order_counts(self) -> Sequence[OrderCount]:
         """Counts the orders that are not final, by kind and status."""
@@ -334,7 +334,7 @@ class AsyncAdmin(Group):
         return read(GetSummaryResponse, await self._call("get_summary", GetSummaryRequest(order_id=order_id)))
 
     async def inspect_order(self, order_id: str) -> InspectOrderResponse:
-        """Reads the whole life of one order."""
+        """Reads the full history of one order."""
         return read(InspectOrderResponse, await self._call("inspect_order", InspectOrderRequest(order_id=order_id)))
 
     async def review_order(self, order_id: str) -> ReviewOrderResponse:
@@ -349,14 +349,14 @@ class AsyncAdmin(Group):
         *,
         version: int | None = None,
         idempotency_key: str | None = None,
-    ) -> QueuedOrder:
+    ) -> ReviewItem:
         """Decides an order that waits in operator_review. The same key decides it once.
 
         With the version that was read, an order that has changed since is not decided.
         """
         request = DecideOrderRequest(order_id=order_id, action=action, reason=reason, version=version)
         answer = await self._call("decide_order", request, idempotency_key or new_key())
-        return read(QueuedOrder, answer.order)
+        return read(ReviewItem, answer.order)
 
     def jobs(
         self,

@@ -30,12 +30,12 @@ from ..programs import (
     Authorize,
     Call,
     CallFailed,
+    ClearSession,
     Do,
     Emit,
     Exchange,
     Fetch,
     Follow,
-    Forget,
     Next,
     Pause,
     Program,
@@ -142,7 +142,7 @@ class AsyncEngine:
                 return await sleep(seconds)
             case Authorize(stale):
                 return await self._authorize(stale)
-            case Forget():
+            case ClearSession():
                 self.core.signed_in = None
                 return None
             case ReadRetries():

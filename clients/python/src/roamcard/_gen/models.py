@@ -77,7 +77,7 @@ class Topup(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Refund(Model):
-    """A payment on its way back to who made it."""
+    """A payment on its way back to its payer."""
     status: RefundStatus
     """pending or refunded."""
     amount: str
@@ -99,7 +99,7 @@ class EsimDelivery(Model):
     token_expires_at: datetime | None = None
     """When the token ends."""
     plan_name: str | None = None
-    """The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more."""
+    """The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ class EsimTopup(Model):
     unlimited: bool
     validity_days: int
     plan_name: str | None = None
-    """The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more."""
+    """The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +170,7 @@ class Order(Model):
     delivery: EsimDelivery | None = None
     """How the eSIM stands, for esim."""
     payment_requirements: PaymentRequirements | None = None
-    """What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+    """What paying takes, only in the answer that creates an eSIM order. The challenge at `payable_url` is
     what binds.
     """
     esim_topup: EsimTopup | None = None
@@ -337,7 +337,7 @@ class EsimCancellation(Model):
     the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
     """
     refund_amount: str | None = None
-    """What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it."""
+    """What goes back to the payer, in USDC's atomic units. Absent until the supplier has granted it."""
     since: datetime
     """When that status began."""
     transaction: str | None = None
@@ -351,7 +351,7 @@ class EsimProfile(Model):
     status: ProfileStatus
     """not_installed, installed, active, used_up, expired, cancelled, or unknown when the supplier says something else."""
     usage: EsimUsage | None = None
-    """Absent when the supplier does not tell."""
+    """Absent when the supplier does not say."""
     expires_at: datetime | None = None
     """When it cannot be used any more; before it is installed, the end of the time to install it. Absent when unknown."""
     read_at: datetime
@@ -558,7 +558,7 @@ class CardControlTerms(Model):
     """The issuer takes an amount per transaction or one per month, not both at once."""
     details: str | None = None
     """How to read the billing address of a card and how its 3-D Secure challenges are answered; absent where the issuer
-    tells neither.
+    gives neither.
     """
     billing_address: bool
     """The details have a billing address, which merchants verify."""
@@ -686,7 +686,7 @@ class EsimFulfillmentTerms(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class EsimCredentialTerms(Model):
-    """How the installation material reaches its owner."""
+    """How the activation data reaches its owner."""
     owner_only: bool
     no_store: bool
     delivery_token_header: str
@@ -843,19 +843,19 @@ class Finding(Model):
     status: ReviewStatus
     """open or resolved."""
     resolution: str | None = None
-    """What was said of it, why, by whom and when; absent while it is open."""
+    """How it was resolved, why, by whom and when; absent while it is open."""
     reason: str | None = None
     operator: str | None = None
     resolved_at: datetime | None = None
     version: int
-    """Another number whenever the books show something new about it, or it is resolved. An action that names another one
-    is refused.
+    """Changes whenever the books show something new about it, or it is resolved. An action that names another one is
+    refused.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReconciledBooks(Model):
-    """How much was looked at by this comparison."""
+    """How much this comparison compared."""
     orders: int
     payments: int
     transfers: int
@@ -918,7 +918,7 @@ class Reconciliation(Model):
     sums: tuple[FindingSum, ...]
     """How many findings are open, by code: also those that `findings` has no room for."""
     complete_at: datetime | None = None
-    """What changes is compared at once, everything else by and by. All that there was at this time has been compared
+    """What changes is compared at once, everything else gradually. All that there was at this time has been compared
     since; absent while that is not so.
     """
 
@@ -961,8 +961,8 @@ class ReconciliationRun(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueuedOrder(Model):
-    """An order as it lies before an operator."""
+class ReviewItem(Model):
+    """An order in an operator's queue."""
     order_id: str
     kind: OrderKind
     """card_issue, card_topup, esim or esim_topup."""
@@ -1002,7 +1002,7 @@ class PaymentRecord(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class RefundRecord(Model):
-    """The authorization that brings an order's payment back."""
+    """The authorization that sends an order's payment back."""
     id: str
     """A uuid."""
     status: RefundRecordStatus
@@ -1052,7 +1052,7 @@ class ProviderReference(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence(Model):
-    """One thing that a move rests on, by name."""
+    """One piece of evidence for a move, by name."""
     name: str
     value: str
 
@@ -1069,7 +1069,7 @@ class OrderMove(Model):
     """buyer, worker or operator:<name>."""
     reason: str
     evidence: tuple[Evidence, ...]
-    """What the move rests on."""
+    """What the move is based on."""
     request_id: str | None = None
     """The request that made it, as its answer named it; absent for what a worker did."""
 
@@ -1111,7 +1111,7 @@ class Switch(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StrayTransfer(Model):
+class UnmatchedTransfer(Model):
     """A transfer of USDC to the payee that belongs to no order."""
     transaction: str
     log_index: int
@@ -1145,9 +1145,9 @@ class OrderCount(Model):
     """payment_required, settling, settled, provisioning, refund_pending or operator_review."""
     count: int
     since: datetime
-    """When the one came to it that has been in it for longest."""
+    """When the order that has been in it for longest came to it."""
     latest: datetime | None = None
-    """When the one came to it that came last."""
+    """When the newest one came to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1191,7 +1191,7 @@ class LedgerPosting(Model):
 @dataclass(frozen=True, kw_only=True)
 class ReviewOrderResponse(Model):
     """Part of an answer."""
-    order: QueuedOrder
+    order: ReviewItem
     allowed_actions: tuple[AllowedAction, ...]
     """What an operator can do with it, and why not where it is not possible now: refund, retry, fulfilled and
     prove_payment.

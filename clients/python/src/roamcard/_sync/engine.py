@@ -31,12 +31,12 @@ from ..programs import (
     Authorize,
     Call,
     CallFailed,
+    ClearSession,
     Do,
     Emit,
     Exchange,
     Fetch,
     Follow,
-    Forget,
     Next,
     Pause,
     Program,
@@ -143,7 +143,7 @@ class Engine:
                 return sleep(seconds)
             case Authorize(stale):
                 return self._authorize(stale)
-            case Forget():
+            case ClearSession():
                 self.core.signed_in = None
                 return None
             case ReadRetries():

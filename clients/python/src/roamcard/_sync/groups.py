@@ -288,19 +288,19 @@ class Esim(Group):
 class Orders(Group):
     """The wallet's orders."""
 
-    def open_card(self, *, idempotency_key: str | None = None) -> Order:
-        """Opens an order for a card that is paid later, see pay. Without a key the wallet's open order comes back."""
-        return self._engine.run(self._core.open_card_order(idempotency_key))
+    def create_card(self, *, idempotency_key: str | None = None) -> Order:
+        """Creates an order for a card that is paid later, see pay. Without a key the wallet's open order comes back."""
+        return self._engine.run(self._core.create_card_order(idempotency_key))
 
-    def open_top_up(
+    def create_top_up(
         self, amount_usd_cents: int | None = None, *, resource: str | None = None, idempotency_key: str | None = None
     ) -> Order:
-        """Opens an order that funds the wallet's card and is paid later, see pay; of 25.00 when no amount is named."""
-        return self._engine.run(self._core.open_order(amount_usd_cents, resource, idempotency_key))
+        """Creates an order that funds the wallet's card, paid later, see pay; of 25.00 when no amount is named."""
+        return self._engine.run(self._core.create_order(amount_usd_cents, resource, idempotency_key))
 
-    def open_esim(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> Order:
-        """Opens an order for an eSIM that is paid later, see pay. Its price stays."""
-        return self._engine.run(self._core.open_esim_order(plan_id, idempotency_key))
+    def create_esim(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> Order:
+        """Creates an order for an eSIM that is paid later, see pay. Its price stays."""
+        return self._engine.run(self._core.create_esim_order(plan_id, idempotency_key))
 
     def pay(self, order: Order | str) -> PaidOrder:
         """Pays an order that was made first, named by itself, its id or its payable_url. It is safe to repeat."""

@@ -145,7 +145,7 @@ class Shop:
                     return asked.problem("card_not_found", "There is no such card.")
                 return self._card(asked, card)
             case "CardService/CreateCardOrder" | "OrderService/CreateOrder" | "EsimService/CreateEsimOrder":
-                return self._open(asked, wallet)
+                return self._create_unpaid(asked, wallet)
         return asked.problem("route_not_found", "The fake does not serve it.")
 
     def _card(self, asked: Asked, card: FakeCard) -> Told:
@@ -216,8 +216,8 @@ class Shop:
             shown |= {"status": "refunded", "refundAmount": str(order.payment.amount), "transaction": "0x" + "f" * 64}
         return shown
 
-    def _open(self, asked: Asked, wallet: str) -> Told:
-        """Opens an order that is paid later; the same key gives the same one."""
+    def _create_unpaid(self, asked: Asked, wallet: str) -> Told:
+        """Creates an order that is paid later; the same key gives the same one."""
         bought = self._priced(asked, "")
         if isinstance(bought, Told):
             return bought

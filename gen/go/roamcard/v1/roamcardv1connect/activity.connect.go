@@ -46,10 +46,9 @@ const (
 
 // ActivityServiceClient is a client for the roamcard.v1.ActivityService service.
 type ActivityServiceClient interface {
-	// Takes one product event of a page or client. Names and properties are allowlisted; an event that
-	// holds a wallet, an IP address, a user agent, a token, a signature, a card number or code, an ICCID,
-	// an activation code or an e-mail address, in whatever member and encoding, is refused whole. The
-	// same eventId is stored once.
+	// Takes one product event of a page or client. Names and properties are allowlisted; an event that holds a wallet, an
+	// IP address, a user agent, a token, a signature, a card number or code, an ICCID, an activation code or an e-mail
+	// address, in whatever member and encoding, is refused as a whole. The same eventId is stored once.
 	RecordEvent(context.Context, *v1.RecordEventRequest) (*v1.RecordEventResponse, error)
 	// What happened in the last days, today included, in UTC.
 	GetActivity(context.Context, *v1.GetActivityRequest) (*v1.GetActivityResponse, error)
@@ -126,10 +125,9 @@ func (c *activityServiceClient) PruneActivity(ctx context.Context, req *v1.Prune
 
 // ActivityServiceHandler is an implementation of the roamcard.v1.ActivityService service.
 type ActivityServiceHandler interface {
-	// Takes one product event of a page or client. Names and properties are allowlisted; an event that
-	// holds a wallet, an IP address, a user agent, a token, a signature, a card number or code, an ICCID,
-	// an activation code or an e-mail address, in whatever member and encoding, is refused whole. The
-	// same eventId is stored once.
+	// Takes one product event of a page or client. Names and properties are allowlisted; an event that holds a wallet, an
+	// IP address, a user agent, a token, a signature, a card number or code, an ICCID, an activation code or an e-mail
+	// address, in whatever member and encoding, is refused as a whole. The same eventId is stored once.
 	RecordEvent(context.Context, *v1.RecordEventRequest) (*v1.RecordEventResponse, error)
 	// What happened in the last days, today included, in UTC.
 	GetActivity(context.Context, *v1.GetActivityRequest) (*v1.GetActivityResponse, error)

@@ -82,12 +82,12 @@ const (
 type CardServiceClient interface {
 	// Describes what a card costs, how it is paid for, who owns it and how it is delivered.
 	GetCardDiscovery(context.Context, *v1.GetCardDiscoveryRequest) (*v1.GetCardDiscoveryResponse, error)
-	// Buys a virtual card for 25.00 US dollars in USDC. Without a payment it answers 402 with the
-	// terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The payer becomes
-	// the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
-	// with the same idempotencyKey: it is never paid twice.
+	// Buys a virtual card for 25.00 US dollars in USDC. Without a payment it answers 402 with the terms in
+	// PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The payer becomes the owner; issuance continues
+	// asynchronously. After an unclear answer repeat the same request with the same idempotencyKey: it is never paid
+	// twice.
 	PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error)
-	// Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+	// Creates an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
 	// same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
 	// purchase with that key pays it; without one the wallet's open order is returned, or a new one.
 	CreateCardOrder(context.Context, *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error)
@@ -115,18 +115,18 @@ type CardServiceClient interface {
 	ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error)
 	// Reads the limits that the owner has set to a card, directly from its issuer, whatever the card's status is.
 	GetCardLimits(context.Context, *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error)
-	// Replaces the limits that the owner has set to a card at its issuer: what is absent is not limited any more. They never
+	// Replaces the limits that the owner has set to a card at its issuer: what is absent is no longer limited. They never
 	// change what is on the card. The discovery's `limitKinds` says which of them the issuer has.
 	SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error)
-	// Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and how
-	// a 3-D Secure challenge is answered. It is the programme's, which holds the card. The discovery says before a purchase
-	// what there is.
+	// Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and
+	// how a 3-D Secure challenge is answered. Both are those of the programme that holds the card. The discovery says
+	// before a purchase what there is.
 	GetCardDetails(context.Context, *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
 	// Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
-	// `revealKind` says. For a secure local presenter, never for a model's context. A challenge dies on first use, right or
-	// wrong.
+	// `revealKind` says. For a secure local presenter, never for a model's context. A challenge is spent by its first
+	// use, right or wrong.
 	RevealCard(context.Context, *v1.RevealCardRequest) (*v1.RevealCardResponse, error)
 }
 
@@ -416,12 +416,12 @@ func (c *cardServiceClient) RevealCard(ctx context.Context, req *v1.RevealCardRe
 type CardServiceHandler interface {
 	// Describes what a card costs, how it is paid for, who owns it and how it is delivered.
 	GetCardDiscovery(context.Context, *v1.GetCardDiscoveryRequest) (*v1.GetCardDiscoveryResponse, error)
-	// Buys a virtual card for 25.00 US dollars in USDC. Without a payment it answers 402 with the
-	// terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The payer becomes
-	// the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
-	// with the same idempotencyKey: it is never paid twice.
+	// Buys a virtual card for 25.00 US dollars in USDC. Without a payment it answers 402 with the terms in
+	// PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The payer becomes the owner; issuance continues
+	// asynchronously. After an unclear answer repeat the same request with the same idempotencyKey: it is never paid
+	// twice.
 	PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error)
-	// Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+	// Creates an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
 	// same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
 	// purchase with that key pays it; without one the wallet's open order is returned, or a new one.
 	CreateCardOrder(context.Context, *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error)
@@ -449,18 +449,18 @@ type CardServiceHandler interface {
 	ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error)
 	// Reads the limits that the owner has set to a card, directly from its issuer, whatever the card's status is.
 	GetCardLimits(context.Context, *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error)
-	// Replaces the limits that the owner has set to a card at its issuer: what is absent is not limited any more. They never
+	// Replaces the limits that the owner has set to a card at its issuer: what is absent is no longer limited. They never
 	// change what is on the card. The discovery's `limitKinds` says which of them the issuer has.
 	SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error)
-	// Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and how
-	// a 3-D Secure challenge is answered. It is the programme's, which holds the card. The discovery says before a purchase
-	// what there is.
+	// Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and
+	// how a 3-D Secure challenge is answered. Both are those of the programme that holds the card. The discovery says
+	// before a purchase what there is.
 	GetCardDetails(context.Context, *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
 	// Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
-	// `revealKind` says. For a secure local presenter, never for a model's context. A challenge dies on first use, right or
-	// wrong.
+	// `revealKind` says. For a secure local presenter, never for a model's context. A challenge is spent by its first
+	// use, right or wrong.
 	RevealCard(context.Context, *v1.RevealCardRequest) (*v1.RevealCardResponse, error)
 }
 

@@ -73,22 +73,21 @@ const (
 type EsimServiceClient interface {
 	// Describes the catalogue, how an eSIM is paid for, who owns it and how it is delivered.
 	GetEsimDiscovery(context.Context, *v1.GetEsimDiscoveryRequest) (*v1.GetEsimDiscoveryResponse, error)
-	// Answers 200 while eSIMs can be sold and delivered, and 503 otherwise: also while the sale is paused or
-	// the supplier's float is empty. Cards do not matter to it.
+	// Answers 200 while eSIMs can be sold and delivered, and 503 otherwise: also while the sale is paused or the
+	// supplier's float is empty. Cards do not affect it.
 	GetEsimReadiness(context.Context, *v1.GetEsimReadinessRequest) (*v1.GetEsimReadinessResponse, error)
 	// Lists the plans that are sold, the cheapest first. A regional plan is found by every country it
 	// covers. Prices and plan ids change: list again before each purchase.
 	ListEsimPlans(context.Context, *v1.ListEsimPlansRequest) (*v1.ListEsimPlansResponse, error)
-	// Buys an eSIM. Without a payment it answers 402 with the terms in PAYMENT-REQUIRED; repeat the same
-	// body with PAYMENT-SIGNATURE. The payer becomes the owner. The paid answer waits up to 15 seconds
-	// for the eSIM and then carries its credentials; otherwise it carries the delivery token with which
-	// they can be fetched later. After an unclear answer repeat the same request with the same
-	// idempotencyKey: it is never paid twice. A repeat shows secrets only to who signs a fresh
-	// authorization (it is not sent), repeats the original header within its validity with a key of at
-	// least 16 characters, or sends the owner's session as well.
+	// Buys an eSIM. Without a payment it answers 402 with the terms in PAYMENT-REQUIRED; repeat the same body with
+	// PAYMENT-SIGNATURE. The payer becomes the owner. The paid answer waits up to 15 seconds for the eSIM and then
+	// carries its credentials; otherwise it carries the delivery token with which they can be fetched later. After an
+	// unclear answer repeat the same request with the same idempotencyKey: it is never paid twice. A repeat shows secrets
+	// only to a caller that signs a fresh authorization (it is not sent), repeats the original header within its validity
+	// with a key of at least 16 characters, or sends the owner's session as well.
 	PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error)
-	// Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-	// price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+	// Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+	// price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
 	// order again.
 	CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error)
 	// Shows how far an eSIM order has come, without its installation secrets.
@@ -99,10 +98,10 @@ type EsimServiceClient interface {
 	// how much data is used and when it expires. The supplier is asked at most once a minute; between, the answer is the
 	// last one, with the time when it was read.
 	GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error)
-	// Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back, what
-	// the supplier credits is refunded on chain to who paid, and never more than was paid. It goes on by itself: ask for the
-	// eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is refunded twice;
-	// one that the supplier has refused begins again.
+	// Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back,
+	// what the supplier credits is refunded on chain to the payer, and never more than was paid. It continues by itself:
+	// read the eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is
+	// refunded twice; one that the supplier has refused begins again.
 	CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error)
 	// Lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first: its supplier says which. It
 	// is asked at most once a minute. Prices change: list again before each purchase.
@@ -338,22 +337,21 @@ func (c *esimServiceClient) RotateEsimToken(ctx context.Context, req *v1.RotateE
 type EsimServiceHandler interface {
 	// Describes the catalogue, how an eSIM is paid for, who owns it and how it is delivered.
 	GetEsimDiscovery(context.Context, *v1.GetEsimDiscoveryRequest) (*v1.GetEsimDiscoveryResponse, error)
-	// Answers 200 while eSIMs can be sold and delivered, and 503 otherwise: also while the sale is paused or
-	// the supplier's float is empty. Cards do not matter to it.
+	// Answers 200 while eSIMs can be sold and delivered, and 503 otherwise: also while the sale is paused or the
+	// supplier's float is empty. Cards do not affect it.
 	GetEsimReadiness(context.Context, *v1.GetEsimReadinessRequest) (*v1.GetEsimReadinessResponse, error)
 	// Lists the plans that are sold, the cheapest first. A regional plan is found by every country it
 	// covers. Prices and plan ids change: list again before each purchase.
 	ListEsimPlans(context.Context, *v1.ListEsimPlansRequest) (*v1.ListEsimPlansResponse, error)
-	// Buys an eSIM. Without a payment it answers 402 with the terms in PAYMENT-REQUIRED; repeat the same
-	// body with PAYMENT-SIGNATURE. The payer becomes the owner. The paid answer waits up to 15 seconds
-	// for the eSIM and then carries its credentials; otherwise it carries the delivery token with which
-	// they can be fetched later. After an unclear answer repeat the same request with the same
-	// idempotencyKey: it is never paid twice. A repeat shows secrets only to who signs a fresh
-	// authorization (it is not sent), repeats the original header within its validity with a key of at
-	// least 16 characters, or sends the owner's session as well.
+	// Buys an eSIM. Without a payment it answers 402 with the terms in PAYMENT-REQUIRED; repeat the same body with
+	// PAYMENT-SIGNATURE. The payer becomes the owner. The paid answer waits up to 15 seconds for the eSIM and then
+	// carries its credentials; otherwise it carries the delivery token with which they can be fetched later. After an
+	// unclear answer repeat the same request with the same idempotencyKey: it is never paid twice. A repeat shows secrets
+	// only to a caller that signs a fresh authorization (it is not sent), repeats the original header within its validity
+	// with a key of at least 16 characters, or sends the owner's session as well.
 	PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error)
-	// Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-	// price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+	// Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+	// price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
 	// order again.
 	CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error)
 	// Shows how far an eSIM order has come, without its installation secrets.
@@ -364,10 +362,10 @@ type EsimServiceHandler interface {
 	// how much data is used and when it expires. The supplier is asked at most once a minute; between, the answer is the
 	// last one, with the time when it was read.
 	GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error)
-	// Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back, what
-	// the supplier credits is refunded on chain to who paid, and never more than was paid. It goes on by itself: ask for the
-	// eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is refunded twice;
-	// one that the supplier has refused begins again.
+	// Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back,
+	// what the supplier credits is refunded on chain to the payer, and never more than was paid. It continues by itself:
+	// read the eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is
+	// refunded twice; one that the supplier has refused begins again.
 	CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error)
 	// Lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first: its supplier says which. It
 	// is asked at most once a minute. Prices change: list again before each purchase.

@@ -175,22 +175,22 @@ type OperatorServiceClient interface {
 	// and the owner can top up again. The same Idempotency-Key writes it off once.
 	WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error)
 	// Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
-	// back and refunded to the owner on chain, and then the issuer closes the card. The answer is how far that is; it goes
-	// on by itself. A card that is being closed, or was closed so, answers with that closing, whatever the key. A card
-	// whose issue fee is neither withdrawn nor written off is not closed. A card on which there may be more than the amount
-	// that the configuration names waits for a second operator: the answer has the status approval_pending, until
-	// ApproveDecision.
+	// back and refunded to the owner on chain, and then the issuer closes the card. The answer says how far that is; it
+	// continues by itself. A card that is being closed, or was closed in this way, answers with that closing, whatever
+	// the key. A card whose issue fee is neither withdrawn nor written off is not closed. A card on which there may be
+	// more than the amount that the configuration names waits for a second operator: the answer has the status
+	// approval_pending, until ApproveDecision.
 	CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error)
 	// Lists the closings of cards, newest first.
 	ListCardClosings(context.Context, *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error)
-	// Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
+	// Resumes a closing that waits for an operator, from its stage. What was sent before is looked up, not sent again. A
 	// closing in another status stays as it is.
 	RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error)
-	// Lets a closing whose remainder was refunded by hand go on, by the transaction that did it: the chain has to show that
-	// it transferred the remainder to the card's owner. It is for a closing that waits for an operator with its refund; while
-	// a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
+	// Concludes a closing whose remainder was refunded by hand, by the transaction that did it: the chain has to show
+	// that it transferred the remainder to the card's owner. It is for a closing that waits for an operator with its
+	// refund; while a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
 	ConcludeCardClosing(context.Context, *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error)
-	// Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
+	// Resumes the cancellation of an order's eSIM that waits for an operator, from its stage. What the supplier or the
 	// chain may have done is looked up, not done again. A cancellation in another status stays as it is.
 	RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error)
 	// Ends the cancellation of an order's eSIM whose refund was done by hand, by the transaction: the chain has to show
@@ -205,39 +205,40 @@ type OperatorServiceClient interface {
 	// Lists the comparisons of the books that have ended, newest first: when and how, what they looked at, and what they
 	// found. Those that could not be completed are listed, too. Old ones are deleted.
 	ListReconciliations(context.Context, *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error)
-	// Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
+	// Lists what comparisons of the books found and what still differs, newest first: what is open, or what operators
 	// have resolved.
 	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
-	// Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
-	// something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding
-	// about a transfer is resolved by ResolveTransfer, or here by who may do that, up to the amount that waits for a second
-	// operator.
+	// Marks a finding as understood. It blocks nothing from then on, and stays resolved unless the books show something
+	// new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding about a
+	// transfer is resolved by ResolveTransfer, or here by operators who may do that, up to the amount that waits for a
+	// second operator.
 	ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error)
 	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
 	// that are open, or those that operators have resolved.
 	ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error)
-	// Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
-	// same Idempotency-Key resolves it once. A transfer above the amount that the configuration names waits for a second
+	// Records what has become of such a transfer, permanently. Reports then list it as resolved. No money moves. The same
+	// Idempotency-Key resolves it once. A transfer above the amount that the configuration names waits for a second
 	// operator: it stays open, with its `pendingApproval`, until ApproveDecision.
 	ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error)
 	// Lists orders, newest first unless `sort` says otherwise: those that wait for an operator, or those that the
 	// filters select.
 	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
-	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
+	// Shows the full history of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
 	// that has changed since is not decided. A refund above the amount that the configuration names waits for a second
 	// operator: the order stays as it is, with its `pendingApproval`, until ApproveDecision.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
-	// Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
-	// two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
-	// paid. The same Idempotency-Key does it once.
+	// Names the transaction that made the payment of an order in settling, where no node finds it. It is read, from two
+	// nodes where there are several, and counts only when it has exactly the payment's transfer: then the order is paid.
+	// The same Idempotency-Key does it once.
 	ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error)
 	// Lists the kill switches of every product and of every provider.
 	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
-	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. It takes
-	// an admin to open one. Orders that are claimed go on. A product that the configuration has paused stays paused. While a
-	// provider is closed, the routing prefers the next one that can sell; cards that it has issued cannot be topped up.
+	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. It
+	// takes an admin to open one. Claimed orders continue. A product that the configuration has paused stays paused.
+	// While a provider is closed, the routing prefers the next one that can sell; cards that it has issued cannot be
+	// topped up.
 	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
 	// How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
 	GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error)
@@ -246,8 +247,8 @@ type OperatorServiceClient interface {
 	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
 	// Says whose token the request has, what its role is, and until when it is valid.
 	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
-	// Shows what an operator needs to decide about an order, next to its life: its version, what can be done with it and
-	// why not, its postings, and what operators did with it.
+	// Shows what an operator needs to decide about an order, in addition to its history: its version, what can be done
+	// with it and why not, its postings, and what operators did with it.
 	ReviewOrder(context.Context, *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error)
 	// Counts the orders that are not final, by kind and status.
 	CountOrders(context.Context, *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error)
@@ -263,8 +264,8 @@ type OperatorServiceClient interface {
 	// Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put back
 	// by the operation that decides it. The same Idempotency-Key does it once.
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
-	// Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
-	// does it once.
+	// Deletes a job that has stopped: its work is no longer done. The audit trail keeps it. The same Idempotency-Key does
+	// it once.
 	DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error)
 	// Lists the decisions that wait for a second operator, newest first, or those in another status.
 	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
@@ -275,18 +276,17 @@ type OperatorServiceClient interface {
 	// operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The same
 	// Idempotency-Key approves it once.
 	ApproveDecision(context.Context, *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error)
-	// Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it takes it
-	// back in this way. The same Idempotency-Key rejects it once.
+	// Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it withdraws
+	// it in this way. The same Idempotency-Key rejects it once.
 	RejectDecision(context.Context, *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error)
-	// Makes a token for an operator, with a role and an end. The answer shows it this once: the service keeps its hash. The
+	// Mints a token for an operator, with a role and an end. The answer shows it once: the service keeps its hash. The
 	// same Idempotency-Key makes it once, and a repeat does not show it again.
 	MintToken(context.Context, *v1.MintTokenRequest) (*v1.MintTokenResponse, error)
 	// Lists the tokens that were minted, newest first. Those of the configuration are not among them.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
 	// Ends a token at once, in all processes. A repeat changes nothing.
 	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
-	// Counts what waits for operators, for who watches: it is cheap, and read again and again. What it is about is read
-	// when a number changes.
+	// Counts what waits for operators, for polling: it is cheap. What it counts is read when a number changes.
 	GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error)
 	// Lists the cancellations of eSIMs, newest first.
 	ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error)
@@ -1034,22 +1034,22 @@ type OperatorServiceHandler interface {
 	// and the owner can top up again. The same Idempotency-Key writes it off once.
 	WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error)
 	// Closes a card for good: it is locked at its issuer at once, merchants' holds are waited for, what is left is taken
-	// back and refunded to the owner on chain, and then the issuer closes the card. The answer is how far that is; it goes
-	// on by itself. A card that is being closed, or was closed so, answers with that closing, whatever the key. A card
-	// whose issue fee is neither withdrawn nor written off is not closed. A card on which there may be more than the amount
-	// that the configuration names waits for a second operator: the answer has the status approval_pending, until
-	// ApproveDecision.
+	// back and refunded to the owner on chain, and then the issuer closes the card. The answer says how far that is; it
+	// continues by itself. A card that is being closed, or was closed in this way, answers with that closing, whatever
+	// the key. A card whose issue fee is neither withdrawn nor written off is not closed. A card on which there may be
+	// more than the amount that the configuration names waits for a second operator: the answer has the status
+	// approval_pending, until ApproveDecision.
 	CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error)
 	// Lists the closings of cards, newest first.
 	ListCardClosings(context.Context, *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error)
-	// Lets a closing that waits for an operator go on from its stage. What was sent before is looked up, not sent again. A
+	// Resumes a closing that waits for an operator, from its stage. What was sent before is looked up, not sent again. A
 	// closing in another status stays as it is.
 	RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error)
-	// Lets a closing whose remainder was refunded by hand go on, by the transaction that did it: the chain has to show that
-	// it transferred the remainder to the card's owner. It is for a closing that waits for an operator with its refund; while
-	// a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
+	// Concludes a closing whose remainder was refunded by hand, by the transaction that did it: the chain has to show
+	// that it transferred the remainder to the card's owner. It is for a closing that waits for an operator with its
+	// refund; while a refund of the service's own may still be paid, it is refused. A repeat changes nothing.
 	ConcludeCardClosing(context.Context, *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error)
-	// Lets the cancellation of an order's eSIM that waits for an operator go on from its stage. What the supplier or the
+	// Resumes the cancellation of an order's eSIM that waits for an operator, from its stage. What the supplier or the
 	// chain may have done is looked up, not done again. A cancellation in another status stays as it is.
 	RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error)
 	// Ends the cancellation of an order's eSIM whose refund was done by hand, by the transaction: the chain has to show
@@ -1064,39 +1064,40 @@ type OperatorServiceHandler interface {
 	// Lists the comparisons of the books that have ended, newest first: when and how, what they looked at, and what they
 	// found. Those that could not be completed are listed, too. Old ones are deleted.
 	ListReconciliations(context.Context, *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error)
-	// Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
+	// Lists what comparisons of the books found and what still differs, newest first: what is open, or what operators
 	// have resolved.
 	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
-	// Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
-	// something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding
-	// about a transfer is resolved by ResolveTransfer, or here by who may do that, up to the amount that waits for a second
-	// operator.
+	// Marks a finding as understood. It blocks nothing from then on, and stays resolved unless the books show something
+	// new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding about a
+	// transfer is resolved by ResolveTransfer, or here by operators who may do that, up to the amount that waits for a
+	// second operator.
 	ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error)
 	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
 	// that are open, or those that operators have resolved.
 	ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error)
-	// Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
-	// same Idempotency-Key resolves it once. A transfer above the amount that the configuration names waits for a second
+	// Records what has become of such a transfer, permanently. Reports then list it as resolved. No money moves. The same
+	// Idempotency-Key resolves it once. A transfer above the amount that the configuration names waits for a second
 	// operator: it stays open, with its `pendingApproval`, until ApproveDecision.
 	ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error)
 	// Lists orders, newest first unless `sort` says otherwise: those that wait for an operator, or those that the
 	// filters select.
 	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
-	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
+	// Shows the full history of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
 	// that has changed since is not decided. A refund above the amount that the configuration names waits for a second
 	// operator: the order stays as it is, with its `pendingApproval`, until ApproveDecision.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
-	// Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
-	// two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
-	// paid. The same Idempotency-Key does it once.
+	// Names the transaction that made the payment of an order in settling, where no node finds it. It is read, from two
+	// nodes where there are several, and counts only when it has exactly the payment's transfer: then the order is paid.
+	// The same Idempotency-Key does it once.
 	ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error)
 	// Lists the kill switches of every product and of every provider.
 	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
-	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. It takes
-	// an admin to open one. Orders that are claimed go on. A product that the configuration has paused stays paused. While a
-	// provider is closed, the routing prefers the next one that can sell; cards that it has issued cannot be topped up.
+	// Closes or opens the sale of a product, or what is sold over one provider, in all processes, within a second. It
+	// takes an admin to open one. Claimed orders continue. A product that the configuration has paused stays paused.
+	// While a provider is closed, the routing prefers the next one that can sell; cards that it has issued cannot be
+	// topped up.
 	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
 	// How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
 	GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error)
@@ -1105,8 +1106,8 @@ type OperatorServiceHandler interface {
 	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
 	// Says whose token the request has, what its role is, and until when it is valid.
 	WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error)
-	// Shows what an operator needs to decide about an order, next to its life: its version, what can be done with it and
-	// why not, its postings, and what operators did with it.
+	// Shows what an operator needs to decide about an order, in addition to its history: its version, what can be done
+	// with it and why not, its postings, and what operators did with it.
 	ReviewOrder(context.Context, *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error)
 	// Counts the orders that are not final, by kind and status.
 	CountOrders(context.Context, *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error)
@@ -1122,8 +1123,8 @@ type OperatorServiceHandler interface {
 	// Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put back
 	// by the operation that decides it. The same Idempotency-Key does it once.
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
-	// Deletes a job that has stopped: nobody does its work any more. The audit trail keeps it. The same Idempotency-Key
-	// does it once.
+	// Deletes a job that has stopped: its work is no longer done. The audit trail keeps it. The same Idempotency-Key does
+	// it once.
 	DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error)
 	// Lists the decisions that wait for a second operator, newest first, or those in another status.
 	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
@@ -1134,18 +1135,17 @@ type OperatorServiceHandler interface {
 	// operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The same
 	// Idempotency-Key approves it once.
 	ApproveDecision(context.Context, *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error)
-	// Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it takes it
-	// back in this way. The same Idempotency-Key rejects it once.
+	// Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it withdraws
+	// it in this way. The same Idempotency-Key rejects it once.
 	RejectDecision(context.Context, *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error)
-	// Makes a token for an operator, with a role and an end. The answer shows it this once: the service keeps its hash. The
+	// Mints a token for an operator, with a role and an end. The answer shows it once: the service keeps its hash. The
 	// same Idempotency-Key makes it once, and a repeat does not show it again.
 	MintToken(context.Context, *v1.MintTokenRequest) (*v1.MintTokenResponse, error)
 	// Lists the tokens that were minted, newest first. Those of the configuration are not among them.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
 	// Ends a token at once, in all processes. A repeat changes nothing.
 	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
-	// Counts what waits for operators, for who watches: it is cheap, and read again and again. What it is about is read
-	// when a number changes.
+	// Counts what waits for operators, for polling: it is cheap. What it counts is read when a number changes.
 	GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error)
 	// Lists the cancellations of eSIMs, newest first.
 	ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error)

@@ -59,7 +59,7 @@ const (
 type OrderServiceClient interface {
 	// Lists the orders of the signed-in wallet, newest first.
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
-	// Reads one order of the signed-in wallet. Another wallet's order does not exist.
+	// Reads one order of the signed-in wallet. Another wallet's order is reported as not found.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
 	// Follows one order of the signed-in wallet, or the one of the token in `X-Order-Watch-Token`: sends it
 	// now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
@@ -71,14 +71,13 @@ type OrderServiceClient interface {
 	// stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
 	// of those that are not final. It has no REST form: there, poll the orders.
 	WatchOrders(context.Context, *v1.WatchOrdersRequest) (*connect.ServerStreamForClient[v1.WatchOrdersResponse], error)
-	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+	// Creates an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
 	CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error)
-	// Pays an order by x402, with any client and without a session. Without a payment it answers 402
-	// with the terms in PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet
-	// that the order was opened for can pay it. After an unclear answer repeat the same request: an
-	// order is never paid twice.
+	// Pays an order by x402, with any client and without a session. Without a payment it answers 402 with the terms in
+	// PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet that the order was created for can pay
+	// it. After an unclear answer repeat the same request: an order is never paid twice.
 	PayOrder(context.Context, *v1.PayOrderRequest) (*v1.PayOrderResponse, error)
 	// Pays an order of the signed-in wallet with a payment in the body, for clients that cannot set
 	// PAYMENT-SIGNATURE. Otherwise as at `payable_url`: the payer is the owner, and a repeat gets the
@@ -236,7 +235,7 @@ func (c *orderServiceClient) GetPayableOrder(ctx context.Context, req *v1.GetPay
 type OrderServiceHandler interface {
 	// Lists the orders of the signed-in wallet, newest first.
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
-	// Reads one order of the signed-in wallet. Another wallet's order does not exist.
+	// Reads one order of the signed-in wallet. Another wallet's order is reported as not found.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
 	// Follows one order of the signed-in wallet, or the one of the token in `X-Order-Watch-Token`: sends it
 	// now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
@@ -248,14 +247,13 @@ type OrderServiceHandler interface {
 	// stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
 	// of those that are not final. It has no REST form: there, poll the orders.
 	WatchOrders(context.Context, *v1.WatchOrdersRequest, *connect.ServerStream[v1.WatchOrdersResponse]) error
-	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+	// Creates an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
 	CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error)
-	// Pays an order by x402, with any client and without a session. Without a payment it answers 402
-	// with the terms in PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet
-	// that the order was opened for can pay it. After an unclear answer repeat the same request: an
-	// order is never paid twice.
+	// Pays an order by x402, with any client and without a session. Without a payment it answers 402 with the terms in
+	// PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet that the order was created for can pay
+	// it. After an unclear answer repeat the same request: an order is never paid twice.
 	PayOrder(context.Context, *v1.PayOrderRequest) (*v1.PayOrderResponse, error)
 	// Pays an order of the signed-in wallet with a payment in the body, for clients that cannot set
 	// PAYMENT-SIGNATURE. Otherwise as at `payable_url`: the payer is the owner, and a repeat gets the

@@ -298,16 +298,15 @@ export const PruneActivityResponseSchema: GenMessage<PruneActivityResponse> = /*
   messageDesc(file_roamcard_v1_activity, 8);
 
 /**
- * ActivityService takes product events in and shows what they come to, never who was behind them.
+ * ActivityService takes product events in and shows aggregates of them, never who caused them.
  *
  * @generated from service roamcard.v1.ActivityService
  */
 export const ActivityService: GenService<{
   /**
-   * Takes one product event of a page or client. Names and properties are allowlisted; an event that
-   * holds a wallet, an IP address, a user agent, a token, a signature, a card number or code, an ICCID,
-   * an activation code or an e-mail address, in whatever member and encoding, is refused whole. The
-   * same eventId is stored once.
+   * Takes one product event of a page or client. Names and properties are allowlisted; an event that holds a wallet, an
+   * IP address, a user agent, a token, a signature, a card number or code, an ICCID, an activation code or an e-mail
+   * address, in whatever member and encoding, is refused as a whole. The same eventId is stored once.
    *
    * @generated from rpc roamcard.v1.ActivityService.RecordEvent
    */

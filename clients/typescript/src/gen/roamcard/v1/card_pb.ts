@@ -361,7 +361,7 @@ export type CardControlTerms = Message<"roamcard.v1.CardControlTerms"> & {
 
   /**
    * How to read the billing address of a card and how its 3-D Secure challenges are answered; absent where the issuer
-   * tells neither.
+   * gives neither.
    *
    * @generated from field: optional string details = 8;
    */
@@ -1636,10 +1636,10 @@ export const CardService: GenService<{
     output: typeof GetCardDiscoveryResponseSchema;
   },
   /**
-   * Buys a virtual card for 25.00 US dollars in USDC. Without a payment it answers 402 with the
-   * terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The payer becomes
-   * the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
-   * with the same idempotencyKey: it is never paid twice.
+   * Buys a virtual card for 25.00 US dollars in USDC. Without a payment it answers 402 with the terms in
+   * PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The payer becomes the owner; issuance continues
+   * asynchronously. After an unclear answer repeat the same request with the same idempotencyKey: it is never paid
+   * twice.
    *
    * @generated from rpc roamcard.v1.CardService.PurchaseCard
    */
@@ -1649,7 +1649,7 @@ export const CardService: GenService<{
     output: typeof PurchaseCardResponseSchema;
   },
   /**
-   * Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+   * Creates an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
    * same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
    * purchase with that key pays it; without one the wallet's open order is returned, or a new one.
    *
@@ -1757,7 +1757,7 @@ export const CardService: GenService<{
     output: typeof GetCardLimitsResponseSchema;
   },
   /**
-   * Replaces the limits that the owner has set to a card at its issuer: what is absent is not limited any more. They never
+   * Replaces the limits that the owner has set to a card at its issuer: what is absent is no longer limited. They never
    * change what is on the card. The discovery's `limitKinds` says which of them the issuer has.
    *
    * @generated from rpc roamcard.v1.CardService.SetCardLimits
@@ -1768,9 +1768,9 @@ export const CardService: GenService<{
     output: typeof SetCardLimitsResponseSchema;
   },
   /**
-   * Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and how
-   * a 3-D Secure challenge is answered. It is the programme's, which holds the card. The discovery says before a purchase
-   * what there is.
+   * Reads what merchants ask for when a card is used, next to its number: the billing address that belongs to it, and
+   * how a 3-D Secure challenge is answered. Both are those of the programme that holds the card. The discovery says
+   * before a purchase what there is.
    *
    * @generated from rpc roamcard.v1.CardService.GetCardDetails
    */
@@ -1791,8 +1791,8 @@ export const CardService: GenService<{
   },
   /**
    * Reveals the card's number and code, in the open or sealed to `recipientKey`, or on a page, as the discovery's
-   * `revealKind` says. For a secure local presenter, never for a model's context. A challenge dies on first use, right or
-   * wrong.
+   * `revealKind` says. For a secure local presenter, never for a model's context. A challenge is spent by its first
+   * use, right or wrong.
    *
    * @generated from rpc roamcard.v1.CardService.RevealCard
    */

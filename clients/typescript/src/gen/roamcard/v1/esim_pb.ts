@@ -357,7 +357,7 @@ export const EsimFulfillmentTermsSchema: GenMessage<EsimFulfillmentTerms> = /*@_
   messageDesc(file_roamcard_v1_esim, 6);
 
 /**
- * How the installation material reaches its owner.
+ * How the activation data reaches its owner.
  *
  * @generated from message roamcard.v1.EsimCredentialTerms
  */
@@ -444,7 +444,7 @@ export const GetEsimReadinessResponseSchema: GenMessage<GetEsimReadinessResponse
  */
 export type ListEsimPlansRequest = Message<"roamcard.v1.ListEsimPlansRequest"> & {
   /**
-   * An ISO 3166-1 country code of two letters, or one in use beside them such as XK, in either case. A code
+   * An ISO 3166-1 country code of two letters, or another one in use such as XK, in either case. A code
    * that nothing is sold for gives an empty list.
    *
    * @generated from field: optional string country_code = 1;
@@ -771,7 +771,7 @@ export type EsimProfile = Message<"roamcard.v1.EsimProfile"> & {
   status: string;
 
   /**
-   * Absent when the supplier does not tell.
+   * Absent when the supplier does not say.
    *
    * @generated from field: roamcard.v1.EsimUsage usage = 3;
    */
@@ -826,7 +826,7 @@ export type EsimCancellation = Message<"roamcard.v1.EsimCancellation"> & {
   status: string;
 
   /**
-   * What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it.
+   * What goes back to the payer, in USDC's atomic units. Absent until the supplier has granted it.
    *
    * @generated from field: optional string refund_amount = 3;
    */
@@ -1042,7 +1042,7 @@ export const RotateEsimTokenResponseSchema: GenMessage<RotateEsimTokenResponse> 
   messageDesc(file_roamcard_v1_esim, 33);
 
 /**
- * EsimService sells prepaid travel eSIMs and hands them to whoever paid.
+ * EsimService sells prepaid travel eSIMs and delivers them to their payers.
  *
  * @generated from service roamcard.v1.EsimService
  */
@@ -1058,8 +1058,8 @@ export const EsimService: GenService<{
     output: typeof GetEsimDiscoveryResponseSchema;
   },
   /**
-   * Answers 200 while eSIMs can be sold and delivered, and 503 otherwise: also while the sale is paused or
-   * the supplier's float is empty. Cards do not matter to it.
+   * Answers 200 while eSIMs can be sold and delivered, and 503 otherwise: also while the sale is paused or the
+   * supplier's float is empty. Cards do not affect it.
    *
    * @generated from rpc roamcard.v1.EsimService.GetEsimReadiness
    */
@@ -1080,13 +1080,12 @@ export const EsimService: GenService<{
     output: typeof ListEsimPlansResponseSchema;
   },
   /**
-   * Buys an eSIM. Without a payment it answers 402 with the terms in PAYMENT-REQUIRED; repeat the same
-   * body with PAYMENT-SIGNATURE. The payer becomes the owner. The paid answer waits up to 15 seconds
-   * for the eSIM and then carries its credentials; otherwise it carries the delivery token with which
-   * they can be fetched later. After an unclear answer repeat the same request with the same
-   * idempotencyKey: it is never paid twice. A repeat shows secrets only to who signs a fresh
-   * authorization (it is not sent), repeats the original header within its validity with a key of at
-   * least 16 characters, or sends the owner's session as well.
+   * Buys an eSIM. Without a payment it answers 402 with the terms in PAYMENT-REQUIRED; repeat the same body with
+   * PAYMENT-SIGNATURE. The payer becomes the owner. The paid answer waits up to 15 seconds for the eSIM and then
+   * carries its credentials; otherwise it carries the delivery token with which they can be fetched later. After an
+   * unclear answer repeat the same request with the same idempotencyKey: it is never paid twice. A repeat shows secrets
+   * only to a caller that signs a fresh authorization (it is not sent), repeats the original header within its validity
+   * with a key of at least 16 characters, or sends the owner's session as well.
    *
    * @generated from rpc roamcard.v1.EsimService.PurchaseEsim
    */
@@ -1096,8 +1095,8 @@ export const EsimService: GenService<{
     output: typeof PurchaseEsimResponseSchema;
   },
   /**
-   * Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
-   * price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+   * Creates an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+   * price stays; no stock is reserved before it is paid. The same Idempotency-Key gives the same
    * order again.
    *
    * @generated from rpc roamcard.v1.EsimService.CreateEsimOrder
@@ -1140,10 +1139,10 @@ export const EsimService: GenService<{
     output: typeof GetEsimProfileResponseSchema;
   },
   /**
-   * Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back, what
-   * the supplier credits is refunded on chain to who paid, and never more than was paid. It goes on by itself: ask for the
-   * eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is refunded twice;
-   * one that the supplier has refused begins again.
+   * Gives an eSIM that was never installed back to its supplier, for its owner. Once the supplier has taken it back,
+   * what the supplier credits is refunded on chain to the payer, and never more than was paid. It continues by itself:
+   * read the eSIM's profile to follow it. A cancellation that was begun answers with how far it is, and nothing is
+   * refunded twice; one that the supplier has refused begins again.
    *
    * @generated from rpc roamcard.v1.EsimService.CancelEsim
    */

@@ -501,7 +501,7 @@ export type Order = Message<"roamcard.v1.Order"> & {
   credentials?: EsimCredentials | undefined;
 
   /**
-   * What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+   * What paying takes, only in the answer that creates an eSIM order. The challenge at `payable_url` is
    * what binds.
    *
    * @generated from field: roamcard.v1.PaymentRequirements payment_requirements = 17;
@@ -595,7 +595,7 @@ export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_order, 16);
 
 /**
- * A payment on its way back to who made it.
+ * A payment on its way back to its payer.
  *
  * @generated from message roamcard.v1.Refund
  */
@@ -772,7 +772,7 @@ export type EsimTopup = Message<"roamcard.v1.EsimTopup"> & {
   validityDays: number;
 
   /**
-   * The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+   * The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
    *
    * @generated from field: optional string plan_name = 7;
    */
@@ -820,7 +820,7 @@ export type EsimDelivery = Message<"roamcard.v1.EsimDelivery"> & {
   tokenExpiresAt?: Timestamp | undefined;
 
   /**
-   * The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+   * The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
    *
    * @generated from field: optional string plan_name = 5;
    */
@@ -1132,7 +1132,7 @@ export const PayableOrderSchema: GenMessage<PayableOrder> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_order, 27);
 
 /**
- * OrderService opens, pays and reads the orders of a wallet.
+ * OrderService creates, pays and reads the orders of a wallet.
  *
  * @generated from service roamcard.v1.OrderService
  */
@@ -1148,7 +1148,7 @@ export const OrderService: GenService<{
     output: typeof ListOrdersResponseSchema;
   },
   /**
-   * Reads one order of the signed-in wallet. Another wallet's order does not exist.
+   * Reads one order of the signed-in wallet. Another wallet's order is reported as not found.
    *
    * @generated from rpc roamcard.v1.OrderService.GetOrder
    */
@@ -1184,7 +1184,7 @@ export const OrderService: GenService<{
     output: typeof WatchOrdersResponseSchema;
   },
   /**
-   * Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+   * Creates an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
    * `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
    * With an `Idempotency-Key` the same key and body give the same order again.
    *
@@ -1196,10 +1196,9 @@ export const OrderService: GenService<{
     output: typeof CreateOrderResponseSchema;
   },
   /**
-   * Pays an order by x402, with any client and without a session. Without a payment it answers 402
-   * with the terms in PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet
-   * that the order was opened for can pay it. After an unclear answer repeat the same request: an
-   * order is never paid twice.
+   * Pays an order by x402, with any client and without a session. Without a payment it answers 402 with the terms in
+   * PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet that the order was created for can pay
+   * it. After an unclear answer repeat the same request: an order is never paid twice.
    *
    * @generated from rpc roamcard.v1.OrderService.PayOrder
    */

@@ -456,7 +456,7 @@ class CardControlTerms(Message[_CardControlTermsFields]):
             ```
         details:
             How to read the billing address of a card and how its 3-D Secure challenges are answered; absent where the issuer
-            tells neither.
+            gives neither.
 
             ```proto
             optional string details = 8;

@@ -469,7 +469,7 @@ _EsimCredentialTermsFields: TypeAlias = Literal["owner_only", "no_store", "deliv
 
 class EsimCredentialTerms(Message[_EsimCredentialTermsFields]):
     """
-    How the installation material reaches its owner.
+    How the activation data reaches its owner.
 
     ```proto
     message roamcard.v1.EsimCredentialTerms
@@ -591,7 +591,7 @@ class ListEsimPlansRequest(Message[_ListEsimPlansRequestFields]):
 
     Attributes:
         country_code:
-            An ISO 3166-1 country code of two letters, or one in use beside them such as XK, in either case. A code
+            An ISO 3166-1 country code of two letters, or another one in use such as XK, in either case. A code
             that nothing is sold for gives an empty list.
 
             ```proto
@@ -1072,7 +1072,7 @@ class EsimProfile(Message[_EsimProfileFields]):
             string status = 2;
             ```
         usage:
-            Absent when the supplier does not tell.
+            Absent when the supplier does not say.
 
             ```proto
             optional roamcard.v1.EsimUsage usage = 3;
@@ -1143,7 +1143,7 @@ class EsimCancellation(Message[_EsimCancellationFields]):
             string status = 2;
             ```
         refund_amount:
-            What goes back to who paid, in USDC's atomic units. Absent until the supplier has granted it.
+            What goes back to the payer, in USDC's atomic units. Absent until the supplier has granted it.
 
             ```proto
             optional string refund_amount = 3;

@@ -674,7 +674,7 @@ class Order(Message[_OrderFields]):
             optional roamcard.v1.EsimCredentials credentials = 16;
             ```
         payment_requirements:
-            What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+            What paying takes, only in the answer that creates an eSIM order. The challenge at `payable_url` is
             what binds.
 
             ```proto
@@ -826,7 +826,7 @@ _RefundFields: TypeAlias = Literal["status", "amount", "to", "transaction", "ref
 
 class Refund(Message[_RefundFields]):
     """
-    A payment on its way back to who made it.
+    A payment on its way back to its payer.
 
     ```proto
     message roamcard.v1.Refund
@@ -1042,7 +1042,7 @@ class EsimTopup(Message[_EsimTopupFields]):
             uint32 validity_days = 6;
             ```
         plan_name:
-            The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+            The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
 
             ```proto
             optional string plan_name = 7;
@@ -1109,7 +1109,7 @@ class EsimDelivery(Message[_EsimDeliveryFields]):
             optional google.protobuf.Timestamp token_expires_at = 4;
             ```
         plan_name:
-            The plan's name, as its supplier calls it: a stranger's text. Absent when it is not known any more.
+            The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
 
             ```proto
             optional string plan_name = 5;

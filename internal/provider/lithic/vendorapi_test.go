@@ -12,7 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
-	"github.com/roamcard/roamcard/internal/testing/judge"
+	"github.com/roamcard/roamcard/internal/testing/vendorapi"
 )
 
 const document = "lithic.yml"
@@ -20,8 +20,8 @@ const document = "lithic.yml"
 // TestRequestsAndAnswersMatchTheDocument: every request that the adapter can send, and every answer of the fake.
 func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	b := start(t, lithicfake.Config{PageSize: 2}, true)
-	j := judge.Prism(t, document, b.web.URL)
-	b.config.URL, b.config.HTTP = j.URL, j.Client()
+	v := vendorapi.Prism(t, document, b.web.URL)
+	b.config.URL, b.config.HTTP = v.URL, v.Client()
 	b.Issuer = dial(t, b.config)
 	var all []card.Account
 	for range 3 {
@@ -62,7 +62,7 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	b.clock.pass(time.Second)
 	b.read(got, next)
 	b.want(got)
-	b.useJudged(a.ID)
+	b.useControls(a.ID)
 	b.fake.SetFloat(1)
 	if refused, err := b.Open(t.Context(), opening(2500)); err != nil || refused.State != card.AccountRejected {
 		t.Errorf("%+v, %v", refused, err)
@@ -79,14 +79,14 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 		"GET /v1/card_programs/" + lithicfake.Program: 1, "POST /v1/book_transfers": 8, "GET /v1/book_transfers": 2,
 		"GET /v1/book_transfers/" + m.Ref.String(): 2, "GET /v1/events": 2,
 	} {
-		if n := j.Judged()[what]; n < least {
-			t.Errorf("%s was judged %d times, want %d", what, n, least)
+		if n := v.Checked()[what]; n < least {
+			t.Errorf("%s was checked %d times, want %d", what, n, least)
 		}
 	}
 }
 
-// useJudged makes the requests of owner's controls, with every form of their answers.
-func (b *bench) useJudged(account string) {
+// useControls makes the requests of owner's controls, with every form of their answers.
+func (b *bench) useControls(account string) {
 	b.Helper()
 	for _, status := range []string{"SETTLED", "PENDING", "VOIDED", "EXPIRED", "DECLINED"} {
 		p := b.fake.Charge(account, 100, lithicfake.AShop)
@@ -121,18 +121,18 @@ func (b *bench) useJudged(account string) {
 	}
 }
 
-// TestJudgeFindsWhatDoesNotMatch keeps the test above from passing because nobody looks.
-func TestJudgeFindsWhatDoesNotMatch(t *testing.T) {
+// TestValidatorFindsWhatDoesNotMatch keeps the test above from passing although nothing is checked.
+func TestValidatorFindsWhatDoesNotMatch(t *testing.T) {
 	b := start(t, lithicfake.Config{}, false)
 	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"data":[{"available_amount":"much"}],"has_more":false}`))
 	}))
 	defer wrong.Close()
-	right, odd := judge.Prism(t, document, b.web.URL), judge.Prism(t, document, wrong.URL)
+	right, odd := vendorapi.Prism(t, document, b.web.URL), vendorapi.Prism(t, document, wrong.URL)
 	a := fulfilmenttest.NewRef().String()
 	for name, c := range map[string]struct {
-		judge              *judge.Judge
+		validator          *vendorapi.Validator
 		method, path, body string
 	}{
 		"an enum":       {right, http.MethodPost, "/v1/cards", `{"type":"PAPER"}`},
@@ -142,7 +142,7 @@ func TestJudgeFindsWhatDoesNotMatch(t *testing.T) {
 		"a query":       {right, http.MethodGet, "/v1/cards?page_size=1000", ``},
 		"an odd answer": {odd, http.MethodGet, "/v1/cards/" + a + "/balances", ``},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, c.judge.URL+c.path, strings.NewReader(c.body))
+		r, err := http.NewRequestWithContext(t.Context(), c.method, c.validator.URL+c.path, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,12 +150,12 @@ func TestJudgeFindsWhatDoesNotMatch(t *testing.T) {
 		if c.body != "" {
 			r.Header.Set("Content-Type", "application/json")
 		}
-		resp, err := c.judge.Client().Do(r)
+		resp, err := c.validator.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if found := c.judge.Violations(); len(found) != 1 {
+		if found := c.validator.Violations(); len(found) != 1 {
 			t.Errorf("%s: %s %s %s: %q", name, c.method, c.path, c.body, found)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package judge puts a program that is not ours between an adapter and the fake of its vendor: each request and each
-// answer has to match the vendor's own OpenAPI document.
-package judge
+// Package vendorapi puts a program that is not ours between an adapter and the fake of its vendor: each request and
+// each answer has to match the vendor's own OpenAPI document.
+package vendorapi
 
 import (
 	"bufio"
@@ -28,20 +28,20 @@ const documentsEnv = "ROAMCARD_VENDOR_OPENAPI"
 // startTimeout is how long Prism may take to read a document on a busy machine.
 const startTimeout = 3 * time.Minute
 
-// Judge is a Prism that runs in front of a server. It is safe for concurrent use.
-type Judge struct {
-	// URL is where requests are judged and passed on.
+// Validator is a Prism that runs in front of a server. It is safe for concurrent use.
+type Validator struct {
+	// URL is where requests are checked and passed on.
 	URL string
 
 	mu         sync.Mutex
-	judged     map[string]int
+	checked    map[string]int
 	violations []string
 }
 
 // Prism starts Prism with a vendor's document, by its file name, in front of a server. What does not match fails the
 // test at its end, unless it was taken by Violations. Where Prism or the document is missing the test is skipped,
 // unless the environment names the folder that the document is missing in.
-func Prism(t *testing.T, document, upstream string) *Judge {
+func Prism(t *testing.T, document, upstream string) *Validator {
 	t.Helper()
 	root, err := repository()
 	if err != nil {
@@ -69,13 +69,13 @@ func Prism(t *testing.T, document, upstream string) *Judge {
 	for n := 1; ; n++ {
 		url, err := run(t, program, document, upstream)
 		if err == nil {
-			j := &Judge{URL: url, judged: map[string]int{}}
+			v := &Validator{URL: url, checked: map[string]int{}}
 			t.Cleanup(func() {
-				for _, v := range j.Violations() {
-					t.Error(v)
+				for _, found := range v.Violations() {
+					t.Error(found)
 				}
 			})
-			return j
+			return v
 		}
 		if n == attempts {
 			t.Fatal(err)
@@ -155,34 +155,34 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Client makes requests of which the judge keeps the verdicts.
-func (j *Judge) Client() *http.Client { return &http.Client{Transport: verdicts{j}} }
+// Client makes requests whose violations are recorded.
+func (v *Validator) Client() *http.Client { return &http.Client{Transport: recorder{v}} }
 
-// Judged is how often each method and path was judged, such as "GET /orders".
-func (j *Judge) Judged() map[string]int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// Checked is how often each method and path was checked, such as "GET /orders".
+func (v *Validator) Checked() map[string]int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	all := map[string]int{}
-	for what, times := range j.judged {
+	for what, times := range v.checked {
 		all[what] = times
 	}
 	return all
 }
 
 // Violations are what did not match since the last call.
-func (j *Judge) Violations() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	all := j.violations
-	j.violations = nil
+func (v *Validator) Violations() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := v.violations
+	v.violations = nil
 	return all
 }
 
-type verdicts struct{ judge *Judge }
+type recorder struct{ to *Validator }
 
 // RoundTrip implements http.RoundTripper. Prism answers itself where something does not match, and adds a header where
 // that is a warning only, such as for a status that the document does not name.
-func (v verdicts) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -194,15 +194,15 @@ func (v verdicts) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	what := r.Method + " " + r.URL.Path
-	v.judge.mu.Lock()
-	defer v.judge.mu.Unlock()
-	v.judge.judged[what]++
+	c.to.mu.Lock()
+	defer c.to.mu.Unlock()
+	c.to.checked[what]++
 	warned := resp.Header.Get("sl-violations")
 	switch {
 	case bytes.Contains(body, []byte("stoplight.io/prism/errors")):
-		v.judge.violations = append(v.judge.violations, what+": "+string(body))
+		c.to.violations = append(c.to.violations, what+": "+string(body))
 	case warned != "":
-		v.judge.violations = append(v.judge.violations, what+": "+warned)
+		c.to.violations = append(c.to.violations, what+": "+warned)
 	}
 	return resp, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimgo"
 	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
-	"github.com/roamcard/roamcard/internal/testing/judge"
+	"github.com/roamcard/roamcard/internal/testing/vendorapi"
 )
 
 const document = "esimgo.yml"
@@ -18,50 +18,50 @@ const document = "esimgo.yml"
 // not a failure. Of failures the document says nothing.
 func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	b := start(t, esimgofake.Config{Bare: true})
-	j := judge.Prism(t, document, b.web.URL)
+	v := vendorapi.Prism(t, document, b.web.URL)
 	cfg := b.config
-	cfg.URL, cfg.HTTP = j.URL, j.Client()
-	judged, err := esimgo.Dial(cfg)
+	cfg.URL, cfg.HTTP = v.URL, v.Client()
+	checked, err := esimgo.Dial(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all, err := judged.Listings(t.Context()); err != nil || len(all) != 5 {
+	if all, err := checked.Listings(t.Context()); err != nil || len(all) != 5 {
 		t.Errorf("%d listings, %v", len(all), err)
 	}
-	if stock, err := judged.Check(t.Context(), france); err != nil || stock.Units == 0 {
+	if stock, err := checked.Check(t.Context(), france); err != nil || stock.Units == 0 {
 		t.Errorf("%+v, %v", stock, err)
 	}
 	b.vendor.SellOut(japan)
-	if stock, err := judged.Check(t.Context(), japan); err != nil || stock.Units != 0 {
+	if stock, err := checked.Check(t.Context(), japan); err != nil || stock.Units != 0 {
 		t.Errorf("%+v, %v", stock, err)
 	}
-	p, err := judged.Order(t.Context(), asking(france))
+	p, err := checked.Order(t.Context(), asking(france))
 	if err != nil || p.State != esim.PurchaseReady {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	held := esim.Held{ID: p.ID, Code: p.Code, ICCID: p.ActivationData.ICCID}
 	for _, use := range []esimgofake.Use{{}, {Profile: "Enabled", Bundle: "Active", Used: 5}} {
 		b.vendor.Put(p.ID, use)
-		if s, err := judged.State(t.Context(), held); err != nil || s.Usage == nil || s.Usage.Used != use.Used {
+		if s, err := checked.State(t.Context(), held); err != nil || s.Usage == nil || s.Usage.Used != use.Used {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
-	all, err := judged.Topups(t.Context(), held)
+	all, err := checked.Topups(t.Context(), held)
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d plans for the eSIM, %v", len(all), err)
 	}
-	if stock, err := judged.CheckTopup(t.Context(), held, france); err != nil || stock.Units == 0 {
+	if stock, err := checked.CheckTopup(t.Context(), held, france); err != nil || stock.Units == 0 {
 		t.Errorf("%+v, %v", stock, err)
 	}
 	more := esim.TopUpRequest{Request: asking(france), Held: held}
-	if added, err := judged.TopUp(t.Context(), more); err != nil || added.State != esim.PurchaseReady {
+	if added, err := checked.TopUp(t.Context(), more); err != nil || added.State != esim.PurchaseReady {
 		t.Errorf("%+v, %v", added, err)
 	}
-	if added, err := judged.ToppedUp(t.Context(), held, more.Ref); err != nil || added.Onto != held.ID {
+	if added, err := checked.ToppedUp(t.Context(), held, more.Ref); err != nil || added.Onto != held.ID {
 		t.Errorf("%+v, %v", added, err)
 	}
 	lost := b.lose(france, esimgofake.TimeoutAfter)
-	p, err = judged.Ordered(t.Context(), lost.Ref)
+	p, err = checked.Ordered(t.Context(), lost.Ref)
 	if err != nil || p.State != esim.PurchaseReady {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -70,23 +70,23 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 		"GET /orders/" + p.ID: 1, "GET /esims/assignments": 2,
 		"GET /esims/" + held.ICCID.Reveal(): 2, "GET /esims/" + held.ICCID.Reveal() + "/bundles": 2,
 	} {
-		if n := j.Judged()[what]; n < least {
-			t.Errorf("%s was judged %d times, want %d", what, n, least)
+		if n := v.Checked()[what]; n < least {
+			t.Errorf("%s was checked %d times, want %d", what, n, least)
 		}
 	}
 }
 
-// TestJudgeFindsWhatDoesNotMatch keeps the test above from passing because nobody looks.
-func TestJudgeFindsWhatDoesNotMatch(t *testing.T) {
+// TestValidatorFindsWhatDoesNotMatch keeps the test above from passing although nothing is checked.
+func TestValidatorFindsWhatDoesNotMatch(t *testing.T) {
 	b := start(t, esimgofake.Config{})
 	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"balance":"much","currency":"USD"}`))
 	}))
 	defer wrong.Close()
-	right, odd := judge.Prism(t, document, b.web.URL), judge.Prism(t, document, wrong.URL)
+	right, odd := vendorapi.Prism(t, document, b.web.URL), vendorapi.Prism(t, document, wrong.URL)
 	for name, c := range map[string]struct {
-		judge              *judge.Judge
+		validator          *vendorapi.Validator
 		method, path, body string
 	}{
 		"an enum":       {right, http.MethodPost, "/orders", `{"type":"buy","order":[]}`},
@@ -97,7 +97,7 @@ func TestJudgeFindsWhatDoesNotMatch(t *testing.T) {
 		"a failure":     {right, http.MethodGet, "/orders/none", ``},
 		"an odd answer": {odd, http.MethodGet, "/organisation", ``},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, c.judge.URL+c.path, strings.NewReader(c.body))
+		r, err := http.NewRequestWithContext(t.Context(), c.method, c.validator.URL+c.path, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,12 +105,12 @@ func TestJudgeFindsWhatDoesNotMatch(t *testing.T) {
 		if c.body != "" {
 			r.Header.Set("Content-Type", "application/json")
 		}
-		resp, err := c.judge.Client().Do(r)
+		resp, err := c.validator.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if found := c.judge.Violations(); len(found) != 1 {
+		if found := c.validator.Violations(); len(found) != 1 {
 			t.Errorf("%s: %s %s %s: %q", name, c.method, c.path, c.body, found)
 		}
 	}

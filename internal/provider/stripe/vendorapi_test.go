@@ -65,8 +65,8 @@ func mock(t *testing.T) string {
 	return ""
 }
 
-// judge is a transport that shows each request and answer to others before the adapter has the answer.
-type judge struct {
+// wiretap is a transport that shows each request and answer to others before the adapter has the answer.
+type wiretap struct {
 	next    http.RoundTripper
 	request func(r *http.Request, body []byte)
 	answer  func(r *http.Request, status int, body []byte)
@@ -74,27 +74,27 @@ type judge struct {
 	routes  map[string]int
 }
 
-func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *wiretap) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	resp, err := j.next.RoundTrip(r)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.routes == nil {
-		j.routes = map[string]int{}
+	resp, err := w.next.RoundTrip(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.routes == nil {
+		w.routes = map[string]int{}
 	}
-	j.routes[r.Method+" "+route(r)]++
-	if j.request != nil {
-		j.request(r, body)
+	w.routes[r.Method+" "+route(r)]++
+	if w.request != nil {
+		w.request(r, body)
 	}
-	if err == nil && j.answer != nil {
+	if err == nil && w.answer != nil {
 		answer, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		resp.Body = io.NopCloser(bytes.NewReader(answer))
-		j.answer(r, resp.StatusCode, answer)
+		w.answer(r, resp.StatusCode, answer)
 	}
 	return resp, err
 }
@@ -115,11 +115,11 @@ var routes = []string{
 	"POST issuing/cards/{id}",
 }
 
-func (j *judge) wantAllRoutes(t *testing.T) {
+func (w *wiretap) wantAllRoutes(t *testing.T) {
 	t.Helper()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if diff := cmp.Diff(routes, slices.Sorted(maps.Keys(j.routes))); diff != "" {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if diff := cmp.Diff(routes, slices.Sorted(maps.Keys(w.routes))); diff != "" {
 		t.Errorf("other requests were sent (-want +got):\n%s", diff)
 	}
 }
@@ -192,7 +192,7 @@ func (b *bench) story() {
 // TestEveryRequestPassesTheOfficialMock: it checks paths, parameters and their types by Stripe's document.
 func TestEveryRequestPassesTheOfficialMock(t *testing.T) {
 	address, b := mock(t), start(t)
-	j := &judge{next: b.web.Client().Transport}
+	w := &wiretap{next: b.web.Client().Transport}
 	ask := func(method, url string, header http.Header, body []byte) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
 		if err != nil {
@@ -208,17 +208,17 @@ func TestEveryRequestPassesTheOfficialMock(t *testing.T) {
 		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
 		return resp.StatusCode, string(said)
 	}
-	j.request = func(r *http.Request, body []byte) {
+	w.request = func(r *http.Request, body []byte) {
 		if status, said := ask(r.Method, address+r.URL.RequestURI(), r.Header.Clone(), body); status != http.StatusOK {
 			t.Errorf("%s %s %s: %d %s", r.Method, r.URL.RequestURI(), body, status, said)
 		}
 	}
-	b.Issuer = b.dial(j)
+	b.Issuer = b.dial(w)
 	b.story()
-	j.wantAllRoutes(t)
+	w.wantAllRoutes(t)
 	cardtest.Run(t, b.harness())
 
-	// A judge that passes everything proves nothing.
+	// A mock that passes everything proves nothing.
 	key := http.Header{
 		"Authorization": {"Bearer " + stripefake.DevKey}, "Content-Type": {"application/x-www-form-urlencoded"},
 	}
@@ -236,13 +236,13 @@ func TestEveryRequestPassesTheOfficialMock(t *testing.T) {
 // TestFakesAnswersKeepToTheDocument of Stripe that comes with stripe-mock.
 func TestFakesAnswersKeepToTheDocument(t *testing.T) {
 	doc, b := newDocument(t), start(t)
-	j := &judge{next: b.web.Client().Transport}
+	w := &wiretap{next: b.web.Client().Transport}
 	kinds := map[string]string{
 		"balance": "balance", "ephemeral_keys": "ephemeral_key", "issuing/authorizations": "issuing.authorization",
 		"issuing/cardholders/{id}": "issuing.cardholder", "issuing/cards": "issuing.card",
 		"issuing/cards/{id}": "issuing.card", "issuing/transactions": "issuing.transaction",
 	}
-	j.answer = func(r *http.Request, status int, body []byte) {
+	w.answer = func(r *http.Request, status int, body []byte) {
 		said := map[string]any{}
 		if err := json.Unmarshal(body, &said); err != nil {
 			t.Fatalf("%s: %v", r.URL, err)
@@ -267,14 +267,14 @@ func TestFakesAnswersKeepToTheDocument(t *testing.T) {
 			}
 		}
 	}
-	b.Issuer = b.dial(j)
+	b.Issuer = b.dial(w)
 	b.story()
 	b.fake.SetHolder("active", "under_review")
 	_, err := b.Open(t.Context(), opening())
 	wantRefused(t, err, card.RefusedHolder)
 	_, err = b.Balance(t.Context(), "ic_unknown")
 	b.handles().WantUnknown(t, err)
-	j.wantAllRoutes(t)
+	w.wantAllRoutes(t)
 
 	// Nor does a document prove anything that allows everything.
 	if doc.validate("issuing.card", map[string]any{"id": "ic_1"}) == nil {
