@@ -1,6 +1,7 @@
 package internal_test
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -8,20 +9,94 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/testing/voucher"
 )
 
-// productNames are the words that name a product, in identifiers and in strings, import paths among them. That there
-// are cards is no secret: an issuer, an account and a fee are about them. What is one product is to buy one.
-var productNames = regexp.MustCompile(`(?i)esim|voucher|top[-_ ]?up|card[-_ ]?issue(?:[^r]|$)|\bcard\.kind\b`)
+// plain are words of products' kinds that are words of their own in the business, each with why it may be said anywhere.
+// Of a kind that is made of such words the whole is looked for. Any other word of a kind names its product.
+var plain = map[string]string{
+	"card":  "issuers, accounts and fees are about cards, whoever sells them; what is one product is to buy one",
+	"issue": "who makes cards is an issuer",
+}
 
-// vendorNames are names of vendors, which have the word for what they sell in them.
-var vendorNames = regexp.MustCompile(`(?i)esim[-_]?(?:access|go)(?:fake)?`)
+// spelled are words of kinds that are written in more than one way.
+var spelled = map[string]string{"topup": "top[-_ ]?up"}
+
+// naming finds the names of products in identifiers and in strings, import paths among them.
+type naming struct{ products, vendors *regexp.Regexp }
+
+// namingOf makes it of the kinds that are registered, and of the vendors, which may have the word for what they sell in
+// their names.
+func namingOf(kinds, vendors []string) (naming, error) {
+	words, used := map[string]bool{}, map[string]bool{}
+	for _, kind := range kinds {
+		parts := strings.Split(kind, "_")
+		own := slices.DeleteFunc(slices.Clone(parts), func(word string) bool { return plain[word] != "" })
+		for _, word := range parts {
+			used[word] = true
+		}
+		for _, word := range own {
+			words[cmp.Or(spelled[word], regexp.QuoteMeta(word))] = true
+		}
+		if len(own) == 0 {
+			// "card_issue" is a product, and "card issuer" is none. Its package is known by what it says of itself.
+			words[strings.Join(parts, "[-_ ]?")+`(?:[^r]|$)`] = true
+			words[`\b`+parts[0]+`\.kind\b`] = true
+		}
+	}
+	for word := range plain {
+		if !used[word] {
+			return naming{}, fmt.Errorf("no kind has the word %q: take it off the list of plain words", word)
+		}
+	}
+	if len(words) == 0 {
+		return naming{}, fmt.Errorf("no product is registered")
+	}
+	products := strings.Join(slices.Sorted(maps.Keys(words)), "|")
+	sell := regexp.MustCompile(`^(?i:` + products + `)`)
+	var named []string
+	for _, vendor := range vendors {
+		if word := sell.FindString(vendor); word != "" && word != vendor {
+			named = append(named, word+"[-_]?"+strings.TrimPrefix(vendor, word)+"(?:fake)?")
+		}
+	}
+	// Of no vendors, a pattern that finds nothing.
+	return naming{
+		products: regexp.MustCompile("(?i)" + products),
+		vendors:  regexp.MustCompile("(?i)" + cmp.Or(strings.Join(named, "|"), `[^\s\S]`)),
+	}, nil
+}
+
+// find finds a product's name in what is said, or returns nothing.
+func (n naming) find(said string) string {
+	return n.products.FindString(n.vendors.ReplaceAllString(said, ""))
+}
+
+// namesOfTheProgram are the kinds that the program registers, with that of the tests' product, and its vendors.
+func namesOfTheProgram(tree fs.FS) (naming, error) {
+	kinds := []string{string(voucher.Kind)}
+	for _, p := range (app.Config{}).StoredProducts() {
+		kinds = append(kinds, string(p.Kind))
+	}
+	folders, err := fs.ReadDir(tree, "internal/provider")
+	if err != nil {
+		return naming{}, err
+	}
+	var vendors []string
+	for _, f := range folders {
+		if f.IsDir() {
+			vendors = append(vendors, f.Name())
+		}
+	}
+	return namingOf(kinds, vendors)
+}
 
 // homes are where a product may be named: its module, its store file, its rpc file, its part of the wiring.
 var homes = map[string]string{
@@ -67,55 +142,45 @@ var vocabulary = map[string]string{
 }
 
 func TestProductsAreNamedInTheirModulesOnly(t *testing.T) {
-	got, used, err := productsNamed(os.DirFS(".."))
+	tree := os.DirFS("..")
+	names, err := namesOfTheProgram(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, used, err := productsNamed(tree, names)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range got {
 		t.Error(v)
 	}
-	for _, where := range slices.Sorted(maps.Keys(vocabulary)) {
-		if !used[where] {
-			t.Errorf("%s names no product any more: take it off the list", where)
+	for _, list := range []map[string]string{homes, vocabulary} {
+		for _, where := range slices.Sorted(maps.Keys(list)) {
+			if !used[where] {
+				t.Errorf("%s names no product any more: take it off the list", where)
+			}
 		}
 	}
 }
 
-// productsNamed lists where a product is named outside of its homes, and which entries of the vocabulary are used.
-func productsNamed(module fs.FS) (found []string, used map[string]bool, err error) {
+// productsNamed lists where a product is named outside of its homes, and which entries of the lists are used.
+func productsNamed(tree fs.FS, names naming) (found []string, used map[string]bool, err error) {
 	used = map[string]bool{}
-	files := 0
-	for _, root := range []string{"internal", "cmd"} {
-		err := fs.WalkDir(module, root, func(file string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case entry.IsDir() && entry.Name() == "testdata":
-				return fs.SkipDir
-			case entry.IsDir(), path.Ext(file) != ".go", strings.HasSuffix(file, "_test.go"):
-				return nil
-			}
-			files++
-			if at, ok := listed(homes, file); ok {
-				used[at] = true
-				return nil
-			}
-			all, err := namesIn(module, file)
-			if at, ok := listed(vocabulary, file); ok && len(all) > 0 {
-				used[at] = true
-				return err
-			}
-			found = append(found, all...)
+	err = eachSource(tree, func(file string) error {
+		all, err := namesIn(tree, file, names)
+		if len(all) == 0 {
 			return err
-		})
-		if err != nil {
-			return nil, nil, err
 		}
-	}
-	if files == 0 {
-		return nil, nil, fmt.Errorf("there are no files to check")
-	}
-	return found, used, nil
+		for _, list := range []map[string]string{homes, vocabulary} {
+			if at, ok := listed(list, file); ok {
+				used[at] = true
+				return err
+			}
+		}
+		found = append(found, all...)
+		return err
+	})
+	return found, used, err
 }
 
 // listed finds the entry of a list that a file is, or lies below.
@@ -129,8 +194,8 @@ func listed(list map[string]string, file string) (string, bool) {
 }
 
 // namesIn lists the names of products in a file's identifiers and strings. Comments may say what they like.
-func namesIn(module fs.FS, file string) (found []string, err error) {
-	text, err := fs.ReadFile(module, file)
+func namesIn(tree fs.FS, file string, names naming) (found []string, err error) {
+	text, err := fs.ReadFile(tree, file)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +212,11 @@ func namesIn(module fs.FS, file string) (found []string, err error) {
 		case *ast.BasicLit:
 			said = n.Value
 		case *ast.SelectorExpr:
-			if pkg, ok := n.X.(*ast.Ident); ok && strings.EqualFold(pkg.Name+"."+n.Sel.Name, "card.Kind") {
+			if pkg, ok := n.X.(*ast.Ident); ok && n.Sel.Name == "Kind" {
 				said = pkg.Name + "." + n.Sel.Name
 			}
 		}
-		if name := productNames.FindString(vendorNames.ReplaceAllString(said, "")); name != "" {
+		if name := names.find(said); name != "" {
 			at := set.Position(n.Pos())
 			found = append(found,
 				fmt.Sprintf("%s:%d names a product outside of its module: %q in %.60q", file, at.Line, name, said))
@@ -176,7 +241,12 @@ func TestProductNamedElsewhereIsFound(t *testing.T) {
 			"cmd/roamcard/main.go":           file("const esim = 1\n"),
 		}
 	}
-	if got, _, err := productsNamed(legal()); err != nil || len(got) != 0 {
+	kinds := []string{"card_issue", "card_topup", "esim", "esim_topup", "voucher"}
+	names, err := namingOf(kinds, []string{"esimgo", "sandbox"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := productsNamed(legal(), names); err != nil || len(got) != 0 {
 		t.Fatalf("a legal tree: %v, %q", err, got)
 	}
 	for name, body := range map[string]string{
@@ -194,13 +264,42 @@ func TestProductNamedElsewhereIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tree := legal()
 			tree["internal/checkout/named.go"] = file(body)
-			got, _, err := productsNamed(tree)
+			got, _, err := productsNamed(tree, names)
 			if err != nil || len(got) != 1 || !strings.HasPrefix(got[0], "internal/checkout/named.go:3 ") {
 				t.Errorf("%v, %q", err, got)
 			}
 		})
 	}
-	if _, _, err := productsNamed(fstest.MapFS{"internal/README.md": {}, "cmd/README.md": {}}); err == nil {
+	if _, _, err := productsNamed(fstest.MapFS{"internal/README.md": {}, "cmd/README.md": {}}, names); err == nil {
 		t.Error("a tree without files: no error")
+	}
+}
+
+// TestProductThatIsAddedIsLookedFor holds without a change of the lists above.
+func TestProductThatIsAddedIsLookedFor(t *testing.T) {
+	kinds := []string{"card_issue", "card_gift", "phone_number"}
+	names, err := namingOf(kinds, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]string{
+		"CardGifts": "Gift", "card_gift": "gift", "phoneNumber": "phone", "CardIssue": "CardIssue", "card.Kind": "card.Kind",
+		"cardIssuer": "", "a card": "", "esim": "",
+	} {
+		if got := names.find(said); got != want {
+			t.Errorf("in %q: %q, want %q", said, got, want)
+		}
+	}
+	if _, err := namingOf([]string{"card", "esim"}, nil); err == nil {
+		t.Error("a plain word that no kind has any more: no error")
+	}
+	names, err = namesOfTheProgram(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range (app.Config{}).StoredProducts() {
+		if names.find(string(r.Kind)) == "" {
+			t.Errorf("%s is registered and not looked for", r.Kind)
+		}
 	}
 }
