@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-bin}
-version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
+version=${VERSION:-$(git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)}
 # Both formats want a semantic version; what has no tag is before the first.
 release=${version#v}
 [[ $release =~ ^[0-9]+\.[0-9]+\.[0-9]+ ]] || release=0.0.0-$version

@@ -61,7 +61,7 @@ func previousRelease(t *testing.T) (ref, why string) {
 	if _, err := git(t, "rev-parse", "--git-dir"); err != nil {
 		return "", "not a clone, so there is no release before this one; set ROAMCARD_PREVIOUS"
 	}
-	if tag, err := git(t, "describe", "--tags", "--abbrev=0", "HEAD"); err == nil {
+	if tag, err := git(t, "describe", "--tags", "--match", "v*", "--abbrev=0", "HEAD"); err == nil {
 		return tag, ""
 	}
 	if shallow, err := git(t, "rev-parse", "--is-shallow-repository"); err != nil || shallow != "false" {
