@@ -19,8 +19,8 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/voucher"
 )
 
-// plain are words of products' kinds that are words of their own in the business, each with why it may be said anywhere.
-// Of a kind that is made of such words the whole is looked for. Any other word of a kind names its product.
+// plain are words of products' kinds that are words of their own in the business, each with why it may be said
+// anywhere. Of a kind that is made of such words the whole is looked for. Any other word of a kind names its product.
 var plain = map[string]string{
 	"card":  "issuers, accounts and fees are about cards, whoever sells them; what is one product is to buy one",
 	"issue": "who makes cards is an issuer",

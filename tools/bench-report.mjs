@@ -41,7 +41,8 @@ const ratio = (over, under) => {
 };
 const count = (value) => Math.round(value).toLocaleString('en-US');
 const micros = (nanos) => (nanos / 1000).toFixed(1);
-const table = (head, rows) => [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+const table = (head, rows) =>
+  [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
 const version = mid('cgo Claim/pgbench', 'server-version');
 const transports = [['REST', 'rest', '0.55'], ['Connect JSON', 'connect', '–']];
@@ -61,15 +62,20 @@ const verifications = [
   ['every check that needs no chain', 'check'], ['decoded and checked', 'header'],
 ];
 const sizes = [
-  ['one to a transaction', 'alone', '–'], ['20 by our settler', 'settler20', '0.62'], ['100 by our settler', 'settler100', '–'],
+  ['one to a transaction', 'alone', '–'], ['20 by our settler', 'settler20', '0.62'],
+  ['100 by our settler', 'settler100', '–'],
   ['20 by Multicall3', 'multicall20', '–'], ['100 by Multicall3', 'multicall100', '–'],
 ];
 
 const tables = {
-  machine: `Measured ${facts.date} on ${facts.cores} cores of ${facts.cpu}, with ${facts.go}, PostgreSQL ${Math.floor(version / 10000)}.${version % 10000} ` +
-    `(fsync on)${facts.pgbench ? `, pgbench ${facts.pgbench}` : ', a loop of pgx for pgbench'} and anvil ${facts.anvil}; ${rounds.length} rounds; ` +
+  machine: `Measured ${facts.date} on ${facts.cores} cores of ${facts.cpu}, with ${facts.go}, ` +
+    `PostgreSQL ${Math.floor(version / 10000)}.${version % 10000} ` +
+    `(fsync on)${facts.pgbench ? `, pgbench ${facts.pgbench}` : ', a loop of pgx for pgbench'} ` +
+    `and anvil ${facts.anvil}; ${rounds.length} rounds; ` +
     `load average ${facts.load} before the first.`,
-  challenge: table(['answered by', 'challenges/s', 'bare handler/s', 'ratio', 'aim'], transports.map(([title, name, aim]) => [
+  challenge: table([
+    'answered by', 'challenges/s', 'bare handler/s', 'ratio', 'aim',
+  ], transports.map(([title, name, aim]) => [
     title, count(mid(`cgo Challenge/${name}`, 'req/s')), count(mid(`cgo Challenge/${name}-bare`, 'req/s')),
     ratio(all(`cgo Challenge/${name}`, 'req/s'), all(`cgo Challenge/${name}-bare`, 'req/s')), aim,
   ])),
@@ -80,25 +86,39 @@ const tables = {
     ['database transactions (reads)', count(Math.max(...all('cgo ChallengeBooks', 'reads')))],
     ['of these in a second', Math.max(...all('cgo ChallengeBooks', 'reads/s')).toFixed(1)],
   ]),
-  claim: table(['purchase', 'clients', 'purchases/s', 'pgbench tx/s', 'ratio', 'aim', 'p50 ms', 'p99 ms', 'transactions each', 'rows written'], claims.map(([title, clients, group, of, aim]) => {
+  claim: table([
+    'purchase', 'clients', 'purchases/s', 'pgbench tx/s', 'ratio', 'aim', 'p50 ms', 'p99 ms', 'transactions each',
+    'rows written',
+  ], claims.map(([title, clients, group, of, aim]) => {
     const name = `cgo Claim/${group}${of}`;
     const yardstick = `cgo Claim/${group}pgbench`;
     return [
-      title, clients, count(mid(name, 'tx/s')), count(mid(yardstick, 'tx/s')), ratio(all(name, 'tx/s'), all(yardstick, 'tx/s')), aim,
-      count(mid(name, 'p50-ms')), count(mid(name, 'p99-ms')), mid(name, 'transactions/op').toFixed(1), mid(name, 'rows/op').toFixed(1),
+      title, clients, count(mid(name, 'tx/s')), count(mid(yardstick, 'tx/s')),
+      ratio(all(name, 'tx/s'), all(yardstick, 'tx/s')), aim,
+      count(mid(name, 'p50-ms')), count(mid(name, 'p99-ms')),
+      mid(name, 'transactions/op').toFixed(1), mid(name, 'rows/op').toFixed(1),
     ];
   })),
-  waiting: table(['buyers waiting', 'KB each', 'late, p50 ms', 'late, p99 ms', 'late, at most ms'], [200, 2000].map((crowd) => {
+  waiting: table([
+    'buyers waiting', 'KB each', 'late, p50 ms', 'late, p99 ms', 'late, at most ms',
+  ], [200, 2000].map((crowd) => {
     const of = (unit) => single(`cgo Waiting/${crowd}`, unit);
-    return [count(crowd), count(of('bytes/waiter') / 1024), ...['p50', 'p99', 'max'].map((at) => count(of(`late-${at}-ms`)))];
+    return [count(crowd), count(of('bytes/waiter') / 1024),
+      ...['p50', 'p99', 'max'].map((at) => count(of(`late-${at}-ms`)))];
   })),
-  purchases: table(['buyers', 'settled/s', 'p50 blocks', 'p99 blocks', 'calls to the chain each', 'settlement_unknown'], [
+  purchases: table([
+    'buyers', 'settled/s', 'p50 blocks', 'p99 blocks', 'calls to the chain each', 'settlement_unknown',
+  ], [
     ['10', '10'], ['16', '16'], ['200', '200'], ['600', '600'], ['10, next to 600 others', 'few-among-600'],
   ].map(([title, name]) => {
     const of = (unit) => single(`cgo Purchases/${name}`, unit);
-    return [title, of('settled/s').toFixed(1), of('blocks-p50').toFixed(1), of('blocks-p99').toFixed(1), of('calls/settled').toFixed(1), count(of('unknown'))];
+    return [title, of('settled/s').toFixed(1), of('blocks-p50').toFixed(1), of('blocks-p99').toFixed(1),
+      of('calls/settled').toFixed(1), count(of('unknown'))];
   })),
-  servers: table(['chain', 'servers', 'settled/s', 'rate : one server', 'p50 s', 'p99 s', 'CPU of the servers each, ms', 'transactions each', 'calls to the chain each', 'settlement_unknown'], [
+  servers: table([
+    'chain', 'servers', 'settled/s', 'rate : one server', 'p50 s', 'p99 s', 'CPU of the servers each, ms',
+    'transactions each', 'calls to the chain each', 'settlement_unknown',
+  ], [
     ['a block for each transaction, 16 keys', 'instant', [1, 3]], ['a block every 2 s, 16 keys', 'blocks', [1, 3]],
     ['a block every 2 s, one key, 600 buyers', 'onekey', [1]],
   ].flatMap(([title, name, counts]) => counts.map((servers) => {
@@ -106,10 +126,13 @@ const tables = {
     const rate = of('settled/s') / single(`cgo Servers/${name}/1`, 'settled/s');
     return [
       title, servers, of('settled/s').toFixed(1), `**${fixed(rate)}**`, of('p50-s').toFixed(1), of('p99-s').toFixed(1),
-      of('cpu-ms/settled').toFixed(1), of('transactions/settled').toFixed(1), of('calls/settled').toFixed(1), count(of('unknown')),
+      of('cpu-ms/settled').toFixed(1), of('transactions/settled').toFixed(1), of('calls/settled').toFixed(1),
+      count(of('unknown')),
     ];
   }))),
-  transcoder: table(['answer', 'REST µs', 'Connect JSON µs', 'by hand µs', 'REST : Connect', 'REST : by hand', 'allocations'], ['post', 'get'].map((verb) => {
+  transcoder: table([
+    'answer', 'REST µs', 'Connect JSON µs', 'by hand µs', 'REST : Connect', 'REST : by hand', 'allocations',
+  ], ['post', 'get'].map((verb) => {
     const of = (way) => `cgo Transcoder/${verb}-${way}`;
     return [
       verb === 'post' ? '`POST /api/card/purchase`' : '`GET /api/orders/{id}`',
@@ -118,12 +141,15 @@ const tables = {
       ['rest', 'connect', 'hand'].map((way) => mid(of(way), 'allocs/op')).join(' / '),
     ];
   })),
-  verification: table(['step', 'per second and core', 'without cgo', 'cgo : without'], verifications.map(([title, name]) => [
+  verification: table([
+    'step', 'per second and core', 'without cgo', 'cgo : without',
+  ], verifications.map(([title, name]) => [
     title, count(mid(`cgo Verification/${name}`, 'op/s')), count(mid(`pure Verification/${name}`, 'op/s')),
     ratio(all(`cgo Verification/${name}`, 'op/s'), all(`pure Verification/${name}`, 'op/s')),
   ])),
   settlement: table(['payments', 'gas each', 'gas : single', 'aim', 'bytes each'], sizes.map(([title, name, aim]) => [
-    title, count(mid(`cgo Settlement/${name}`, 'gas/pay')), ratio(all(`cgo Settlement/${name}`, 'gas/pay'), all('cgo Settlement/alone', 'gas/pay')), aim,
+    title, count(mid(`cgo Settlement/${name}`, 'gas/pay')),
+    ratio(all(`cgo Settlement/${name}`, 'gas/pay'), all('cgo Settlement/alone', 'gas/pay')), aim,
     count(mid(`cgo Settlement/${name}`, 'bytes/pay')),
   ])),
 };

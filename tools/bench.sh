@@ -17,7 +17,8 @@ results=$(realpath -m "$results")
   echo "load: $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"
   echo "go: $(go env GOVERSION) $(go env GOOS)/$(go env GOARCH)"
   echo "pgbench: $(pgbench --version 2>/dev/null | grep -o '[0-9.]*' | head -n 1 || true)"
-  echo "anvil: $(node -p "require('./tools/node_modules/@foundry-rs/anvil/package.json').version" 2>/dev/null || echo unknown)"
+  anvil=./tools/node_modules/@foundry-rs/anvil/package.json
+  echo "anvil: $(node -p "require('$anvil').version" 2>/dev/null || echo unknown)"
 } >"$results"
 
 go test -c -o "$out/cgo.test" ./internal/testing/bench
@@ -27,7 +28,8 @@ CGO_ENABLED=0 go test -c -o "$out/pure.test" ./internal/testing/bench
 measure() {
   local program=$1 pattern=$2 benchtime=$3
   shift 3
-  if ! (cd internal/testing/bench && "$out/$program.test" -test.run '^$' -test.bench "$pattern" -test.benchtime "$benchtime" -test.timeout 10m "$@") \
+  if ! (cd internal/testing/bench && "$out/$program.test" -test.run '^$' -test.bench "$pattern" \
+    -test.benchtime "$benchtime" -test.timeout 10m "$@") \
     >"$out/one.txt" 2>&1; then
     cat "$out/one.txt"
     exit 1

@@ -5,7 +5,8 @@
 import { readFileSync } from 'node:fs';
 
 const [lines, ...languages] = process.argv.slice(2);
-const promised = Object.keys(JSON.parse(readFileSync(new URL('../clients/testing/scenarios.json', import.meta.url), 'utf8')));
+const scenarios = new URL('../clients/testing/scenarios.json', import.meta.url);
+const promised = Object.keys(JSON.parse(readFileSync(scenarios, 'utf8')));
 const proved = new Map();
 for (const line of readFileSync(lines, 'utf8').split('\n').filter(Boolean)) {
   const { client, scenario, transfers } = JSON.parse(line);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves the scenarios of clients/testing/scenarios.json in every language against one development server, and prints what
-# each proved.
+# Proves the scenarios of clients/testing/scenarios.json in every language against one development server, and prints
+# what each proved.
 #
 #   tools/clients.sh [LANGUAGE…]      typescript python go, or some of them
 set -euo pipefail

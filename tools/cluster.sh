@@ -16,7 +16,8 @@ missing() {
   for program in patroni etcd haproxy pgbouncer; do
     if ! command -v "$program" >/dev/null; then echo "${program/#etcd/etcd-server}"; fi
   done
-  if ! compgen -G '/usr/lib/postgresql/*/bin/pg_rewind' >/dev/null && ! compgen -G '/usr/pgsql-*/bin/pg_rewind' >/dev/null; then
+  if ! compgen -G '/usr/lib/postgresql/*/bin/pg_rewind' >/dev/null &&
+    ! compgen -G '/usr/pgsql-*/bin/pg_rewind' >/dev/null; then
     echo postgresql
   fi
   if ! /usr/bin/python3 -c 'import etcd' 2>/dev/null; then echo python3-etcd; fi
@@ -46,12 +47,14 @@ install() {
 mapfile -t packages < <(missing)
 if [[ ${#packages[@]} -gt 0 ]]; then
   echo "missing: ${packages[*]}"
-  if [[ -z ${INSTALL-yes} ]] || ! command -v apt-get >/dev/null || { [[ $EUID -ne 0 ]] && ! sudo -n true 2>/dev/null; }; then
+  if [[ -z ${INSTALL-yes} ]] || ! command -v apt-get >/dev/null ||
+    { [[ $EUID -ne 0 ]] && ! sudo -n true 2>/dev/null; }; then
     echo "cluster: install them, for example: sudo apt-get install --no-install-recommends ${packages[*]}" >&2
     exit 3
   fi
   install "${packages[@]}"
 fi
 go build -trimpath -o bin/cluster ./internal/devtools/cluster
-exec bin/cluster -data "${DATA:-data/cluster}" -addr "${ADDR:-127.0.0.1:8402}" -roamcard "${ROAMCARD_BIN:-bin/roamcard}" \
+exec bin/cluster -data "${DATA:-data/cluster}" -addr "${ADDR:-127.0.0.1:8402}" \
+  -roamcard "${ROAMCARD_BIN:-bin/roamcard}" \
   ${KEEP:+-keep}

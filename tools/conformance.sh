@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs programs that are not ours against a development server on free ports, and ends with one line: N passed, N failed.
-# Each tool is one function below and one line at the end.
+# Runs programs that are not ours against a development server on free ports, and ends with one line: N passed, N
+# failed. Each tool is one function below and one line at the end.
 #
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
-#   QUICK=1     runs the suite and the clients of MCP, the linters of the OpenAPI document, and the page that pays a link
+#   QUICK=1     runs the suite and the clients of MCP, the linters of the OpenAPI document, and the page that pays a
+#               link
 set -uo pipefail
 cd "$(dirname "$0")/.."
 here=tools/conformance
@@ -49,11 +50,12 @@ tests() {
   echo "--- $name: ${p:-0} passed, ${f:-0} failed ($((SECONDS - begin)) s)"
 }
 
-# operators runs the tests of the console against a server of their own, whose supplier can lose an order for good, and is
-# not waited for long when it says nothing.
+# operators runs the tests of the console against a server of their own, whose supplier can lose an order for good, and
+# is not waited for long when it says nothing.
 operators() {
   local ready=$work/operators.json log=$work/operators.log own
-  "$work/roamcard" dev --addr 127.0.0.1:0 --supplier esim-access --supplier-visibility-delay 2s --data "$work/operators" \
+  "$work/roamcard" dev --addr 127.0.0.1:0 --supplier esim-access --supplier-visibility-delay 2s \
+    --data "$work/operators" \
     --set supplier.deadline=15s --second-approver-above 600 --ready-file "$ready" >"$log" 2>&1 &
   own=$!
   for _ in $(seq 600); do
@@ -92,7 +94,8 @@ start() {
 suite() {
   local run=(node)
   if [[ $(node -p 'process.versions.node.split(".")[0]') -lt 22 ]]; then run=(npx --yes --package node@22 -- node); fi
-  "${run[@]}" "$here/node_modules/@modelcontextprotocol/conformance/dist/index.js" server --url "$ROAMCARD_URL/mcp" -o "$work/suite" "$@"
+  "${run[@]}" "$here/node_modules/@modelcontextprotocol/conformance/dist/index.js" server \
+    --url "$ROAMCARD_URL/mcp" -o "$work/suite" "$@"
 }
 
 mcp_scenarios() { suite --spec-version 2025-06-18 --expected-failures "$here/mcp-baseline.yml"; }
@@ -102,7 +105,8 @@ mcp_rebinding() { suite --scenario dns-rebinding-protection; }
 agent_python() {
   local venv=$here/.venv
   if ! cmp -s "$here/requirements.txt" "$venv/.ready"; then
-    python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt" || return 1
+    python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check \
+      --requirement "$here/requirements.txt" || return 1
     cp "$here/requirements.txt" "$venv/.ready"
   fi
   "$venv/bin/python" "$here/agent_server.py"
@@ -114,7 +118,8 @@ openapi_spectral() {
 
 openapi_redocly() {
   # The problems are in the output as JSON; a warning fails too.
-  REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true "$here/node_modules/.bin/redocly" lint "$work/openapi.json" \
+  REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
+    "$here/node_modules/.bin/redocly" lint "$work/openapi.json" \
     --config "$here/redocly.yaml" --format=json >"$work/redocly.json" 2>"$work/redocly.err"
   node -e '
     const { totals, problems } = JSON.parse(require("fs").readFileSync(process.argv[1]));

@@ -20,7 +20,9 @@ const place = (point) => {
 const rows = new Map();
 for (const r of runs) {
   const key = [r.flow, r.mode, r.first].join('\n');
-  const row = rows.get(key) ?? { ...r, once: 0, again: 0, signed: 0, by: new Set(), violations: 0, failed: 0, slowest: 0 };
+  const row = rows.get(key) ?? {
+    ...r, once: 0, again: 0, signed: 0, by: new Set(), violations: 0, failed: 0, slowest: 0,
+  };
   row[r.second ? 'again' : 'once']++;
   if (r.signs) row.signed++;
   row.by.add(r.settler);
@@ -38,24 +40,33 @@ const kills = sorted.filter((r) => r.mode === 'kill');
 const slowest = Math.max(0, ...kills.map((r) => r.slowest)).toFixed(1);
 const atRest = runs.filter((r) => r.second === 'at rest').length;
 
+const by = seed ? ` (\`make torture\`, seed ${seed}, and \`make test\`)` : '';
+const rested = atRest ? ` (${atRest} times the point did not come by any more, and it was\n  killed at rest)` : '';
+
 console.log(`# Fault matrix
 
-Made of the runs themselves by \`tools/fault-matrix.mjs\`${seed ? ` (\`make torture\`, seed ${seed}, and \`make test\`)` : ''}: the real program is killed, or a step of it
-fails, panics or sleeps, at the named point. It is started again against a database, a chain and an issuer that live on.
+Made of the runs themselves by \`tools/fault-matrix.mjs\`${by}: the real program
+is killed, or a step of it fails, panics or sleeps, at the named point. It is started again against a database, a chain
+and an issuer that live on.
 
 - Orders of settlement: ${settlers}.
-- "Again": killed a second time while it recovered, at the same or a later point${atRest ? ` (${atRest} times the point did not come by any more, and it was killed at rest)` : ''}.
+- "Again": killed a second time while it recovered, at the same or a later point${rested}.
 - "Signed anew": the buyer asked again with another authorization instead of the same header.
-- "Every point": all points were armed at once, each for its first pass. What the program pauses between attempts adds up.
+- "Every point": all points were armed at once, each for its first pass. What the program pauses between attempts adds
+  up.
 
-A run passes when there is one transfer, one card and one withdrawn fee (of a top-up one load), the order is final within 30 s
-of the last start, a repeat gets the same order and transaction, and all invariants of \`internal/testing/invariants\` hold.
+A run passes when there is one transfer, one card and one withdrawn fee (of a top-up one load), the order is final
+within 30 s of the last start, a repeat gets the same order and transaction, and all invariants of
+\`internal/testing/invariants\` hold.
 
-**${runs.length} runs: ${runs.length - total('failed')} passed, ${total('failed')} failed, ${total('violations')} violations. Slowest recovery after a kill: ${slowest} s.**
+**${runs.length} runs: ${runs.length - total('failed')} passed, ${total('failed')} failed, ${total('violations')} violations.
+Slowest recovery after a kill: ${slowest} s.**
 `);
-console.log('| flow | mode | point | when the fault strikes | once | again | signed anew | failed | violations | slowest recovery |');
+console.log(
+  '| flow | mode | point | when the fault strikes | once | again | signed anew | failed | violations | slowest recovery |');
 console.log('|---|---|---|---|--:|--:|--:|--:|--:|--:|');
 for (const r of sorted) {
   const doc = docs.get(r.first.split('@')[0])?.replace(/ Passes: .*/, '') ?? '';
-  console.log(`| ${r.flow} | ${r.mode} | \`${r.first}\` | ${doc} | ${r.once} | ${r.again} | ${r.signed} | ${r.failed} | ${r.violations} | ${r.slowest.toFixed(1)} s |`);
+  const counts = [r.once, r.again, r.signed, r.failed, r.violations, `${r.slowest.toFixed(1)} s`].join(' | ');
+  console.log(`| ${r.flow} | ${r.mode} | \`${r.first}\` | ${doc} | ${counts} |`);
 }

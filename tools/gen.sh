@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes everything that is generated: gen/, the clients' messages, Python's blocking client, ent and the contracts' code.
+# Makes everything that is generated: gen/, the clients' messages, Python's blocking client, ent and the contracts'
+# code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 buf=tools/node_modules/.bin/buf

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds packaging/Containerfile with buildah, and nothing from a registry: its base image has the shell of this machine, and
-# sees its Go and the modules that Go has here. Then it runs the program of the image, with the image as its
-# root. It ends with the code 77 where buildah is missing.
+# Builds packaging/Containerfile with buildah, and nothing from a registry: its base image has the shell of this
+# machine, and sees its Go and the modules that Go has here. Then it runs the program of the image, with the image as
+# its root. It ends with the code 77 where buildah is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v buildah >/dev/null || [[ $(uname -s) != Linux ]]; then
@@ -27,7 +27,8 @@ base() {
   done
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
   buildah umount "$from" >/dev/null
-  buildah config --env PATH=/usr/local/go/bin:/bin --env GOPATH=/go --env GOCACHE=/go/cache --env GOTOOLCHAIN=local "$from"
+  buildah config --env PATH=/usr/local/go/bin:/bin --env GOPATH=/go \
+  --env GOCACHE=/go/cache --env GOTOOLCHAIN=local "$from"
   buildah commit --quiet "$from" "$1" >/dev/null
 }
 
@@ -36,13 +37,15 @@ base "docker.io/library/$golang"
 commit=$(git rev-parse HEAD)
 buildah build --pull-never --quiet -f packaging/Containerfile --ignorefile packaging/Containerfile.dockerignore \
   --build-arg VERSION=v0.0.0-image --build-arg COMMIT="$commit" -t roamcard:image \
-  -v "$(go env GOROOT):/usr/local/go:ro" -v "$(go env GOMODCACHE):/go/pkg/mod" -v "$(go env GOCACHE):/go/cache" . >/dev/null
+  -v "$(go env GOROOT):/usr/local/go:ro" -v "$(go env GOMODCACHE):/go/pkg/mod" \
+  -v "$(go env GOCACHE):/go/cache" . >/dev/null
 
 image=$(buildah from --pull-never roamcard:image)
 root=$(buildah mount "$image")
 echo "files: $(cd "$root" && find . -type f | sort | tr '\n' ' ')"
 [[ $(cd "$root" && find . -type f | sort | xargs) == "./etc/ssl/certs/ca-certificates.crt ./usr/bin/roamcard" ]]
-config=$(buildah inspect --type image --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}} {{.OCIv1.Config.Cmd}}' roamcard:image)
+format='{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}} {{.OCIv1.Config.Cmd}}'
+config=$(buildah inspect --type image --format "$format" roamcard:image)
 echo "config: $config"
 [[ $config == "65532:65532 [/usr/bin/roamcard] [serve]" ]]
 said=$(buildah run "$image" -- /usr/bin/roamcard version)

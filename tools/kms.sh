@@ -12,7 +12,8 @@ stop() {
 }
 trap stop EXIT
 [[ -n ${LOCAL_KMS:-} ]] || GOWORK=off GOBIN="$dir" go install "github.com/nsmithuk/local-kms@$version"
-port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })')
+port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => {
+  console.log(s.address().port); s.close() })')
 KMS_ACCOUNT_ID=111122223333 KMS_REGION=eu-central-1 KMS_DATA_PATH="$dir" KMS_SEED_PATH="$dir/none" PORT=$port \
   "${LOCAL_KMS:-$dir/local-kms}" >"$dir/log" 2>&1 &
 server=$!
@@ -21,4 +22,5 @@ for _ in $(seq 100); do
   kill -0 "$server" 2>/dev/null || { cat "$dir/log"; exit 1; }
   sleep 0.1
 done
-ROAMCARD_KMS_URL="http://127.0.0.1:$port" go test -count=1 ./internal/signer/awskms -run KMSOfOthers -v | grep -v '^=== '
+ROAMCARD_KMS_URL="http://127.0.0.1:$port" go test -count=1 ./internal/signer/awskms \
+  -run KMSOfOthers -v | grep -v '^=== '

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what is in packaging/ by the tools of its formats, and ends with one line: N passed, N failed. What a tool that is
-# not here would check is left out, and said.
+# Checks what is in packaging/ by the tools of its formats, and ends with one line: N passed, N failed. What a tool that
+# is not here would check is left out, and said.
 #
 #   ONLY=…   some of the checks: compose systemd chart release image same cluster
 set -uo pipefail
@@ -29,7 +29,8 @@ check() {
 python() {
   local venv=bin/packaging
   if ! cmp -s tools/packaging.txt "$venv/.ready"; then
-    python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement tools/packaging.txt || return 1
+    python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check \
+      --requirement tools/packaging.txt || return 1
     cp tools/packaging.txt "$venv/.ready"
   fi
   "$venv/bin/$1" "${@:2}"
@@ -42,7 +43,8 @@ built() { GOWORK=off go build -C "tools/$1" -o ../../bin/ "$2"; }
 compose() {
   python check-jsonschema --builtin-schema vendor.compose-spec packaging/compose.yaml || return 1
   if docker compose version >/dev/null 2>&1; then
-    ROAMCARD_CHAIN__RPC_URL=http://127.0.0.1:1 ROAMCARD_PAYMENT__PAY_TO=0x docker compose -f packaging/compose.yaml config --quiet
+    ROAMCARD_CHAIN__RPC_URL=http://127.0.0.1:1 ROAMCARD_PAYMENT__PAY_TO=0x \
+      docker compose -f packaging/compose.yaml config --quiet
   else
     echo "docker compose is not installed: its own check is left out"
   fi
@@ -87,10 +89,12 @@ systemd() {
 }
 
 # charted VALUES… makes the chart with them for a version of Kubernetes into chart.yaml.
-charted() { bin/helm template roamcard packaging/helm/roamcard --kube-version "$version" "$@" >"$work/chart.yaml" 2>&1; }
+charted() {
+  bin/helm template roamcard packaging/helm/roamcard --kube-version "$version" "$@" >"$work/chart.yaml" 2>&1
+}
 
-# chart lints the chart, checks what it makes by the schemas of the oldest and of the newest Kubernetes, and that it refuses
-# what is wrong.
+# chart lints the chart, checks what it makes by the schemas of the oldest and of the newest Kubernetes, and that it
+# refuses what is wrong.
 chart() {
   local version on='console.enabled=true,admin.enabled=true,networkPolicy.enabled=true,command={doctor}'
   local peers='[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"ops"}}}]'
@@ -111,8 +115,8 @@ chart() {
     ! charted --set preStopSeconds=30 && grep -q "50 more than preStopSeconds" "$work/chart.yaml"
 }
 
-# release checks the configuration, and makes a release of this machine's kind without publishing it, or with SNAPSHOT=all of
-# each kind.
+# release checks the configuration, and makes a release of this machine's kind without publishing it, or with
+# SNAPSHOT=all of each kind.
 release() {
   local config=packaging/goreleaser.yaml archive document
   if ! built goreleaser github.com/goreleaser/goreleaser/v2 ||
@@ -122,7 +126,8 @@ release() {
   fi
   bin/goreleaser check --config "$config" || return 1
   if [[ ${SNAPSHOT-} != all ]]; then
-    sed "s/goos: .*/goos: [$(go env GOOS)]/; s/goarch: .*/goarch: [$(go env GOARCH)]/" "$config" >"$work/goreleaser.yaml"
+    sed "s/goos: .*/goos: [$(go env GOOS)]/; s/goarch: .*/goarch: [$(go env GOARCH)]/" \
+      "$config" >"$work/goreleaser.yaml"
     config=$work/goreleaser.yaml
   fi
   PATH=$PWD/bin:$PATH bin/goreleaser release --snapshot --clean --config "$config" &&
@@ -130,10 +135,12 @@ release() {
   for archive in bin/dist/*.tar.gz; do
     tar -tzf "$archive" | sort >"$work/archive" &&
       grep -Eqx 'man/roamcard.1.gz' "$work/archive" && grep -qx 'completions/roamcard.bash' "$work/archive" &&
-      grep -qx 'packaging/systemd/roamcard-server.service' "$work/archive" && grep -qx roamcard "$work/archive" || return 1
+      grep -qx 'packaging/systemd/roamcard-server.service' "$work/archive" &&
+      grep -qx roamcard "$work/archive" || return 1
     document=${archive%.tar.gz}.cdx.json
     echo "$archive: $(wc -l <"$work/archive") files; $document: $(grep -c '"purl"' "$document") modules"
-    grep -q '"pkg:golang/github.com/ethereum/go-ethereum@' "$document" && grep -q '"pkg:golang/std@' "$document" || return 1
+    grep -q '"pkg:golang/github.com/ethereum/go-ethereum@' "$document" &&
+      grep -q '"pkg:golang/std@' "$document" || return 1
   done
 }
 

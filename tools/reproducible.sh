@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the program twice, in two folders that have nothing in common, as a release is built: the bytes have to be the same.
+# Builds the program twice, in two folders that have nothing in common, as a release is built: the bytes have to be the
+# same.
 #
 #   FRESH=1   compiles everything again the second time, which takes minutes, instead of linking again
 set -euo pipefail
@@ -7,13 +8,15 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 commit=$(git rev-parse HEAD)
+app=github.com/roamcard/roamcard/internal/app
 
 # build FOLDER builds a copy of the sources that is kept there.
 build() {
   mkdir -p "$1"
-  git ls-files -z --cached --others --exclude-standard -- cmd clients/go ent gen internal 'go.*' | xargs -0 cp --parents -t "$1"
+  git ls-files -z --cached --others --exclude-standard -- cmd clients/go ent gen internal 'go.*' |
+    xargs -0 cp --parents -t "$1"
   (cd "$1" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o roamcard \
-    -ldflags "-s -w -buildid= -X github.com/roamcard/roamcard/internal/app.Version=v0.0.0-same -X github.com/roamcard/roamcard/internal/app.Commit=$commit" \
+    -ldflags "-s -w -buildid= -X $app.Version=v0.0.0-same -X $app.Commit=$commit" \
     ./cmd/roamcard && sha256sum roamcard | cut -d' ' -f1)
 }
 

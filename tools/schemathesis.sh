@@ -46,7 +46,8 @@ run() {
   shift
   echo "--- $name"
   "$venv/bin/st" --config-file tools/schemathesis.toml run "$url/api/openapi.json" \
-    --phases examples,coverage,fuzzing,stateful --max-examples "$examples" --workers 1 --seed 1 --generation-deterministic \
+    --phases examples,coverage,fuzzing,stateful --max-examples "$examples" \
+    --workers 1 --seed 1 --generation-deterministic \
     --continue-on-failure --warnings off --no-color --report-dir "$dir/report" "$@" >"$dir/st.log" 2>&1 || code=$?
   local n
   n=$(sed -nE 's/^  ([0-9]+) generated.*/\1/p' "$dir/st.log" | tail -n 1)
@@ -61,9 +62,11 @@ run() {
 owner=$(node tools/session.mjs "$dir/ready.json" owner)
 analyst=$(node tools/session.mjs "$dir/ready.json" analyst)
 run "anyone"
-run "the owner of a card" -H "Authorization: Bearer $owner" --exclude-path /api/auth/logout --exclude-path-regex '^/api/admin/'
+run "the owner of a card" -H "Authorization: Bearer $owner" --exclude-path /api/auth/logout \
+  --exclude-path-regex '^/api/admin/'
 run "a wallet that may see activity" -H "Authorization: Bearer $analyst" --include-path-regex '^/api/admin/activity'
-run "an operator" -H "Authorization: Bearer $(of .operatorToken)" --include-path-regex '^/api/admin/(auth-challenges|card-issue-fee)'
+run "an operator" -H "Authorization: Bearer $(of .operatorToken)" \
+  --include-path-regex '^/api/admin/(auth-challenges|card-issue-fee)'
 # Last, for it ends the session.
 run "who logs out" -H "Authorization: Bearer $owner" --include-path /api/auth/logout
 # What the server calls its own failure is one, whatever a check thought of the answer.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs made-up stories of crash, lie and lost answer against the fake service of each language's testing package, and ends with
-# one line: N passed, N failed. Prints its seed.
+# Runs made-up stories of crash, lie and lost answer against the fake service of each language's testing package, and
+# ends with one line: N passed, N failed. Prints its seed.
 #
 #   RUNS=2000   how many stories in each language
 #   SEED=…      repeats a run
@@ -16,7 +16,10 @@ tell() {
 }
 
 go_stories() { go test -count=1 -v -run '^TestWhateverHappens' ./clients/go/roamcard/roamcardtest; }
-typescript_stories() { npm run --silent build --prefix clients/typescript && node --test --test-reporter=spec clients/typescript/test/property.test.mjs; }
+typescript_stories() {
+  npm run --silent build --prefix clients/typescript &&
+    node --test --test-reporter=spec clients/typescript/test/property.test.mjs
+}
 python_stories() { clients/python/setup.sh && (cd clients/python && .venv/bin/pytest -q -s tests/test_property.py); }
 
 echo "seed $ROAMCARD_SEED, $ROAMCARD_RUNS stories in each language"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Prepares the tags of a release. Each Go module of this repository has a tag of its own, <folder>/vX.Y.Z, and requires the
-# others in the version that is released: the lines `replace`, which resolve them here, mean nothing to who imports them.
+# Prepares the tags of a release. Each Go module of this repository has a tag of its own, <folder>/vX.Y.Z, and requires
+# the others in the version that is released: the lines `replace`, which resolve them here, mean nothing to who imports
+# them.
 #
 #   tools/tag-modules.sh vX.Y.Z            shows what would change, and the tags
 #   tools/tag-modules.sh --write vX.Y.Z    writes the versions into each go.mod
@@ -9,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
-  sed -n '5,7s/^# *//p' "$0"
+  sed -n 's,^# *\(tools/tag-modules.sh .*\),\1,p' "$0"
   exit 2
 }
 fail() {
@@ -58,7 +59,9 @@ for i in "${!paths[@]}"; do
 done
 
 if [[ $mode == commit ]]; then
-  if [[ ${#changed[@]} -gt 0 ]]; then git commit --quiet -m "release: modules require each other in $version" -- "${changed[@]}"; fi
+  if [[ ${#changed[@]} -gt 0 ]]; then
+    git commit --quiet -m "release: modules require each other in $version" -- "${changed[@]}"
+  fi
   for tag in "${tags[@]}"; do git tag -a -m "roamcard $version" "$tag"; done
   echo "tagged; to publish: git push --atomic origin HEAD ${tags[*]}"
 else

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks and tests the Python client: lint, types, the package it becomes, and every test against one development server, which
-# ROAMCARD_READY names when it runs already.
+# Checks and tests the Python client: lint, types, the package it becomes, and every test against one development
+# server, which ROAMCARD_READY names when it runs already.
 set -euo pipefail
 cd "$(dirname "$0")/../clients/python"
 ./setup.sh

@@ -23,7 +23,9 @@ const ours = (a) => some([
   a.cpuMs >= 10 ? `${(a.cpuMs / 1000).toFixed(2)} s of processor` : '',
   count(a.transactions, 'transaction'), a.gwei > 0 ? `${a.gwei.toLocaleString('en')} gwei` : '', count(a.rows, 'row'),
 ]);
-const waits = (a) => (a.ratio ? `${(a.quietMs / 1000).toFixed(1)} s → ${(a.attackedMs / 1000).toFixed(1)} s (×${a.ratio.toFixed(1)})` : '');
+const waits = (a) => (a.ratio
+  ? `${(a.quietMs / 1000).toFixed(1)} s → ${(a.attackedMs / 1000).toFixed(1)} s (×${a.ratio.toFixed(1)})`
+  : '');
 
 const row = (a) => ({
   test: a.test, failed: a.failed, ratio: a.ratio ?? 0,
@@ -49,25 +51,29 @@ const worst = Math.max(0, ...besieged.map((r) => r.ratio)).toFixed(1);
 
 console.log(`# Threat model
 
-Made by \`tools/threat-model.mjs\` of runs of the suite \`internal/testing/hostile\` (${whole ? fullSize : 'at the sizes of `make test`'}): the real program at
-the limits of production, its database, a chain and the sandbox's providers, each a process of its own, attacked over the network.
-Money is counted in the chain's logs and goods in the sandbox's books, not in the program's answers; after all attacks the
-invariants of \`internal/testing/invariants\` hold over all books, and no session, token, card number or unspent signature is in the log.
+Made by \`tools/threat-model.mjs\` of runs of the suite \`internal/testing/hostile\`
+(${whole ? fullSize : 'at the sizes of `make test`'}): the real program at the limits of production, its database, a chain and
+the sandbox's providers, each a process of its own, attacked over the network. Money is counted in the chain's logs and
+goods in the sandbox's books, not in the program's answers; after all attacks the invariants of
+\`internal/testing/invariants\` hold over all books, and no session, token, card number or unspent signature is in the
+log.
 
-- **Who** needs what: a *stranger* an internet address; a *payer* a wallet with money; an *owner* a card or an order; a *watcher* an eye
-  on the chain; an *operator* a token of the service; a *node*, a *facilitator*, a *provider* and a *signer*, which has our keys, are
-  those that we ask, after somebody took them over.
-- **Costs** are those of its latest run. A wallet that pays and gets what it paid for counts as "paid". Processor time is the program's.
-- **Honest buyers** are ten at once, six of an eSIM and four of a card, each from the first question to the goods, by the official
-  client. The times are those of the slowest of the ten, without and under the attack. \`make torture\` fails above twice the time and 3 s,
-  \`make test\` only above five times and 10 s, because its machine is shared.
+- **Who** needs what: a *stranger* an internet address; a *payer* a wallet with money; an *owner* a card or an order; a
+  *watcher* an eye on the chain; an *operator* a token of the service; a *node*, a *facilitator*, a *provider* and a
+  *signer*, which has our keys, are those that we ask, after somebody took them over.
+- **Costs** are those of its latest run. A wallet that pays and gets what it paid for counts as "paid". Processor time is
+  the program's.
+- **Honest buyers** are ten at once, six of an eSIM and four of a card, each from the first question to the goods, by the
+  official client. The times are those of the slowest of the ten, without and under the attack. \`make torture\` fails
+  above twice the time and 3 s, \`make test\` only above five times and 10 s, because its machine is shared.
 
-**${rows.length} attacks: ${rows.length - failed} held, ${failed} failed. ${besieged.length} of them with honest buyers under way, who waited at most ${worst} times as long.**
+**${rows.length} attacks: ${rows.length - failed} held, ${failed} failed. ${besieged.length} of them with honest buyers
+under way, who waited at most ${worst} times as long.**
 `);
 console.log('| no. | who | would bring | what stops it | cost to the attacker | cost to us | honest buyers | test |');
 console.log('|--:|---|---|---|---|---|---|---|');
 rows.forEach((r, i) => console.log(`| ${i + 1} | ${r.cells} |`));
 console.log(`
-Numbers in parentheses are those of the checklists that the suite follows: A of attacks on x402, API of OWASP's list for APIs, I of the
-invariants. What a lost or older database does is proven by the drill of \`roamcard recover\`, and what crashes do by the
-[fault matrix](fault-matrix.md).`);
+Numbers in parentheses are those of the checklists that the suite follows: A of attacks on x402, API of OWASP's list for
+APIs, I of the invariants. What a lost or older database does is proven by the drill of \`roamcard recover\`, and what
+crashes do by the [fault matrix](fault-matrix.md).`);

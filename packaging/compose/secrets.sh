@@ -15,7 +15,8 @@ keep() {
 random() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
 
 keep postgres_password "$(random)"
-keep database_url "postgres://roamcard:$(cat secrets/postgres_password)@primary:5432,standby:5432/roamcard?target_session_attrs=read-write"
+password=$(cat secrets/postgres_password)
+keep database_url "postgres://roamcard:$password@primary:5432,standby:5432/roamcard?target_session_attrs=read-write"
 keep relayer_keys "$(random)"
 keep treasury_key "$(random)"
 keep quote_key "$(random)"
@@ -26,8 +27,8 @@ keep sandbox_key sandbox
 # An operator's token, of which the service gets only the hash.
 keep operator_token "rco_$(random)"
 keep operators "compose:$(openssl dgst -sha256 -r secrets/operator_token | cut -d' ' -f1)"
-# Compose mounts each file as it is here, so its group is one that the containers have; nobody else reads it. Where Docker
-# runs without root, the containers' groups have other numbers outside (/etc/subgid).
+# Compose mounts each file as it is here, so its group is one that the containers have; nobody else reads it. Where
+# Docker runs without root, the containers' groups have other numbers outside (/etc/subgid).
 readonly program=65532 postgres=999
 # readable GROUP NAMES… lets a group read files.
 readable() {

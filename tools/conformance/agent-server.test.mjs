@@ -23,7 +23,8 @@ const clients = [
   }],
   ["client", ModernTransport, (answer) => modern(answer, {})],
   ["client, negotiated", ModernTransport, (answer) => modern(answer, { versionNegotiation: { mode: "auto" } })],
-  ["client, pinned", ModernTransport, (answer) => modern(answer, { versionNegotiation: { mode: { pin: "2026-07-28" } } })],
+  ["client, pinned", ModernTransport,
+    (answer) => modern(answer, { versionNegotiation: { mode: { pin: "2026-07-28" } } })],
 ];
 
 function modern(answer, options) {
@@ -37,10 +38,13 @@ function agent(t) {
   const dir = mkdtempSync(join(tmpdir(), "agent-"));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const window = join(dir, "window");
-  const browse = "fetch(process.argv[1]).then((r) => r.text()).then((page) => require('fs').writeFileSync(process.env.WINDOW, page))";
+  const browse = "fetch(process.argv[1]).then((r) => r.text())" +
+    ".then((page) => require('fs').writeFileSync(process.env.WINDOW, page))";
   writeFileSync(join(dir, "agent.json"), JSON.stringify({
-    origin: ready.baseUrl, payTo: ready.payTo, asset: ready.usdc, mode: "human_approval", maxPerPaymentUsdCents: 2500, maxPerDayUsdCents: 5000,
-    journal: join(dir, "journal"), rpcUrl: ready.rpcUrl, browser: ["env", `WINDOW=${window}`, process.execPath, "-e", browse],
+    origin: ready.baseUrl, payTo: ready.payTo, asset: ready.usdc, mode: "human_approval",
+    maxPerPaymentUsdCents: 2500, maxPerDayUsdCents: 5000,
+    journal: join(dir, "journal"), rpcUrl: ready.rpcUrl, 
+    browser: ["env", `WINDOW=${window}`, process.execPath, "-e", browse],
   }), { mode: 0o600 });
   const server = {
     command: process.env.ROAMCARD_BIN, args: ["mcp", "serve", "--config", join(dir, "agent.json")], stderr: "ignore",
@@ -72,8 +76,12 @@ for (const [name, Transport, make] of clients) {
     try {
       const { tools } = await client.listTools();
       const names = tools.map((tool) => tool.name);
-      for (const name of ["quote", "buy_card", "buy_esim", "get_order", "get_card_limits"]) assert.ok(names.includes(name), name);
-      for (const tool of tools) assert.ok(tool.description.length > 20 && tool.outputSchema.type === "object" && tool.annotations, tool.name);
+      const wanted = ["quote", "buy_card", "buy_esim", "get_order", "get_card_limits"];
+      for (const name of wanted) assert.ok(names.includes(name), name);
+      for (const tool of tools) {
+        const { description, outputSchema, annotations } = tool;
+        assert.ok(description.length > 20 && outputSchema.type === "object" && annotations, tool.name);
+      }
 
       const wallet = await call("get_wallet");
       assert.ok(wallet.mayPay && wallet.balanceUsdc);
@@ -107,7 +115,8 @@ for (const [name, Transport, make] of clients) {
     await client.connect(new Transport(agent(t).server));
     try {
       const plan = (await client.callTool({ name: "list_esim_plans", arguments: {} })).structuredContent.plans[0];
-      const { isError, structuredContent } = await client.callTool({ name: "buy_esim", arguments: { purchaseKey: "one", planId: plan.planId } });
+      const { isError, structuredContent } = await client.callTool(
+        { name: "buy_esim", arguments: { purchaseKey: "one", planId: plan.planId } });
       assert.ok(isError && structuredContent.code === "approval_needed" && structuredContent.safeToPayAgain);
       assert.match(structuredContent.detail, /roamcard approve one/);
     } finally {

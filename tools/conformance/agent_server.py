@@ -50,7 +50,8 @@ async def buys(mode: str) -> None:
         return answers.pop(0)
 
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as log:
-        async with Client(stdio_client(server(Path(folder)), errlog=log), mode=mode, elicitation_callback=ask) as client:
+        transport = stdio_client(server(Path(folder)), errlog=log)
+        async with Client(transport, mode=mode, elicitation_callback=ask) as client:
 
             async def call(tool: str, **arguments: Any) -> dict[str, Any]:
                 # The client holds the structured content to the output schema.

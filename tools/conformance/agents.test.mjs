@@ -12,7 +12,9 @@ test("the agent card is one version, at both of its places", async () => {
   for (const place of ["agent-card.json", "agent.json"]) {
     const served = await (await fetch(`${base}/.well-known/${place}`)).json();
     // These belong to versions before 1.0, whose readers would take the card for theirs.
-    for (const old of ["protocolVersion", "url", "preferredTransport", "additionalInterfaces"]) assert.ok(!(old in served), `${old} is in ${place}`);
+    for (const old of ["protocolVersion", "url", "preferredTransport", "additionalInterfaces"]) {
+      assert.ok(!(old in served), `${old} is in ${place}`);
+    }
     assert.deepEqual(served.supportedInterfaces.map((i) => i.protocolVersion), ["1.0"]);
     // What the SDK reads of it in version 1.0 is all that version 1.0 has: nothing of ours is lost on the way.
     const read = AgentCard.toJSON(AgentCard.fromJSON(served));

@@ -184,7 +184,8 @@ test("a closing whose refund cannot be made is concluded by a transaction", { ti
   await tab.close();
 });
 
-test("a cancellation that waits goes on with its stage, however often, and ends by a transaction", { timeout }, async () => {
+test("a cancellation that waits goes on with its stage, however often, and ends by a transaction",
+  { timeout }, async () => {
   const { owner, order: { orderId } } = gone;
   await ofOwner(owner, `esim/orders/${orderId}/cancel`, "POST");
   const find = () => cancellationOf(gone);
@@ -215,7 +216,8 @@ test("a cancellation that waits goes on with its stage, however often, and ends 
   await tab.close();
 });
 
-test("a cancellation that its supplier did not answer is refunded, on chain and in the books", { timeout }, async () => {
+test("a cancellation that its supplier did not answer is refunded, on chain and in the books",
+  { timeout }, async () => {
   const sale = await bought(9, `given-back-${process.pid}`);
   const { owner, order: { orderId } } = sale;
   await until("delivered", () => admin(`orders/${orderId}`), ({ order }) => order.status === "fulfilled");

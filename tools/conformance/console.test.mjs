@@ -41,7 +41,8 @@ test("an operator signs in with a token that is nowhere but in the page's memory
   await looked(tab, notes, "sign-in");
   await signIn(tab, `rco_${"0".repeat(64)}`);
   await says(tab, "The token is not taken");
-  await looked(tab, { ...notes, complaints: notes.complaints.filter((each) => !/status of 401/.test(each)) }, "wrong-token");
+  const others = notes.complaints.filter((each) => !/status of 401/.test(each));
+  await looked(tab, { ...notes, complaints: others }, "wrong-token");
   notes.complaints.length = 0;
   await signIn(tab);
   await says(tab, "Unmatched transfers");
@@ -67,7 +68,8 @@ test("an operator signs in with a token that is nowhere but in the page's memory
   await looked(tab, notes, "signed-out");
   await tab.close();
   if (process.env.ROAMCARD_LOG) {
-    const log = (await readFile(process.env.ROAMCARD_LOG, "utf8")).split("\n").filter((line) => !/Operator token/.test(line));
+    const log = (await readFile(process.env.ROAMCARD_LOG, "utf8")).split("\n")
+      .filter((line) => !/Operator token/.test(line));
     assert.equal(log.some((line) => line.includes(dev.operatorToken)), false, "the token is in the log");
   }
 });
@@ -96,7 +98,9 @@ test("an order in review is refunded, on chain and in the books", { timeout }, a
   assert.match(listed[mine[0]], /\S/, "what blocks it");
   await looked(tab, notes, "queue");
   await tab.click(`a[href="#/orders/${order.orderId}"]`);
-  for (const part of ["Timeline", "Payments", "Provider", "Postings", "Audit trail", "Being delivered"]) await says(tab, part);
+  for (const part of ["Timeline", "Payments", "Provider", "Postings", "Audit trail", "Being delivered"]) {
+    await says(tab, part);
+  }
   await looked(tab, notes, "order");
   await press(tab, "Refund");
   await says(tab, `go from the treasury to ${owner.account.address}`);
@@ -171,7 +175,8 @@ test("a decision about what has changed meanwhile is refused", { timeout }, asyn
   await settledPage(tab);
   deaf = true;
   const { order: seen } = await admin(`orders/${order.orderId}/review`);
-  await admin(`orders/${order.orderId}/decide`, { action: "refund", reason: "another operator was first", version: seen.version });
+  await admin(`orders/${order.orderId}/decide`,
+    { action: "refund", reason: "another operator was first", version: seen.version });
   await until("refunded", () => admin(`orders/${order.orderId}`), (shown) => shown.order.status === "refunded");
   await press(tab, "Delivered by hand");
   await confirm(tab, "the buyer has it");
@@ -242,7 +247,8 @@ test("a transfer for no order is resolved, next to its payer's orders", { timeou
   await press(tab, "Orders of the payer");
   await says(tab, orders[0].order.orderId);
   await looked(tab, notes, "transfers");
-  await tab.evaluate(() => [...document.querySelectorAll("[data-row] button")].find((b) => b.innerText === "Resolve").click());
+  await tab.evaluate(() => [...document.querySelectorAll("[data-row] button")]
+    .find((b) => b.innerText === "Resolve").click());
   await says(tab, "came from");
   await tab.evaluate(() => [...document.querySelectorAll("dialog input[type=radio]")][1].click());
   await looked(tab, notes, "resolve-transfer");
@@ -250,7 +256,8 @@ test("a transfer for no order is resolved, next to its payer's orders", { timeou
   await says(tab, "Resolved.");
   const { transfers } = await admin("transfers?status=resolved");
   const mine = transfers.find((each) => each.transaction === transaction);
-  assert.deepEqual([mine.resolution, mine.reason, mine.operator, mine.from], ["donation", "nobody claims it", "dev", payer]);
+  assert.deepEqual([mine.resolution, mine.reason, mine.operator, mine.from],
+    ["donation", "nobody claims it", "dev", payer]);
   assert.equal((await admin("transfers")).transfers.some((each) => each.transaction === transaction), false);
   const report = await admin("reconcile", {});
   assert.equal(report.findings.some(({ subject }) => subject.startsWith(transaction)), false);
@@ -272,7 +279,8 @@ test("a sale is paused and opened, and every place is there for everybody", { ti
   await pressIn(tab, "More eSIM data", "Resume");
   await confirm(tab, "it is quick again");
   await until("open", paused, (now) => now === false);
-  for (const place of places.filter((each) => !["orders", "switches", "transfers", "findings", "books"].includes(each))) {
+  const opened = (each) => !["orders", "switches", "transfers", "findings", "books"].includes(each);
+  for (const place of places.filter(opened)) {
     await goTo(tab, `#/${place}`);
     await looked(tab, notes, place);
   }
@@ -403,13 +411,16 @@ test("no other origin frames it, calls it or reads it, and each origin serves it
   assert.equal((await frame.$$("#page, input")).length, 0, "it is framed");
   // Even who knew the token could not call from a page of another origin.
   const tries = await tab.evaluate(async (url, token) => {
-    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", "idempotency-key": "stolen" };
+    const headers = {
+      authorization: `Bearer ${token}`, "content-type": "application/json", "idempotency-key": "stolen",
+    };
     const body = JSON.stringify({ paused: true, reason: "stolen" });
     const asked = [
       fetch(`${url}/api/admin/whoami`, { headers }), fetch(`${url}/api/admin/whoami`),
       fetch(`${url}/api/admin/switches/esim`, { method: "POST", headers, body }), fetch(`${url}/`),
       fetch(`${url}/roamcard.v1.OperatorService/WhoAmI`, { method: "POST", headers, body: "{}" }),
-      fetch(`${url}/api/admin/switches/esim`, { method: "POST", mode: "no-cors", body }).then(() => Promise.reject(new Error("opaque"))),
+      fetch(`${url}/api/admin/switches/esim`, { method: "POST", mode: "no-cors", body })
+        .then(() => Promise.reject(new Error("opaque"))),
     ];
     return Promise.all(asked.map((each) => each.then(({ status }) => status, () => "refused")));
   }, dev.consoleUrl, dev.operatorToken);
@@ -421,7 +432,8 @@ test("no other origin frames it, calls it or reads it, and each origin serves it
 
   const owner = await ownerAt(10);
   for (const path of [
-    "/api/config", "/api/card/purchase", "/api/orders", "/api/esim/plans", "/pay/ord_x", "/status", "/openapi.json", "/mcp",
+    "/api/config", "/api/card/purchase", "/api/orders", "/api/esim/plans", "/pay/ord_x", "/status",
+    "/openapi.json", "/mcp",
     "/livez", "/health", "/docs", "/roamcard.v1.OrderService/GetOrder", "/api/admin/activity",
   ]) {
     const answer = await fetch(`${dev.consoleUrl}${path}`, { headers: { ...owner.session, accept: "text/html" } });

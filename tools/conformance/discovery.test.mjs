@@ -16,7 +16,9 @@ import {
 } from "@agentcash/discovery";
 import { x402HTTPClient } from "@x402/core/client";
 import { parsePaymentRequired } from "@x402/core/schemas";
-import { extractDiscoveryInfo, validateDiscoveryExtension, validateDiscoveryExtensionSpec } from "@x402/extensions/bazaar";
+import {
+  extractDiscoveryInfo, validateDiscoveryExtension, validateDiscoveryExtensionSpec,
+} from "@x402/extensions/bazaar";
 
 const base = process.env.ROAMCARD_URL;
 const openapi = await (await fetch(`${base}/openapi.json`)).json();
@@ -66,7 +68,8 @@ for (const { path, operation } of paid) {
     const advice = result.advisories.find((a) => a.method === "POST");
     assert.equal(advice.source, "probe");
     assert.equal(advice.authMode, "paid");
-    assert.deepEqual(advice.paymentOptions.map((o) => [o.protocol, o.version, o.scheme, o.network]), [["x402", 2, "exact", "eip155:8453"]]);
+    assert.deepEqual(advice.paymentOptions.map((o) => [o.protocol, o.version, o.scheme, o.network]),
+      [["x402", 2, "exact", "eip155:8453"]]);
     const warnings = getWarningsForL3(advice).filter((w) => !accepted.includes(w.code));
     assert.deepEqual(warnings, []);
   });
@@ -91,12 +94,14 @@ for (const { path, operation } of paid) {
     assert.equal(detailed.summary.warnCount, 0, JSON.stringify(detailed.issues));
 
     // A facilitator lists by what is next to the payment: /settle is told the challenge's resource and extensions.
-    const sent = { x402Version: 2, accepted: challenge.accepts[0], payload: {}, resource: challenge.resource, extensions: challenge.extensions };
+    const { accepts, resource, extensions } = challenge;
+    const sent = { x402Version: 2, accepted: accepts[0], payload: {}, resource, extensions };
     const listed = extractDiscoveryInfo(sent, challenge.accepts[0]);
     assert.deepEqual([listed?.resourceUrl, listed?.method], [base + path, "POST"]);
 
     // The header of version 1, as the reference client writes it, is told what is taken instead.
-    const old = new x402HTTPClient().encodePaymentSignatureHeader({ x402Version: 1, scheme: "exact", network: "base", payload: {} });
+    const old = new x402HTTPClient().encodePaymentSignatureHeader(
+      { x402Version: 1, scheme: "exact", network: "base", payload: {} });
     assert.deepEqual(Object.keys(old), ["X-PAYMENT"]);
     const told = await fetch(base + path, { method: "POST", headers: old });
     assert.equal(told.status, 402);

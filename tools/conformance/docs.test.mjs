@@ -8,7 +8,8 @@ const base = process.env.ROAMCARD_URL;
 let browser;
 
 before(async () => {
-  browser = await puppeteer.launch({ executablePath: await chromium.executablePath(), args: chromium.args, headless: "shell" });
+  const executablePath = await chromium.executablePath();
+  browser = await puppeteer.launch({ executablePath, args: chromium.args, headless: "shell" });
 });
 after(() => browser?.close());
 

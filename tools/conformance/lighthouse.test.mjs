@@ -10,7 +10,9 @@ const timeout = 300_000;
 const loads = 3;
 /** What Lighthouse's benchmark tells of the phone that it plays: it takes a fast machine for four times as fast. */
 const phone = 1750 / 4;
-/** How much slower than this machine the phone is, by the benchmark of the last load: a busy machine is nearer to it. */
+/**
+ * How much slower than this machine the phone is, by the benchmark of the last load: a busy machine is nearer to it.
+ */
 let slowdown = 4;
 let browser;
 

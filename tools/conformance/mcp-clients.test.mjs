@@ -30,8 +30,12 @@ const expected = [
 const clients = [
   ["sdk, 2025-06-18", "2025-06-18", () => [new LegacyClient(me), new LegacyTransport(endpoint)]],
   ["client, legacy mode", "2025-06-18", () => [new ModernClient(me), new ModernTransport(endpoint)]],
-  ["client, auto mode", "2026-07-28", () => [new ModernClient(me, { versionNegotiation: { mode: "auto" } }), new ModernTransport(endpoint)]],
-  ["client, pinned", "2026-07-28", () => [new ModernClient(me, { versionNegotiation: { mode: { pin: "2026-07-28" } } }), new ModernTransport(endpoint)]],
+  ["client, auto mode", "2026-07-28",
+    () => [new ModernClient(me, { versionNegotiation: { mode: "auto" } }), new ModernTransport(endpoint)]],
+  ["client, pinned", "2026-07-28",
+    () => [
+      new ModernClient(me, { versionNegotiation: { mode: { pin: "2026-07-28" } } }), new ModernTransport(endpoint),
+    ]],
 ];
 
 for (const [name, version, make] of clients) {
@@ -99,7 +103,8 @@ test("what is long comes in pages, and all of it", async () => {
   const all = async (name, member, args) => {
     const items = [];
     for (let cursor; ; ) {
-      const { structuredContent: page } = await client.callTool({ name, arguments: { ...args, ...(cursor && { cursor }) } });
+      const { structuredContent: page } = await client.callTool(
+        { name, arguments: { ...args, ...(cursor && { cursor }) } });
       items.push(...page[member]);
       cursor = page.nextCursor;
       if (!cursor) return items;
@@ -119,7 +124,8 @@ test("what is long comes in pages, and all of it", async () => {
 });
 
 test("a notification gets 202, a stream 405, a descriptor 200", async () => {
-  const post = (body) => fetch(endpoint, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  const headers = { "content-type": "application/json" };
+  const post = (body) => fetch(endpoint, { method: "POST", headers, body: JSON.stringify(body) });
   const notified = await post({ jsonrpc: "2.0", method: "notifications/initialized" });
   assert.equal(notified.status, 202);
   assert.equal(await notified.text(), "");

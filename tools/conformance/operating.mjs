@@ -70,7 +70,8 @@ const spoil = () => sandbox("esim-access/control/faults", { op: "order", mode: "
 const types = {
   TransferWithAuthorization: [
     { name: "from", type: "address" }, { name: "to", type: "address" }, { name: "value", type: "uint256" },
-    { name: "validAfter", type: "uint256" }, { name: "validBefore", type: "uint256" }, { name: "nonce", type: "bytes32" },
+    { name: "validAfter", type: "uint256" }, { name: "validBefore", type: "uint256" },
+    { name: "nonce", type: "bytes32" },
   ],
   CancelAuthorization: [{ name: "authorizer", type: "address" }, { name: "nonce", type: "bytes32" }],
 };

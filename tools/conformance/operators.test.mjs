@@ -1,4 +1,5 @@
-// Operators sign in with an OpenID Connect issuer that is not ours: oidc-provider, on loopback. ROAMCARD_BIN is the program.
+// Operators sign in with an OpenID Connect issuer that is not ours: oidc-provider, on loopback. ROAMCARD_BIN is the
+// program.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -5,7 +5,9 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { dev, launch, orderOf, ownerAt, pause, press, read, says, shot, tabWith, transfers, walletOf } from "./paying.mjs";
+import {
+  dev, launch, orderOf, ownerAt, pause, press, read, says, shot, tabWith, transfers, walletOf,
+} from "./paying.mjs";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const timeout = 180_000;
@@ -17,7 +19,9 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** Checks a state of the page: nothing that keeps people out, nothing from elsewhere, no complaint; and keeps pictures. */
+/**
+ * Checks a state of the page: nothing that keeps people out, nothing from elsewhere, no complaint; and keeps pictures.
+ */
 async function looked(tab, notes, name) {
   assert.deepEqual(notes.complaints, [], name);
   assert.deepEqual(notes.asked.filter((url) => !/^(data|blob):/.test(url) && new URL(url).origin !== dev.baseUrl), []);
@@ -159,7 +163,8 @@ test("two tabs of one order are one payment", { timeout }, async () => {
   for (const tab of tabs) await tab.close();
 });
 
-test("a wallet that refuses, the wrong one, and one without money are told before anything is signed", { timeout }, async () => {
+test("a wallet that refuses, the wrong one, and one without money are told before anything is signed",
+  { timeout }, async () => {
   const [owner, other] = [await ownerAt(5), await ownerAt(6)];
   const order = await orderOf(owner);
   const wallets = [
@@ -203,7 +208,8 @@ test("a wallet that refuses, the wrong one, and one without money are told befor
   await tab.close();
 });
 
-test("a sale that is paused, an order that expired, one that is none, and a service that is away are told", { timeout }, async (t) => {
+test("a sale that is paused, an order that expired, one that is none, and a service that is away are told",
+  { timeout }, async (t) => {
   const owner = await ownerAt(7);
   const order = await orderOf(owner);
   const { tab, notes } = await tabWith(browser, [walletOf(owner.account)]);
@@ -303,7 +309,8 @@ test("hostile names are text", { timeout }, async () => {
     const shown = await (await fetch(`${dev.baseUrl}/api/orders/${order.orderId}/payable`)).json();
     const description = `Travel eSIM: ${bait} \u202e${"w".repeat(200)}`;
     return request.respond({
-      status: 200, contentType: "application/json", body: JSON.stringify({ order: { ...shown, description, kind: bait } }),
+      status: 200, contentType: "application/json",
+      body: JSON.stringify({ order: { ...shown, description, kind: bait } }),
     });
   });
   await tab.goto(order.payable_url);

@@ -15,7 +15,8 @@ const lawless = ["--disable-web-security", "--disable-site-isolation-trials", "-
 export function launch({ strict = false, without = [], more = [] } = {}) {
   const left = [...(strict ? lawless : []), ...without];
   const args = [...chromium.args.filter((each) => !left.includes(each)), ...more];
-  return chromium.executablePath().then((executablePath) => puppeteer.launch({ executablePath, args, headless: "shell" }));
+  return chromium.executablePath().then((executablePath) =>
+    puppeteer.launch({ executablePath, args, headless: "shell" }));
 }
 
 /** Asks a node of the development chain. */
@@ -134,7 +135,8 @@ export async function tabWith(browser, wallets, { language = "en-US" } = {}) {
         console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
       });
       const icon = "data:image/svg+xml;base64," +
-        btoa('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><circle cx="4" cy="4" r="4" fill="#e08a2c"/></svg>');
+        btoa('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">' +
+          '<circle cx="4" cy="4" r="4" fill="#e08a2c"/></svg>');
       const announce = () =>
         names.forEach((name, index) => {
           const listeners = {};

@@ -17,7 +17,8 @@ const run = promisify(execFile);
 let browser;
 
 before(async () => {
-  browser = await puppeteer.launch({ executablePath: await chromium.executablePath(), args: chromium.args, headless: "shell" });
+  const executablePath = await chromium.executablePath();
+  browser = await puppeteer.launch({ executablePath, args: chromium.args, headless: "shell" });
 });
 after(() => browser?.close());
 
@@ -26,7 +27,8 @@ async function cardOf(issuer, t) {
   const dir = await mkdtemp(join(tmpdir(), "reveal-"));
   await chmod(dir, 0o755); // PostgreSQL may run as another user, who has to get in
   const ready = join(dir, "ready.json");
-  const dev = spawn(bin, ["dev", "--issuer", issuer, "--addr", "127.0.0.1:0", "--data", join(dir, "data"), "--ready-file", ready], {
+  const args = ["--addr", "127.0.0.1:0", "--data", join(dir, "data"), "--ready-file", ready];
+  const dev = spawn(bin, ["dev", "--issuer", issuer, ...args], {
     stdio: "ignore",
   });
   t.after(async () => {

@@ -18,7 +18,9 @@ function next() {
   const last = answers.at(-1);
   if (!last) return ['list_esim_plans', { countryCode: 'JP' }];
   if (last.plans) return ['buy_esim', { purchaseKey: key, planId: last.plans[0].planId }];
-  return (isUnclear(last) && answers.length < 60) || answers.length === 2 ? ['get_order', { purchaseKey: key }] : undefined;
+  return (isUnclear(last) && answers.length < 60) || answers.length === 2
+    ? ['get_order', { purchaseKey: key }]
+    : undefined;
 }
 
 const textOf = ({ output }) => {

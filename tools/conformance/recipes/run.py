@@ -36,7 +36,8 @@ def main() -> None:
     script = scripted.Script(key)
     model = getattr(scripted, framework)(script)
     task = f"Buy me the cheapest eSIM for Japan. Its purchaseKey is {key}."
-    arguments = {"langchain": (agree,), "adk": (agree,), "openai_agents": (lambda tool, _: tool == "buy_esim",), "crewai": ()}
+    arguments = {"langchain": (agree,), "adk": (agree,), "openai_agents": (lambda tool, _: tool == "buy_esim",),
+                 "crewai": ()}
     said = recipe.run(model, task, *arguments[framework])
     if inspect.iscoroutine(said):
         said = asyncio.run(said)

@@ -89,7 +89,8 @@ def openai_agents(script: Script) -> Any:
                 )
             else:
                 text = ResponseOutputText(type="output_text", text=DONE, annotations=[])
-                made = ResponseOutputMessage(id="done", type="message", role="assistant", status="completed", content=[text])
+                made = ResponseOutputMessage(
+                    id="done", type="message", role="assistant", status="completed", content=[text])
             return ModelResponse(output=[made], usage=Usage(), response_id=None)
 
         def stream_response(self, *_: Any, **__: Any) -> Any:
