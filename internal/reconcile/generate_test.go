@@ -3,13 +3,13 @@ package reconcile_test
 import (
 	"fmt"
 
-	usd "github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	kit "github.com/roamcard/roamcard/internal/reconcile/reconciletest"
 )
 
-func money(units int64) usd.USDC   { return usd.USDC(units) }
-func cents(amount int64) usd.Cents { return usd.Cents(amount) }
+func usdc(units int64) money.USDC    { return money.USDC(units) }
+func cents(amount int64) money.Cents { return money.Cents(amount) }
 
 // line is a change of the issuer's.
 func (w *world) line(l card.Line) { w.lines = append(w.lines, l) }

@@ -140,7 +140,7 @@ func (w *world) gives(block uint64, n int, value int64) {
 	for i := range n {
 		w.chain[block] = append(w.chain[block], reconcile.Transfer{
 			Transaction: x402.Hash{1, byte(block >> 8), byte(block), byte(i >> 16), byte(i >> 8), byte(i)}, LogIndex: 1,
-			Block: block, From: bob, Value: money(value),
+			Block: block, From: bob, Value: usdc(value),
 		})
 	}
 }
