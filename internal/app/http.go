@@ -49,51 +49,13 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	if err != nil {
 		return err
 	}
-	pay, err := web.PayDocument()
+	router, services, err := a.mount(handlers)
 	if err != nil {
 		return err
 	}
-	router := rest.New(rest.Config{Log: a.log, Pages: map[string]rest.Page{
-		rpc.PayProcedure: pay,
-	}})
-	services := make([]edge.Service, len(handlers))
-	for i, h := range handlers {
-		services[i] = edge.Service{Path: h.Path, Handler: h.Handler}
-		if err := router.Mount(h.Path, h.Handler); err != nil {
-			return err
-		}
-	}
-	raw := site.Handlers()
-	toolbox, err := mcp.Handlers(mcp.Config{
-		API: tools{router, p.limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL,
-		Origins: c.MCPOrigins, Version: site.InterfaceVersion(), Log: a.log,
-	})
-	if err != nil {
-		return fmt.Errorf("make the MCP endpoint: %w", err)
-	}
-	maps.Copy(raw, toolbox)
-	raw[webhooks.Pattern] = webhooks.Handler(p.inbox)
-	rates := map[string]limit.Class{"POST /mcp": limit.MCP, webhooks.Pattern: limit.Poll}
-	pages, err := web.Assets()
+	raw, rates, err := a.raw(p, site, router, sells)
 	if err != nil {
 		return err
-	}
-	maps.Copy(pages, web.StatusPage(a.board))
-	shop, err := web.ShopDocument()
-	if err != nil {
-		return err
-	}
-	pages[web.HomePattern] = web.Home(shop, http.HandlerFunc(rest.NotFound))
-	for pattern, handler := range pages {
-		raw[pattern], rates[pattern] = handler, limit.Poll
-	}
-	for _, m := range a.products {
-		if m.Routes == nil {
-			continue
-		}
-		for pattern, handler := range m.Routes(sells) {
-			raw[pattern], rates[pattern] = handler, limit.Unpaid
-		}
 	}
 	a.server, err = edge.New(edge.Config{
 		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
@@ -106,6 +68,74 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		return fmt.Errorf("make the edge: %w", err)
 	}
 	return a.serveConsole(handlers, p.limits)
+}
+
+// mount gives the services to a router, by their REST routes, and to the edge, by their procedures.
+func (a *App) mount(handlers []rpc.Handler) (*rest.Router, []edge.Service, error) {
+	pay, err := web.PayDocument()
+	if err != nil {
+		return nil, nil, err
+	}
+	router := rest.New(rest.Config{Log: a.log, Pages: map[string]rest.Page{
+		rpc.PayProcedure: pay,
+	}})
+	services := make([]edge.Service, len(handlers))
+	for i, h := range handlers {
+		services[i] = edge.Service{Path: h.Path, Handler: h.Handler}
+		if err := router.Mount(h.Path, h.Handler); err != nil {
+			return nil, nil, err
+		}
+	}
+	return router, services, nil
+}
+
+// raw are the handlers outside of the services, and how their requests are counted: the documents, the tools of agents,
+// what providers send, the pages, and the routes of products.
+func (a *App) raw(
+	p *Parts, site *discovery.Site, router *rest.Router, sells Selling,
+) (raw map[string]http.Handler, rates map[string]limit.Class, err error) {
+	raw = site.Handlers()
+	toolbox, err := mcp.Handlers(mcp.Config{
+		API: tools{router, p.limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: a.config.BaseURL,
+		Origins: a.config.MCPOrigins, Version: site.InterfaceVersion(), Log: a.log,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the MCP endpoint: %w", err)
+	}
+	maps.Copy(raw, toolbox)
+	raw[webhooks.Pattern] = webhooks.Handler(p.inbox)
+	rates = map[string]limit.Class{"POST /mcp": limit.MCP, webhooks.Pattern: limit.Poll}
+	pages, err := a.pages()
+	if err != nil {
+		return nil, nil, err
+	}
+	for pattern, handler := range pages {
+		raw[pattern], rates[pattern] = handler, limit.Poll
+	}
+	for _, m := range a.products {
+		if m.Routes == nil {
+			continue
+		}
+		for pattern, handler := range m.Routes(sells) {
+			raw[pattern], rates[pattern] = handler, limit.Unpaid
+		}
+	}
+	return raw, rates, nil
+}
+
+// pages are what people open: the shop, the status, and what they load.
+func (a *App) pages() (map[string]http.Handler, error) {
+	pages, err := web.Assets()
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(pages, web.StatusPage(a.board))
+	shop, err := web.ShopDocument()
+	if err != nil {
+		return nil, err
+	}
+	pages[web.HomePattern] = web.Home(shop, http.HandlerFunc(rest.NotFound))
+	return pages, nil
 }
 
 // tools serves the calls of MCP tools, which bypass the edge. A call that asks for terms is counted as an unpaid

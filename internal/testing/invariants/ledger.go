@@ -26,86 +26,20 @@ func booksBalance(r *records) []string {
 	return f
 }
 
+// sums are what each account comes to.
+type sums map[string]int64
+
+// move moves units from one account to another.
+func (s sums) move(units int64, from, to string) { s[from] -= units; s[to] += units }
+
 // ledgerIsWhatHappened computes every account by itself, from what was paid, delivered and withdrawn.
 func ledgerIsWhatHappened(r *records) []string {
 	var f findings
-	want, got := map[string]int64{}, map[string]int64{}
-	move := func(units int64, from, to string) { want[from] -= units; want[to] += units }
-	orders := r.ordersByID()
-	for _, p := range r.paidPayments() {
-		move(p.Value, "customer:"+p.Order, "treasury:usdc")
-		if orders[p.Order].Status == "refunded" {
-			move(p.Value, "treasury:usdc", "customer:"+p.Order)
-		}
-	}
-	load := func(order, card string, cents int64) {
-		move(cents*unitsPerCent, "issuer:float", "card:"+card)
-		move(cents*unitsPerCent, "holder:"+card, "customer:"+order)
-	}
-	for _, c := range r.cards {
-		if c.Status == "ACTIVE" || c.Status == "FROZEN" || c.Status == "CLOSED" {
-			load(c.Order, c.ID, c.LoadCents)
-		}
-	}
-	for _, o := range r.orders {
-		if o.Kind == "card_topup" && o.Status == "fulfilled" {
-			load(o.ID, o.Card, creditOf(o.PriceCents))
-			move((o.PriceCents-creditOf(o.PriceCents))*unitsPerCent, "revenue:load_fee", "customer:"+o.ID)
-		}
-	}
-	for _, o := range r.orders {
-		if (o.Kind == "esim" || o.Kind == "esim_topup") && o.Status == "fulfilled" {
-			move(o.PriceCents*unitsPerCent, "revenue:esim", "customer:"+o.ID)
-		}
-	}
-	profiles := r.profilesByReference()
-	for _, e := range r.supplier.Esims {
-		if s := profiles[lower(e.Reference)].Status; s == "ready" || s == "cancelled" {
-			move(e.Cost, "supplier:float", "cost:esim")
-		}
-	}
-	added := map[string]string{}
-	for _, t := range r.topups {
-		added[lower(t.Reference)] = t.Status
-	}
-	for _, e := range r.supplier.Topups {
-		if added[lower(e.Reference)] == "ready" {
-			move(e.Cost, "supplier:float", "cost:esim")
-		}
-	}
-	fees := r.feesByJob()
-	for _, j := range r.jobs {
-		if j.Kind == feeJob {
-			fees[j.ID].moves(j, func(from, to string) { move(feeCents*unitsPerCent, from, to) })
-		}
-	}
-	for _, c := range r.closings {
-		if c.withdrawn() {
-			move(c.LeftCents*unitsPerCent, "card:"+c.Card, "issuer:float")
-			move(c.LeftCents*unitsPerCent, "customer:"+c.Order, "holder:"+c.Card)
-		}
-		if c.returned() {
-			move(c.LeftCents*unitsPerCent, "treasury:usdc", "customer:"+c.Order)
-		}
-	}
-	for _, c := range r.cancels {
-		if c.granted() {
-			move(c.Credit, "cost:esim", "supplier:float")
-			move(c.Refund, "customer:"+c.Order, "revenue:esim")
-		}
-		if c.returned() {
-			move(c.Refund, "treasury:usdc", "customer:"+c.Order)
-		}
-	}
-	unordered := map[string]bool{}
-	for _, p := range r.postings {
-		unordered[p.ID] = p.Kind == "unmatched" || p.Kind == "matched" || p.Kind == "resolved"
-	}
-	for _, e := range r.entries {
-		if !unordered[e.Posting] {
-			got[e.Account] += e.Amount
-		}
-	}
+	want, got := sums{}, r.postedByOrders()
+	r.addPayments(want)
+	r.addCards(want)
+	r.addEsims(want)
+	r.addReturns(want)
 	for account := range mapsUnion(want, got) {
 		if want[account] != got[account] {
 			f.add("the ledger has %d units in %s, what happened comes to %d", got[account], account, want[account])
@@ -123,6 +57,103 @@ func ledgerIsWhatHappened(r *records) []string {
 		}
 	}
 	return f
+}
+
+// postedByOrders are the accounts as they were posted, without what belongs to no order.
+func (r *records) postedByOrders() sums {
+	got := sums{}
+	unordered := map[string]bool{}
+	for _, p := range r.postings {
+		unordered[p.ID] = p.Kind == "unmatched" || p.Kind == "matched" || p.Kind == "resolved"
+	}
+	for _, e := range r.entries {
+		if !unordered[e.Posting] {
+			got[e.Account] += e.Amount
+		}
+	}
+	return got
+}
+
+// addPayments adds what was paid, and refunded.
+func (r *records) addPayments(into sums) {
+	orders := r.ordersByID()
+	for _, p := range r.paidPayments() {
+		into.move(p.Value, "customer:"+p.Order, "treasury:usdc")
+		if orders[p.Order].Status == "refunded" {
+			into.move(p.Value, "treasury:usdc", "customer:"+p.Order)
+		}
+	}
+}
+
+// addCards adds what was put on cards, and earned with top-ups.
+func (r *records) addCards(into sums) {
+	load := func(order, card string, cents int64) {
+		into.move(cents*unitsPerCent, "issuer:float", "card:"+card)
+		into.move(cents*unitsPerCent, "holder:"+card, "customer:"+order)
+	}
+	for _, c := range r.cards {
+		if c.Status == "ACTIVE" || c.Status == "FROZEN" || c.Status == "CLOSED" {
+			load(c.Order, c.ID, c.LoadCents)
+		}
+	}
+	for _, o := range r.orders {
+		if o.Kind == "card_topup" && o.Status == "fulfilled" {
+			load(o.ID, o.Card, creditOf(o.PriceCents))
+			into.move((o.PriceCents-creditOf(o.PriceCents))*unitsPerCent, "revenue:load_fee", "customer:"+o.ID)
+		}
+	}
+}
+
+// addEsims adds what was earned with eSIMs and with data for them, and what it cost.
+func (r *records) addEsims(into sums) {
+	for _, o := range r.orders {
+		if (o.Kind == "esim" || o.Kind == "esim_topup") && o.Status == "fulfilled" {
+			into.move(o.PriceCents*unitsPerCent, "revenue:esim", "customer:"+o.ID)
+		}
+	}
+	profiles := r.profilesByReference()
+	for _, e := range r.supplier.Esims {
+		if s := profiles[lower(e.Reference)].Status; s == "ready" || s == "cancelled" {
+			into.move(e.Cost, "supplier:float", "cost:esim")
+		}
+	}
+	added := map[string]string{}
+	for _, t := range r.topups {
+		added[lower(t.Reference)] = t.Status
+	}
+	for _, e := range r.supplier.Topups {
+		if added[lower(e.Reference)] == "ready" {
+			into.move(e.Cost, "supplier:float", "cost:esim")
+		}
+	}
+}
+
+// addReturns adds the fees of cards, and what was taken back from cards and eSIMs and returned.
+func (r *records) addReturns(into sums) {
+	fees := r.feesByJob()
+	for _, j := range r.jobs {
+		if j.Kind == feeJob {
+			fees[j.ID].moves(j, func(from, to string) { into.move(feeCents*unitsPerCent, from, to) })
+		}
+	}
+	for _, c := range r.closings {
+		if c.withdrawn() {
+			into.move(c.LeftCents*unitsPerCent, "card:"+c.Card, "issuer:float")
+			into.move(c.LeftCents*unitsPerCent, "customer:"+c.Order, "holder:"+c.Card)
+		}
+		if c.returned() {
+			into.move(c.LeftCents*unitsPerCent, "treasury:usdc", "customer:"+c.Order)
+		}
+	}
+	for _, c := range r.cancels {
+		if c.granted() {
+			into.move(c.Credit, "cost:esim", "supplier:float")
+			into.move(c.Refund, "customer:"+c.Order, "revenue:esim")
+		}
+		if c.returned() {
+			into.move(c.Refund, "treasury:usdc", "customer:"+c.Order)
+		}
+	}
 }
 
 func (r *records) feesByJob() map[string]feeRow {
