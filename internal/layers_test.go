@@ -111,8 +111,8 @@ var narrow = map[string][]string{
 	"auth": {"curve", "fault", "handshake", "limit", "secret", "x402"},
 	// What a contract is called with knows payments only as the chain does.
 	"chain/settler": {"money", "x402"},
-	// The story is told from outside, by what any client could know.
-	"devtools/demo": {"secret"},
+	// The story is told from outside, by what any client could know. x402 is one of the client's own modules.
+	"devtools/demo": {"secret", "x402"},
 	// The processes are run and asked from outside, as an operator and a buyer do.
 	"devtools/cluster": {"devtools/devnet", "testing/invariants"},
 	// The wallet's owner is a client like any other.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // lossy is a network that loses an answer on purpose, after the service has acted. It counts paid requests.
@@ -28,7 +29,7 @@ func (l *lossy) RoundTrip(req *http.Request) (*http.Response, error) {
 		next = http.DefaultTransport
 	}
 	res, err := next.RoundTrip(req)
-	if req.Header.Get("PAYMENT-SIGNATURE") == "" {
+	if req.Header.Get(x402.HeaderSignature) == "" {
 		return res, err
 	}
 	l.mu.Lock()
