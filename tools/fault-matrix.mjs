@@ -40,6 +40,7 @@ const kills = sorted.filter((r) => r.mode === 'kill');
 const slowest = Math.max(0, ...kills.map((r) => r.slowest)).toFixed(1);
 const atRest = runs.filter((r) => r.second === 'at rest').length;
 
+const failed = total('failed');
 const by = seed ? ` (\`make torture\`, seed ${seed}, and \`make test\`)` : '';
 const rested = atRest ? ` (${atRest} times the point did not come by any more, and it was\n  killed at rest)` : '';
 
@@ -59,11 +60,11 @@ A run passes when there is one transfer, one card and one withdrawn fee (of a to
 within 30 s of the last start, a repeat gets the same order and transaction, and all invariants of
 \`internal/testing/invariants\` hold.
 
-**${runs.length} runs: ${runs.length - total('failed')} passed, ${total('failed')} failed, ${total('violations')} violations.
+**${runs.length} runs: ${runs.length - failed} passed, ${failed} failed, ${total('violations')} violations.
 Slowest recovery after a kill: ${slowest} s.**
 `);
-console.log(
-  '| flow | mode | point | when the fault strikes | once | again | signed anew | failed | violations | slowest recovery |');
+console.log('| flow | mode | point | when the fault strikes | once | again | signed anew | failed | violations ' +
+  '| slowest recovery |');
 console.log('|---|---|---|---|--:|--:|--:|--:|--:|--:|');
 for (const r of sorted) {
   const doc = docs.get(r.first.split('@')[0])?.replace(/ Passes: .*/, '') ?? '';

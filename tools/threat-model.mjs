@@ -52,20 +52,21 @@ const worst = Math.max(0, ...besieged.map((r) => r.ratio)).toFixed(1);
 console.log(`# Threat model
 
 Made by \`tools/threat-model.mjs\` of runs of the suite \`internal/testing/hostile\`
-(${whole ? fullSize : 'at the sizes of `make test`'}): the real program at the limits of production, its database, a chain and
-the sandbox's providers, each a process of its own, attacked over the network. Money is counted in the chain's logs and
-goods in the sandbox's books, not in the program's answers; after all attacks the invariants of
+(${whole ? fullSize : 'at the sizes of `make test`'}):
+the real program at the limits of production, its database, a chain and the sandbox's providers, each a process of its
+own, attacked over the network. Money is counted in the chain's logs and goods in the sandbox's books, not in the
+program's answers; after all attacks the invariants of
 \`internal/testing/invariants\` hold over all books, and no session, token, card number or unspent signature is in the
 log.
 
 - **Who** needs what: a *stranger* an internet address; a *payer* a wallet with money; an *owner* a card or an order; a
   *watcher* an eye on the chain; an *operator* a token of the service; a *node*, a *facilitator*, a *provider* and a
   *signer*, which has our keys, are those that we ask, after somebody took them over.
-- **Costs** are those of its latest run. A wallet that pays and gets what it paid for counts as "paid". Processor time is
-  the program's.
-- **Honest buyers** are ten at once, six of an eSIM and four of a card, each from the first question to the goods, by the
-  official client. The times are those of the slowest of the ten, without and under the attack. \`make torture\` fails
-  above twice the time and 3 s, \`make test\` only above five times and 10 s, because its machine is shared.
+- **Costs** are those of its latest run. A wallet that pays and gets what it paid for counts as "paid". Processor time
+  is the program's.
+- **Honest buyers** are ten at once, six of an eSIM and four of a card, each from the first question to the goods, by
+  the official client. The times are those of the slowest of the ten, without and under the attack. \`make torture\`
+  fails above twice the time and 3 s, \`make test\` only above five times and 10 s, because its machine is shared.
 
 **${rows.length} attacks: ${rows.length - failed} held, ${failed} failed. ${besieged.length} of them with honest buyers
 under way, who waited at most ${worst} times as long.**

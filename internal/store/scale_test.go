@@ -76,8 +76,8 @@ func TestEveryTableIsPlacedInADistributedDatabase(t *testing.T) {
 	differ(t, tables, slices.DeleteFunc(slices.Concat(ours, others), func(s string) bool { return s == "owner" }))
 }
 
-// A test is skipped in a distributed database by the functions of storetest whose names begin with Needs, which it calls
-// itself or by a function of this package.
+// A test is skipped in a distributed database by the functions of storetest whose names begin with Needs, which it
+// calls itself or by a function of this package.
 func TestWhatADistributedDatabaseSkipsIsListed(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	if err != nil {
