@@ -15,7 +15,7 @@ sources() {
     return 1
   fi
   # Lines have at most 120 characters. What is generated, or fetched, is not read. A struct tag and a pattern cannot be
-  # broken, and a line of a generated document is one of its table or its text.
+  # broken.
   long=$(git ls-files -co --exclude-standard '*.go' clients web proto tools packaging |
     grep -E '\.(go|py|ts|tsx|css|mjs|sh|proto)$' | grep -vE '(^|/)_?gen/|/testing/published\.ts$' |
     xargs grep -L '^// Code generated' |
