@@ -57,7 +57,7 @@ func (b *buyer) approvalsShow() *cobra.Command {
 func (b *buyer) approvalsApprove() *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
-		Use: "approve APPROVAL", Args: oneArg, Short: "Let a decision of another operator take effect",
+		Use: "approve APPROVAL", Args: oneArg, Short: "Approve a decision of another operator, which takes effect with it",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin().ApproveDecision(ctx,
@@ -75,7 +75,7 @@ func (b *buyer) approvalsApprove() *cobra.Command {
 func (b *buyer) approvalsReject() *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
-		Use: "reject APPROVAL", Args: oneArg, Short: "End the waiting of a decision, which takes no effect",
+		Use: "reject APPROVAL", Args: oneArg, Short: "Reject a decision that waits; it takes no effect",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin().RejectDecision(ctx, &roamcardv1.RejectDecisionRequest{Id: args[0], Reason: reason})

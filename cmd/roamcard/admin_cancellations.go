@@ -13,7 +13,8 @@ import (
 
 func (b *buyer) cancellations() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "esims", Args: noArgs, Short: "Let the cancellation of an eSIM go on, and see how far they are", RunE: help,
+		Use: "esims", Args: noArgs, RunE: help,
+		Short: "Resume the cancellation of an eSIM, and see how far cancellations are",
 	}
 	cmd.AddCommand(
 		b.cancellation("retry-cancel ORDER",

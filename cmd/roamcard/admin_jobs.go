@@ -85,7 +85,7 @@ func (b *buyer) jobsDrop() *cobra.Command {
 	var reason, key string
 	var version uint32
 	cmd := &cobra.Command{
-		Use: "drop JOB", Args: oneArg, Short: "Delete a job that has stopped; nobody does its work any more",
+		Use: "drop JOB", Args: oneArg, Short: "Delete a job that has stopped; its work is no longer done",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin().DropJob(ctx, &roamcardv1.DropJobRequest{

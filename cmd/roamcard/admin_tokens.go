@@ -22,7 +22,7 @@ func (b *buyer) tokensMint() *cobra.Command {
 	var name, role, reason, key string
 	var expires time.Duration
 	cmd := &cobra.Command{
-		Use: "mint", Args: noArgs, Short: "Make a token for an operator; it is shown this once",
+		Use: "mint", Args: noArgs, Short: "Mint a token for an operator; it is shown once",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			seconds := int64(expires / time.Second)
 			if seconds < 1 || seconds > math.MaxUint32 {
@@ -84,7 +84,7 @@ func (b *buyer) tokensList() *cobra.Command {
 func (b *buyer) tokensRevoke() *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
-		Use: "revoke TOKEN", Args: oneArg, Short: "End a token at once; TOKEN is its id",
+		Use: "revoke TOKEN", Args: oneArg, Short: "Revoke a token at once; TOKEN is its id",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin().RevokeToken(ctx, &roamcardv1.RevokeTokenRequest{Id: args[0], Reason: reason})

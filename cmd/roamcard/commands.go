@@ -301,7 +301,7 @@ func configCheck() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "check [FILE]", Args: optionalArg,
-		Short: "Say every mistake in the settings, without connecting to anything; the exit code is 5 when there is one",
+		Short: "Report every mistake in the settings, without connecting to anything; the exit code is 5 when there is one",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return app.CheckConfig(strings.Join(args, ""), asJSON, cmd.OutOrStdout())
 		},

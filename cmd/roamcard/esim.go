@@ -172,8 +172,8 @@ func (b *buyer) esimCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ORDER", Args: oneArg, Short: "Give an eSIM that was never installed back, for a refund",
 		ValidArgsFunction: firstArg(b.completeOrders),
-		Long: "The supplier is asked to take the eSIM back. Once it has, what it grants is refunded on chain to who paid.\n" +
-			"It goes on by itself: `roamcard esim profile ORDER` tells how far it is.",
+		Long: "The supplier is asked to take the eSIM back. Once it has, what it grants is refunded on chain to the\n" +
+			"payer. It continues by itself: `roamcard esim profile ORDER` says how far it is.",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			c, err := client.ESIM.Cancel(cmd.Context(), args[0])
 			if err != nil {
@@ -245,7 +245,7 @@ func (b *buyer) toldSecrets(cmd *cobra.Command, what string) error {
 func (b *buyer) esimRotateToken() *cobra.Command {
 	return &cobra.Command{
 		Use: "rotate-token ORDER", Args: oneArg,
-		Short:             "Make a new delivery token for an eSIM; those it had before open it no more",
+		Short:             "Make a new delivery token for an eSIM; earlier ones become invalid",
 		ValidArgsFunction: firstArg(b.completeOrders),
 		Long: "Whoever has the delivery token has the eSIM: it opens this one order, in X-Esim-Delivery-Token,\n" +
 			"until it ends. So it goes to a terminal and, when --json asks for it, to standard output.",

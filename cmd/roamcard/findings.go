@@ -44,7 +44,7 @@ func (b *buyer) findingsResolve() *cobra.Command {
 	var version uint32
 	cmd := &cobra.Command{
 		Use: "resolve ID", Args: oneArg,
-		Short: "Say that a finding is understood: it blocks nothing until there is more of it",
+		Short: "Mark a finding as understood: it blocks nothing until there is more of it",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin().ResolveFinding(ctx, &roamcardv1.ResolveFindingRequest{

@@ -37,7 +37,7 @@ func mcpTools() *cobra.Command {
 		}),
 	}, &cobra.Command{
 		Use:   "call TOOL [ARGUMENTS]",
-		Short: "Call a tool of the service with a JSON object of arguments, and print what it answers",
+		Short: "Call a tool of the service with a JSON object of arguments, and print its answer",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.RangeArgs(1, 2)(cmd, args); err != nil {
 				return fmt.Errorf("%w: %w", errUsage, err)

@@ -128,7 +128,7 @@ func (b *buyer) ordersPay() *cobra.Command {
 
 func (b *buyer) ordersResume() *cobra.Command {
 	return b.waiting(&cobra.Command{
-		Use: "resume [KEY]", Args: optionalArg, Short: "Take up payments whose outcome is not known, with the same bytes",
+		Use: "resume [KEY]", Args: optionalArg, Short: "Resume payments whose outcome is not known, with the same bytes",
 		ValidArgsFunction: firstArg(b.completePending),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			if len(args) == 1 {

@@ -45,7 +45,7 @@ func activity() *cobra.Command {
 	b := &buyer{asOperator: true}
 	cmd := &cobra.Command{
 		Use: "activity", Args: noArgs,
-		Short: "What visitors did, without anything that names them; for wallets in activity.wallets", RunE: help,
+		Short: "What visitors did, without anything that identifies them; for wallets in activity.wallets", RunE: help,
 	}
 	b.flags(cmd)
 	var days uint32

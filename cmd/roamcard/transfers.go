@@ -46,7 +46,8 @@ func (b *buyer) transfersResolve() *cobra.Command {
 	var as, reason, key string
 	var version uint32
 	cmd := &cobra.Command{
-		Use: "resolve TRANSACTION/LOG", Args: oneArg, Short: "Say what has become of a transfer, for good; no money moves",
+		Use: "resolve TRANSACTION/LOG", Args: oneArg,
+		Short: "Record what has become of a transfer, permanently; no money moves",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			transaction, index, err := parseTransfer(args[0])
 			if err != nil {

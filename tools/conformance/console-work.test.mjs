@@ -137,7 +137,7 @@ test("a card is closed by two operators, and goes on after its issuer refused", 
   await looked(tab, notes, "closing-waits");
   await sandbox(`control/cards/${sale.account}`, { state: "live" });
   await pressIn(tab, sale.order.orderId, "Let it go on");
-  await says(tab, "It goes on from its stage: Locking.");
+  await says(tab, "It continues from its stage: Locking.");
   await looked(tab, notes, "closing-goes-on");
   await confirm(tab, "the staff unlocked it");
   await says(tab, "It goes on.");
@@ -196,7 +196,7 @@ test("a cancellation that waits goes on with its stage, however often, and ends 
   await looked(tab, notes, "cancellation-waits");
   const before = await held(owner.account.address);
   await pressIn(tab, orderId, "Let it go on");
-  await says(tab, "It goes on from its stage: Refunding.");
+  await says(tab, "It continues from its stage: Refunding.");
   await confirm(tab, "the treasury is there");
   await says(tab, "It goes on.");
   assert.equal(await recorded("esim_cancellation.retry", "the treasury is there"), 1);
@@ -241,7 +241,7 @@ test("a cancellation that its supplier did not answer is refunded, on chain and 
   await looked(tab, notes, "cancellation-unanswered");
   // In vain first: nothing is refunded before the supplier has confirmed.
   await pressIn(tab, orderId, "Let it go on");
-  await says(tab, "It goes on from its stage: Cancelling.");
+  await says(tab, "It continues from its stage: Cancelling.");
   await confirm(tab, "in vain");
   await says(tab, "It goes on.");
   await until("parked again", find, (work) => parked(work) && work.since > waiting.since);

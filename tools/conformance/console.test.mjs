@@ -40,7 +40,7 @@ test("an operator signs in with a token that is nowhere but in the page's memory
   assert.equal(headers["cache-control"], "no-store");
   await looked(tab, notes, "sign-in");
   await signIn(tab, `rco_${"0".repeat(64)}`);
-  await says(tab, "The token is not taken");
+  await says(tab, "The token is not accepted");
   const others = notes.complaints.filter((each) => !/status of 401/.test(each));
   await looked(tab, { ...notes, complaints: others }, "wrong-token");
   notes.complaints.length = 0;
@@ -81,7 +81,7 @@ test("a page that nobody is at drops the token", { timeout }, async () => {
     window.setTimeout = (run, ms, ...rest) => real(run, ms === 900_000 ? 2_000 : ms, ...rest);
   };
   const { tab, notes } = await operating(browser, { before: hurried });
-  await says(tab, "Nobody was here for 15 minutes.");
+  await says(tab, "There was no activity for 15 minutes.");
   assert.equal((await kept(tab)).html.includes(orders[0].order.orderId), false, "what was shown is gone");
   await looked(tab, notes, "idle");
   await tab.close();
@@ -249,7 +249,7 @@ test("a transfer for no order is resolved, next to its payer's orders", { timeou
   await looked(tab, notes, "transfers");
   await tab.evaluate(() => [...document.querySelectorAll("[data-row] button")]
     .find((b) => b.innerText === "Resolve").click());
-  await says(tab, "came from");
+  await says(tab, "arrived from");
   await tab.evaluate(() => [...document.querySelectorAll("dialog input[type=radio]")][1].click());
   await looked(tab, notes, "resolve-transfer");
   await confirm(tab, "nobody claims it");
@@ -269,7 +269,7 @@ test("a sale is paused and opened, and every place is there for everybody", { ti
   await goTo(tab, "#/switches");
   await says(tab, "Travel eSIM");
   await pressIn(tab, "More eSIM data", "Pause");
-  await says(tab, "It is not sold any more");
+  await says(tab, "It is no longer sold");
   await looked(tab, notes, "pause");
   await confirm(tab, "the supplier is slow");
   await says(tab, "The switch is set.");
@@ -346,7 +346,7 @@ test("a search finds orders by their id, their wallet, their transaction and the
   assert.ok(await tab.$(`button[title="${requestId}"]`), "the timeline names the request");
   for (const nothing of ["nothing of the kind", "0x12", "<b>bold</b>", "x".repeat(65)]) {
     await search(nothing);
-    await says(tab, "That is no order, wallet, transaction or request.");
+    await says(tab, "This is not an order, wallet, transaction or request.");
     await tab.evaluate(() => (document.querySelector("#search").value = ""));
   }
   await tab.close();

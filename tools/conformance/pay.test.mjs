@@ -188,7 +188,7 @@ test("a wallet that refuses, the wrong one, and one without money are told befor
   await looked(tab, notes, "poor");
   await press(tab, "Use another wallet");
   await press(tab, "Stubborn");
-  await says(tab, "You said no in the wallet");
+  await says(tab, "You declined in the wallet");
   await press(tab, "Use another wallet");
   await press(tab, "Mine");
   await press(tab, "Pay $");

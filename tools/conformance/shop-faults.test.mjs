@@ -127,10 +127,10 @@ test("a wallet that refuses, one without money and one elsewhere sign nothing", 
     await push(tab, name);
   };
   await another("Closed");
-  await says(tab, "You said no in the wallet");
+  await says(tab, "You declined in the wallet");
   await looked(tab, notes, "wallet-refused");
   await another("Stubborn");
-  await says(tab, "You said no in the wallet");
+  await says(tab, "You declined in the wallet");
   await another("Poor");
   await push(tab, "Buy France 500 MB");
   await says(tab, "Not enough USDC");
@@ -143,7 +143,7 @@ test("a wallet that refuses, one without money and one elsewhere sign nothing", 
   await push(tab, "Close");
   await go(tab, "#orders");
   await push(tab, "Sign in");
-  await says(tab, "You said no in the wallet");
+  await says(tab, "You declined in the wallet");
   await looked(tab, notes, "sign-in-refused");
   assert.equal(await transfers(owner.account.address), began);
   // One that does not know the chain is told it, and pays.

@@ -96,7 +96,7 @@ export class Esims {
   }
 
   /**
-   * Makes a new delivery token for an eSIM that the wallet owns; those it had before open it no more. It needs the
+   * Makes a new delivery token for an eSIM that the wallet owns; earlier ones become invalid. It needs the
    * wallet's session.
    */
   rotateToken(orderId: string, options: CallOptions = {}): Call<DeliveryToken> {

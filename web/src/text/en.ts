@@ -49,7 +49,7 @@ export const en = {
     poor: "Not enough USDC",
     poorText: (have: string, price: string, chain: string) =>
       `This wallet has ${have} USDC on ${chain}, and the price is ${price} USDC. Nothing was signed.`,
-    refused: "You said no in the wallet",
+    refused: "You declined in the wallet",
     refusedText: "Nothing was signed and nothing was paid. You can try again.",
     wrongChain: "The wallet is on another network",
     wrongChainText: (chain: string) => `Switch it to ${chain} and try again. Nothing was signed.`,
@@ -90,14 +90,14 @@ export const en = {
       esim: "The eSIM is ready to install.",
       esim_topup: "The data is on the eSIM.",
     },
-    deliveredText: "You find it where the order was made.",
+    deliveredText: "You find it where the order was created.",
     done: "Done",
     refundPending: "The money is coming back",
     refundPendingText: "This could not be delivered. All of it goes back to the wallet that paid.",
     refunded: "The money went back",
     refundedText: "This could not be delivered. All of it was returned to the wallet that paid.",
     review: "Somebody is looking at it",
-    reviewText: "The payment has arrived. A person decides how it goes on; nothing is lost.",
+    reviewText: "The payment has arrived. A person decides what happens next; nothing is lost.",
   },
 
   shop: {
@@ -233,7 +233,7 @@ export const en = {
     usage: "Usage",
     used: (used: string, total: string) => `${used} of ${total} used`,
     usedUnlimited: (used: string) => `${used} used, unlimited`,
-    usageUnknown: "The supplier does not tell how much is used.",
+    usageUnknown: "The supplier does not say how much is used.",
     profileStatus: {
       not_installed: "Not installed yet",
       installed: "Installed",
@@ -258,7 +258,7 @@ export const en = {
       review: "Somebody is looking at it.",
     },
     newToken: "Renew the delivery token",
-    newTokenDone: "Done. Tokens that were given out before open this eSIM no more.",
+    newTokenDone: "Done. Earlier tokens no longer open this eSIM.",
     deliveryWait: "The eSIM is on its way. It is usually here within seconds.",
 
     orders: "My orders",

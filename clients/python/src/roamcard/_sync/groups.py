@@ -245,7 +245,7 @@ class Esim(Group):
         return self._engine.run(self._core.esim_profile(order, delivery_token))
 
     def rotate_token(self, order: Order | PaidOrder | str) -> DeliveryToken:
-        """Makes a new delivery token for an eSIM that the wallet owns; those it had before open it no more.
+        """Makes a new delivery token for an eSIM that the wallet owns; earlier ones become invalid.
 
         It needs the wallet's session.
         """

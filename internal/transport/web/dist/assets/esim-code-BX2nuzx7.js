@@ -1,1 +1,0 @@
-export{t as EsimCode}from"./esim-code-DE45Wi1t.js";
