@@ -16,8 +16,8 @@ import (
 const maxReruns = 10
 
 // tx runs fn in one transaction and commits it when fn returns nil. fn does only database work: it is run again after a
-// serialization failure or a deadlock, so it sets its results again each time. Cancellation of ctx interrupts neither fn
-// nor the commit. After ErrUnknownCommit the commit may have happened: look the change up by a key.
+// serialization failure or a deadlock, so it sets its results again each time. Cancellation of ctx interrupts neither
+// fn nor the commit. After ErrUnknownCommit the commit may have happened: look the change up by a key.
 func (s *Store) tx(ctx context.Context, fn func(ctx context.Context, tx *ent.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("begin transaction: %w", err)

@@ -59,7 +59,8 @@ func TestSalesWaitForTwoNodesToAgree(t *testing.T) {
 	w.checkBooks()
 }
 
-// TestProcessStartsWhileOneOfTwoNodesIsAway: it sells nothing, but does what was sold; once both nodes answer, it sells.
+// TestProcessStartsWhileOneOfTwoNodesIsAway: it sells nothing, but does what was sold; once both nodes answer, it
+// sells.
 func TestProcessStartsWhileOneOfTwoNodesIsAway(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
