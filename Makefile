@@ -38,7 +38,7 @@ web/node_modules/.ready: web/package.json web/package-lock.json
 	npm install --no-save --prefix web --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-# The official mock of Stripe, which judges the requests of the adapter in internal/provider/stripe.
+# The official mock of Stripe, which checks the requests of the adapter in internal/provider/stripe.
 bin/stripe-mock: tools/go.mod tools/go.sum
 	GOWORK=off go build -C tools -o ../bin/ github.com/stripe/stripe-mock
 	@touch $@

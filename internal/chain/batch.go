@@ -255,8 +255,8 @@ func membersOf(waiting []*waiter) []settler.Member {
 }
 
 // FindSettler is the contract that the chain has for batches, or zero. Where there are several nodes, two must show the
-// same one: what is sent to an account without code costs gas and moves nothing. It is settler.ErrOtherCode when they show
-// other code at the contract's address, and another error while no two show the same.
+// same one: what is sent to an account without code costs gas and moves nothing. It is settler.ErrOtherCode when they
+// show other code at the contract's address, and another error while no two show the same.
 func (c *Chain) FindSettler(ctx context.Context) (settler.Contract, error) {
 	ask := func(ctx context.Context, one *Chain) (settler.Contract, error) {
 		found, err := settler.Find(ctx, caller{one.pool}, c.config.Domain.Contract)

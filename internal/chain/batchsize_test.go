@@ -63,8 +63,8 @@ func (b *bench) submitAll(members []payment.Payment) {
 	}
 }
 
-// TestBatchThatCannotBeSimulatedIsHalved has a node refuse the call for a batch, as one does whose limit it exceeds. Its
-// members share smaller transactions.
+// TestBatchThatCannotBeSimulatedIsHalved has a node refuse the call for a batch, as one does whose limit it exceeds.
+// Its members share smaller transactions.
 func TestBatchThatCannotBeSimulatedIsHalved(t *testing.T) {
 	b := newBench(t)
 	var refused atomic.Int64
@@ -92,8 +92,8 @@ func TestBatchThatCannotBeSimulatedIsHalved(t *testing.T) {
 	b.wantPayee(8*price + others)
 }
 
-// TestBatchesGrowBack has a node refuse every batch for a while: each payment goes alone. Once those are final, payments
-// share transactions again.
+// TestBatchesGrowBack has a node refuse every batch for a while: each payment goes alone. Once those are final,
+// payments share transactions again.
 func TestBatchesGrowBack(t *testing.T) {
 	b := newBench(t)
 	var refused atomic.Int64
@@ -178,7 +178,8 @@ func TestTwoNodesTellWhichContractThereIs(t *testing.T) {
 		if found, err := b.over(b.url, another).FindSettler(t.Context()); err == nil || errors.Is(err, settler.ErrOtherCode) {
 			t.Errorf("%s: %+v, %v, want it unknown", name, found, err)
 		}
-		if found, err := b.over(b.url, another, b.answersTo("none", "")).FindSettler(t.Context()); err != nil || found != own {
+		third := b.answersTo("none", "")
+		if found, err := b.over(b.url, another, third).FindSettler(t.Context()); err != nil || found != own {
 			t.Errorf("%s, of three: %+v, %v, want the contract", name, found, err)
 		}
 	}

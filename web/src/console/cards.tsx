@@ -98,7 +98,8 @@ export function FeesPlace({ here }: { here: Here }) {
           name: t.columns.amount, number: true,
           cell: (row) => (
             <>
-              {row.outstanding && <Badge tone="warn">{t.owed}</Badge>} {row.writtenOff && <Badge>{t.writtenOff}</Badge>}{" "}
+              {row.outstanding && <Badge tone="warn">{t.owed}</Badge>}{" "}
+              {row.writtenOff && <Badge>{t.writtenOff}</Badge>}{" "}
               {dollars(row.amountUsdCents)}
             </>
           ),
