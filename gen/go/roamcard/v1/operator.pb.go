@@ -4828,7 +4828,8 @@ func (x *ListSwitchesResponse) GetSwitches() []*Switch {
 
 type SetSwitchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as provider.lithic.
+	// card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as
+	// provider.lithic.
 	Product string `protobuf:"bytes,1,opt,name=product,proto3" json:"product,omitempty"`
 	// True closes the sale.
 	Paused *bool `protobuf:"varint,2,opt,name=paused,proto3,oneof" json:"paused,omitempty"`

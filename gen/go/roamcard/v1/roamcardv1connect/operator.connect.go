@@ -261,8 +261,8 @@ type OperatorServiceClient interface {
 	ListJobs(context.Context, *v1.ListJobsRequest) (*v1.ListJobsResponse, error)
 	// Shows one job.
 	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
-	// Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put back
-	// by the operation that decides it. The same Idempotency-Key does it once.
+	// Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put
+	// back by the operation that decides it. The same Idempotency-Key does it once.
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
 	// Deletes a job that has stopped: its work is no longer done. The audit trail keeps it. The same Idempotency-Key does
 	// it once.
@@ -273,8 +273,8 @@ type OperatorServiceClient interface {
 	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
 	// Approves a decision of another operator: it takes effect with that, or not at all. The operator who asked for it
 	// cannot approve it, by whatever token, and neither can one whose token that operator minted, or who minted that
-	// operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The same
-	// Idempotency-Key approves it once.
+	// operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The
+	// same Idempotency-Key approves it once.
 	ApproveDecision(context.Context, *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error)
 	// Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it withdraws
 	// it in this way. The same Idempotency-Key rejects it once.
@@ -1120,8 +1120,8 @@ type OperatorServiceHandler interface {
 	ListJobs(context.Context, *v1.ListJobsRequest) (*v1.ListJobsResponse, error)
 	// Shows one job.
 	GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error)
-	// Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put back
-	// by the operation that decides it. The same Idempotency-Key does it once.
+	// Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put
+	// back by the operation that decides it. The same Idempotency-Key does it once.
 	RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error)
 	// Deletes a job that has stopped: its work is no longer done. The audit trail keeps it. The same Idempotency-Key does
 	// it once.
@@ -1132,8 +1132,8 @@ type OperatorServiceHandler interface {
 	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
 	// Approves a decision of another operator: it takes effect with that, or not at all. The operator who asked for it
 	// cannot approve it, by whatever token, and neither can one whose token that operator minted, or who minted that
-	// operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The same
-	// Idempotency-Key approves it once.
+	// operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The
+	// same Idempotency-Key approves it once.
 	ApproveDecision(context.Context, *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error)
 	// Rejects a decision that waits for a second operator: it never takes effect. The operator who asked for it withdraws
 	// it in this way. The same Idempotency-Key rejects it once.

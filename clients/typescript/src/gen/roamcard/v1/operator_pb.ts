@@ -2569,7 +2569,8 @@ export const ListSwitchesResponseSchema: GenMessage<ListSwitchesResponse> = /*@_
  */
 export type SetSwitchRequest = Message<"roamcard.v1.SetSwitchRequest"> & {
   /**
-   * card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as provider.lithic.
+   * card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as
+   * provider.lithic.
    *
    * @generated from field: string product = 1;
    */
@@ -4575,8 +4576,8 @@ export const OperatorService: GenService<{
     output: typeof GetJobResponseSchema;
   },
   /**
-   * Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put back
-   * by the operation that decides it. The same Idempotency-Key does it once.
+   * Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put
+   * back by the operation that decides it. The same Idempotency-Key does it once.
    *
    * @generated from rpc roamcard.v1.OperatorService.RetryJob
    */
@@ -4619,8 +4620,8 @@ export const OperatorService: GenService<{
   /**
    * Approves a decision of another operator: it takes effect with that, or not at all. The operator who asked for it
    * cannot approve it, by whatever token, and neither can one whose token that operator minted, or who minted that
-   * operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The same
-   * Idempotency-Key approves it once.
+   * operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The
+   * same Idempotency-Key approves it once.
    *
    * @generated from rpc roamcard.v1.OperatorService.ApproveDecision
    */
