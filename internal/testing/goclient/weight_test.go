@@ -14,7 +14,7 @@ const ours = "github.com/roamcard/roamcard"
 // A buyer's program gets everything that the client needs, in its module graph and in its binary.
 func TestBuyersProgramIsLight(t *testing.T) {
 	t.Parallel()
-	const mostModules, mostBytes = 40, 12 << 20
+	const mostModules, mostBytes = 40, 12 << 20 // 12 MiB
 	folder := buyersModule(t)
 	var foreign []string
 	for _, module := range strings.Fields(goIn(t, folder, "list", "-m", "-f", "{{.Path}}", "all")) {
