@@ -6,7 +6,7 @@ SHELL := /usr/bin/env bash
 BIN := bin/roamcard
 GO_SOURCES := $(shell find cmd internal ent gen clients/go \( -name '*.go' -o -name go.mod -o -name go.sum \) -not -path '*/node_modules/*' 2>/dev/null) go.mod go.sum go.work
 PAGES := $(shell find internal/transport/web/dist -type f 2>/dev/null)
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 # Programs, checks and tests share what is compiled, which they do with the same flags only.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)

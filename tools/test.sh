@@ -2,8 +2,8 @@
 # Runs every check and test, and ends with one line: N passed, N failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-# in_memory succeeds where a folder in memory may hold the databases, chains and programs of the tests: the store's, each of
-# which makes a database, take twice the processors' time on a disk.
+# in_memory succeeds where a folder in memory may hold the databases, chains and programs of the tests: the store's, each
+# of which makes a database, take twice the processors' time on a disk.
 in_memory() {
   [[ -z ${TMPDIR:-} && -w /dev/shm ]] &&
     (($(df --output=avail -B 1G /dev/shm | tail -n 1) >= 8)) &&
@@ -75,7 +75,8 @@ background() {
 # niced COMMAND… runs with a lower priority than the rest.
 niced() { (renice -n 5 -p "$BASHPID" >/dev/null; "$@"); }
 
-# What takes longer of conformance runs in `make conformance`: the fuzzer of the API, the recipes, the pages in a browser.
+# What takes longer of conformance runs in `make conformance`: the fuzzer of the API, the recipes, the pages in a
+# browser.
 python_and_conformance() {
   step "python client" tools/test-python.sh
   step "conformance" env QUICK=1 tools/conformance.sh

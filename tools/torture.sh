@@ -8,8 +8,8 @@
 #   SEED=…      repeats a run
 #   MATRIX=…    where the results go, a line each; docs/fault-matrix.md is made of them with RENDER=1
 #   ATTACKS=…   where those of the attacks go; docs/threat-model.md is made of them with RENDER=1
-#   ROAMCARD_PREVIOUS=…  the ref whose program is the release before; otherwise the newest tag, or the oldest commit with
-#               the migrations of today
+#   ROAMCARD_PREVIOUS=…  the ref whose program is the release before; otherwise the newest tag, or the oldest commit
+#               with the migrations of today
 #   PACKAGES=…  which suites; the rest of the end-to-end tests run their races more often, too
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -50,8 +50,8 @@ for package in ${PACKAGES:-$programs}; do
   suites -race -skip "$crowd" "$package"
 done
 if [[ -z ${PACKAGES:-} ]]; then suites -run "$crowd" ./internal/testing/endtoend; fi
-# The store again on each other version of PostgreSQL: those of npm's packages, and those of the system. The suites above
-# have run on the one of the development server.
+# The store again on each other version of PostgreSQL: those of npm's packages, and those of the system. The suites
+# above have run on the one of the development server.
 if [[ -z ${PACKAGES:-} ]]; then
   # Not `npm ci`: it refuses a lock file without the binaries of every other platform.
   npm install --no-save --prefix tools/postgres --ignore-scripts --no-audit --no-fund >/dev/null || {
