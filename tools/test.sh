@@ -2,8 +2,8 @@
 # Runs every check and test, and ends with one line: N passed, N failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-# in_memory succeeds where a folder in memory may hold the databases, chains and programs of the tests: the store's, each
-# of which makes a database, take twice the processors' time on a disk.
+# in_memory succeeds where a folder in memory may hold the databases, chains and programs of the tests: those of the
+# store, each of which makes a database, take twice the processors' time on a disk.
 in_memory() {
   [[ -z ${TMPDIR:-} && -w /dev/shm ]] &&
     (($(df --output=avail -B 1G /dev/shm | tail -n 1) >= 8)) &&
