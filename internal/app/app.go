@@ -64,9 +64,11 @@ type Options struct {
 // App is the program, wired.
 type App struct {
 	config Config
-	log    *slog.Logger
-	store  *store.Store
-	chain  *chain.Chain
+	// began is when the process was made.
+	began time.Time
+	log   *slog.Logger
+	store *store.Store
+	chain *chain.Chain
 	// keys are nil until openSettlers.
 	keys *Keys
 	// relayer and facilitator are nil when nothing needs them.
@@ -102,7 +104,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := armFaults(c.Environment, os.LookupEnv); err != nil {
 		return nil, err
 	}
-	a := &App{config: c, log: o.Log}
+	a := &App{config: c, log: o.Log, began: time.Now()}
 	if o.Telemetry != nil {
 		a.metrics = o.Telemetry.Metrics
 	}

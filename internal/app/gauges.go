@@ -231,10 +231,7 @@ func (a *App) bookGauges(ctx context.Context, now time.Time, out *telemetry.Gaug
 	if err != nil {
 		return err
 	}
-	if !at.IsZero() {
-		age := max(0, now.Sub(at))
-		out.BooksAge = &age
-	}
+	out.BooksAge = booksAge(at, a.began, now, a.config.ReconcileEvery)
 	open := map[reconcile.Code]reconcile.Sum{}
 	for _, s := range sums {
 		open[s.Code] = s
@@ -244,6 +241,19 @@ func (a *App) bookGauges(ctx context.Context, now time.Time, out *telemetry.Gaug
 			telemetry.FindingGauge{Code: string(code), Open: open[code].Open, Blocking: open[code].Blocking})
 	}
 	return nil
+}
+
+// booksAge is the time since the last comparison of the books. Before the first one it is that since the process began,
+// so that books which can never be compared grow old, too. It is nil where none is compared.
+func booksAge(compared, began, now time.Time, every time.Duration) *time.Duration {
+	if compared.IsZero() {
+		if every == 0 {
+			return nil
+		}
+		compared = began
+	}
+	age := max(0, now.Sub(compared))
+	return &age
 }
 
 // metricsPage serves metrics on a listener of its own, because API callers must not see them.

@@ -30,7 +30,8 @@ type Gauges struct {
 	ReceivableCents *int64
 	Asset           string
 	Findings        []FindingGauge
-	// BooksAge is the time since the last comparison of the books; nil before the first.
+	// BooksAge is the time since the last comparison of the books, or since the process began before the first; nil where
+	// they are not compared.
 	BooksAge *time.Duration
 	// HeadAges are the ages of the latest blocks that the chain's nodes show, by their places among the configured ones.
 	HeadAges map[string]time.Duration
