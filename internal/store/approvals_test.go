@@ -182,8 +182,11 @@ func TestSecondOperatorIsAnother(t *testing.T) {
 	o.refuses("by who minted the token of who asked", *item.Pending, actOf("root", "1"), fault.SecondOperatorRequired)
 	sibling := actOf("dave", "1")
 	sibling.Minters = []string{"root"}
-	if _, err := o.approvals.Approve(t.Context(), item.Pending.ID, sibling); err != nil {
-		t.Errorf("by another whom the same admin minted a token: %v", err)
+	o.refuses("by another token that the same admin minted", *item.Pending, sibling, fault.SecondOperatorRequired)
+	other := actOf("dave", "2")
+	other.Minters = []string{"chief"}
+	if _, err := o.approvals.Approve(t.Context(), item.Pending.ID, other); err != nil {
+		t.Errorf("by another whom another admin minted a token: %v", err)
 	}
 	if _, err := o.Pool().Exec(t.Context(), `UPDATE operator_approvals SET status = 'approved', decided_by = requested_by
 		WHERE id = $1`, a.ID); err == nil {
