@@ -17,8 +17,8 @@ import (
 // operatorSettings are the settings of who operates the service, and how.
 func operatorSettings() []setting {
 	return []setting{
-		{key: "operators.second_approver_above", help: "the amount in US cents above which a refund, the resolution of a " +
-			"transfer or the closing of a card waits for a second operator; 0 is never", byDefault: "0",
+		{key: "operators.second_approver_above", help: "the amount in US cents above which a refund, a delivery by hand, " +
+			"the resolution of a transfer or the closing of a card waits for a second operator; 0 is never", byDefault: "0",
 			set: cents(func(c *Config) *money.Cents { return &c.SecondOperator.Above })},
 		{key: "operators.approve_within", help: "how long such a decision waits, at least 1m",
 			byDefault: approval.DefaultWithin.String(),

@@ -53,6 +53,7 @@ func (a *App) services(s Selling) rpc.Services {
 			FeeJobs:  card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout},
 			Closings: closings, Tokens: a.tokens(p), Approvals: admin.Approvals{
 				Records: a.store.Approvals(a.store.Treasury(c.Asset, c.PayTo), closings.Closing), Refunds: p.refunds,
+				Postings: a.admin(p).Postings,
 			},
 			Reconciliation: p.treasury, Comparisons: p.treasury, Findings: p.treasury, Transfers: p.treasury,
 			Challenges: p.signIns,

@@ -24,6 +24,8 @@ type Action string
 const (
 	// RefundOrder refunds an order in review.
 	RefundOrder Action = "order.refund"
+	// FulfillOrder says that an order in review was delivered by hand, so that its money stays.
+	FulfillOrder Action = "order.fulfill"
 	// ResolveTransfer says what has become of a transfer that belongs to no order.
 	ResolveTransfer Action = "transfer.resolve"
 	// CloseCard closes a card, and refunds what is left on it.

@@ -180,6 +180,42 @@ func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 	}
 }
 
+// TestDeliveredByHandTakesTwoOperators: it ends an order without a provider's word, and its money stays.
+func TestDeliveredByHandTakesTwoOperators(t *testing.T) {
+	t.Parallel()
+	const second = "the token of dave, whom the configuration names"
+	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) {
+		c.SecondOperator.Above = 1
+		c.Operators = append(c.Operators, newOperator("dave", second))
+	}})
+	w.awaitEsimReady(nil)
+	b := w.buyer()
+	b.signIn()
+	w.issuer.esimFault("order", "refused", 1)
+	o := b.buyEsim("by-hand")
+	b.awaitStatus(o.OrderID, "operator_review")
+	var asked struct {
+		Status          string
+		PendingApproval struct{ ID, Action string }
+	}
+	w.operatorCall("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"fulfilled","reason":"over the counter"}`,
+		"1").into(t, http.StatusOK, &asked)
+	if asked.Status != "operator_review" || asked.PendingApproval.Action != "order.fulfill" {
+		t.Fatalf("%+v", asked)
+	}
+	for _, a := range w.review(o.OrderID).AllowedActions {
+		if a.Allowed != (a.Action == "retry") {
+			t.Errorf("while it waits: %+v", a)
+		}
+	}
+	w.as(second, "POST", "/api/admin/approvals/"+asked.PendingApproval.ID+"/approve", `{"reason":"I was there"}`,
+		"2").into(t, http.StatusOK, nil)
+	after := w.review(o.OrderID)
+	if after.Order.Status != "fulfilled" || len(after.Postings) != 2 || after.Postings[1].Kind != "sold" {
+		t.Errorf("%+v", after)
+	}
+}
+
 // TestOperatorsHaveAListenerOfTheirOwn: then nobody else finds their routes, or reads of them.
 func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 	t.Parallel()
