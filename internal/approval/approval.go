@@ -112,6 +112,16 @@ func independent(one, other order.Act) bool {
 		!slices.ContainsFunc(one.Minters, func(name string) bool { return slices.Contains(could, name) })
 }
 
+// Possible reports whether, of some operators, one may approve what another one asks for.
+func Possible(all []order.Act) bool {
+	for i, one := range all {
+		if slices.ContainsFunc(all[i+1:], func(other order.Act) bool { return independent(one, other) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Effect is the operator's act with which an approved decision takes effect: that of who asked for it, at the version
 // that it was asked for at.
 func (a Approval) Effect() order.Act {
