@@ -1,8 +1,13 @@
 package app
 
 import (
+	"math/big"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // TestBooksThatWereNeverComparedGrowOld: without a value no alert could fire while every comparison fails.
@@ -26,5 +31,19 @@ func TestBooksThatWereNeverComparedGrowOld(t *testing.T) {
 	}
 	if age := booksAge(time.Time{}, began, now, 0); age != nil {
 		t.Errorf("books that nobody compares are %s old", *age)
+	}
+}
+
+// TestRetiredRelayerIsWatchedWhileItFinishes: without ether its open transactions would stall, unnoticed.
+func TestRetiredRelayerIsWatchedWhileItFinishes(t *testing.T) {
+	active, finishing, done := x402.Address{1}, x402.Address{2}, x402.Address{3}
+	held := map[x402.Address]*big.Int{active: gwei(5), finishing: gwei(7), done: gwei(0)}
+	all := relayerGauges(held, []x402.Address{finishing, done}, []x402.Address{active, finishing})
+	slices.SortFunc(all, func(a, b telemetry.RelayerGauge) int { return int(a.Gwei - b.Gwei) })
+	want := []telemetry.RelayerGauge{
+		{Address: active.String(), Gwei: 5}, {Address: finishing.String(), Retired: true, Gwei: 7},
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("%+v, want %+v", all, want)
 	}
 }
