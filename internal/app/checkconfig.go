@@ -93,7 +93,7 @@ func samePort(one, other string) bool {
 	return err == nil && a == b && a != 0
 }
 
-// sameHost reports whether one port cannot be listened at on both hosts: they are the same, or one stands for the other.
+// sameHost reports whether two hosts cannot have listeners at one port: they are the same, or one includes the other.
 func sameHost(one, other string) bool {
 	a, b := ipOf(one), ipOf(other)
 	if a == nil || b == nil {

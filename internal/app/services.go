@@ -44,7 +44,7 @@ func (a *App) services(s Selling) rpc.Services {
 		Runtime: rpc.RuntimeService{
 			Health: a.store.Ping, Availability: s.availability, Described: described, Board: a.board,
 			BaseURL: c.BaseURL, Terms: c.terms(), Explorer: c.Explorer, PublicNode: c.PublicNode,
-			Environment: c.Environment, Version: Version,
+			Environment: c.Environment, Version: Version, Stopping: a.stopping.Load,
 		},
 		Operator: rpc.OperatorService{
 			OrderViews: s.OrderViews, Queue: a.admin(p), Trail: a.admin(p), Switches: a.admin(p),
