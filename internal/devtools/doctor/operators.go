@@ -17,7 +17,8 @@ func examineOperators(ctx context.Context, cfg app.Config) []finding {
 	issuer := finding{Name: name, Status: statusSkip, Detail: "oidc.issuer is not set: operators have tokens of ours"}
 	if at := cfg.Issuer.Issuer; at != "" {
 		issuer = verdictOf(name, at+" answers, with keys", cfg.AskIssuer(ctx),
-			"set oidc.issuer to the name that its /.well-known/openid-configuration has, and see whether it is reached from here")
+			"set oidc.issuer to the name that its /.well-known/openid-configuration has, and see whether this machine "+
+				"reaches it")
 	}
 	return []finding{issuer, examineSecondApprover(ctx, cfg)}
 }

@@ -77,7 +77,9 @@ func TestSecondApproverHasToBePossible(t *testing.T) {
 	}
 	want("no amount", with(func(c *app.Config) { c.SecondOperator.Above = 0 }), statusSkip)
 	want("one", one, statusFail)
-	want("no database", with(func(c *app.Config) { c.DatabaseURL = secret.New("postgres://127.0.0.1:1/none") }), statusSkip)
+	want("no database", with(func(c *app.Config) {
+		c.DatabaseURL = secret.New("postgres://127.0.0.1:1/none")
+	}), statusSkip)
 	want("two of the configuration", with(func(c *app.Config) {
 		c.Operators = []auth.Operator{root, {Name: "ben", Role: auth.RoleTreasurer}}
 	}), statusOK)
