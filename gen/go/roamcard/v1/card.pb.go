@@ -469,8 +469,8 @@ type CardCredentialTerms struct {
 	// The sealing that `recipientKey` selects; `none` where cards are revealed by `embed`.
 	Sealing string `protobuf:"bytes,6,opt,name=sealing,proto3" json:"sealing,omitempty"`
 	// How the issuer reveals cards: `inline` or `sealed`, where the answer has the number and the code, or has them
-	// sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a browser,
-	// in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
+	// sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a
+	// browser, in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
 	RevealKind    string `protobuf:"bytes,7,opt,name=reveal_kind,json=revealKind,proto3" json:"reveal_kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1371,8 +1371,8 @@ type Card struct {
 	// A uuid.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// PENDING until the issuer reports it active, then ACTIVE. FROZEN while its owner has frozen it or the issuer has
-	// locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
-	// FAILED when it never issued it: both are final, and the owner may buy another card.
+	// locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated
+	// it, FAILED when it never issued it: both are final, and the owner may buy another card.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// The last four digits of the number, once known.
 	Last4         *string                `protobuf:"bytes,3,opt,name=last4,proto3,oneof" json:"last4,omitempty"`
@@ -2655,8 +2655,8 @@ func (x *CardBillingAddress) GetCountry() string {
 type CardThreeDSecure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `sms` or `email`: a code is sent to `destination`. `out_of_band`: it is approved elsewhere, as `instructions` say.
-	// `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on one
-	// declines. Others may follow.
+	// `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on
+	// one declines. Others may follow.
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	// Where a code is sent to, masked.
 	Destination *string `protobuf:"bytes,2,opt,name=destination,proto3,oneof" json:"destination,omitempty"`

@@ -1582,8 +1582,8 @@ func (x *EsimProfile) GetCancellation() *EsimCancellation {
 type EsimCancellation struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	// cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
-	// the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
+	// cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain
+	// shows the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// What goes back to the payer, in USDC's atomic units. Absent until the supplier has granted it.
 	RefundAmount *string `protobuf:"bytes,3,opt,name=refund_amount,json=refundAmount,proto3,oneof" json:"refund_amount,omitempty"`

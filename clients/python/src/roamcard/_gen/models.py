@@ -190,8 +190,8 @@ class Card(Model):
     """A uuid."""
     status: CardStatus
     """PENDING until the issuer reports it active, then ACTIVE. FROZEN while its owner has frozen it or the issuer has
-    locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
-    FAILED when it never issued it: both are final, and the owner may buy another card.
+    locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated
+    it, FAILED when it never issued it: both are final, and the owner may buy another card.
     """
     last4: str | None = None
     """The last four digits of the number, once known."""
@@ -274,8 +274,8 @@ class CardThreeDSecure(Model):
     """How the challenge of a purchase with 3-D Secure is answered."""
     method: str
     """`sms` or `email`: a code is sent to `destination`. `out_of_band`: it is approved elsewhere, as `instructions` say.
-    `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on one
-    declines. Others may follow.
+    `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on
+    one declines. Others may follow.
     """
     destination: str | None = None
     """Where a code is sent to, masked."""
@@ -333,8 +333,8 @@ class EsimCancellation(Model):
     """The cancellation of one eSIM."""
     order_id: str
     status: CancellationStatus
-    """cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
-    the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
+    """cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain
+    shows the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
     """
     refund_amount: str | None = None
     """What goes back to the payer, in USDC's atomic units. Absent until the supplier has granted it."""
@@ -536,8 +536,8 @@ class CardCredentialTerms(Model):
     """The sealing that `recipientKey` selects; `none` where cards are revealed by `embed`."""
     reveal_kind: str
     """How the issuer reveals cards: `inline` or `sealed`, where the answer has the number and the code, or has them
-    sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a browser,
-    in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
+    sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a
+    browser, in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
     """
 
 
@@ -766,7 +766,7 @@ class Approval(Model):
     id: str
     """A uuid."""
     action: str
-    """order.refund, transfer.resolve or card.close."""
+    """order.refund, order.fulfill, transfer.resolve or card.close."""
     subject: str
     """The order, the transfer's transaction and log index with a slash between them, or the card."""
     amount_usd_cents: int

@@ -105,8 +105,8 @@ type CardServiceClient interface {
 	// Reads what is on a card, directly from its issuer. A card that the issuer does not report as active
 	// answers 409.
 	GetCardBalance(context.Context, *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error)
-	// Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that is
-	// frozen stays as it is.
+	// Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that
+	// is frozen stays as it is.
 	FreezeCard(context.Context, *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error)
 	// Lets a card that its owner has frozen be used again. What the issuer has locked stays locked.
 	UnfreezeCard(context.Context, *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error)
@@ -439,8 +439,8 @@ type CardServiceHandler interface {
 	// Reads what is on a card, directly from its issuer. A card that the issuer does not report as active
 	// answers 409.
 	GetCardBalance(context.Context, *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error)
-	// Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that is
-	// frozen stays as it is.
+	// Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that
+	// is frozen stays as it is.
 	FreezeCard(context.Context, *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error)
 	// Lets a card that its owner has frozen be used again. What the issuer has locked stays locked.
 	UnfreezeCard(context.Context, *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error)

@@ -106,8 +106,8 @@ type EsimServiceClient interface {
 	// Lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first: its supplier says which. It
 	// is asked at most once a minute. Prices change: list again before each purchase.
 	ListEsimTopups(context.Context, *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error)
-	// Buys more data for the eSIM of a fulfilled order, which the paying wallet must own. Without a payment it answers 402
-	// with the terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The paid answer waits up to 15
+	// Buys more data for the eSIM of a fulfilled order, which the paying wallet must own. Without a payment it answers
+	// 402 with the terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The paid answer waits up to 15
 	// seconds for the data; the eSIM's profile shows it. After an unclear answer repeat the same request with the same
 	// idempotencyKey: it is never paid twice. Data that the supplier does not add is refunded. An eSIM that was topped up
 	// can no longer be cancelled.
@@ -370,8 +370,8 @@ type EsimServiceHandler interface {
 	// Lists the plans that can be added to the eSIM of a fulfilled order, the cheapest first: its supplier says which. It
 	// is asked at most once a minute. Prices change: list again before each purchase.
 	ListEsimTopups(context.Context, *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error)
-	// Buys more data for the eSIM of a fulfilled order, which the paying wallet must own. Without a payment it answers 402
-	// with the terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The paid answer waits up to 15
+	// Buys more data for the eSIM of a fulfilled order, which the paying wallet must own. Without a payment it answers
+	// 402 with the terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The paid answer waits up to 15
 	// seconds for the data; the eSIM's profile shows it. After an unclear answer repeat the same request with the same
 	// idempotencyKey: it is never paid twice. Data that the supplier does not add is refunded. An eSIM that was topped up
 	// can no longer be cancelled.

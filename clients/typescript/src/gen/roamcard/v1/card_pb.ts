@@ -293,8 +293,8 @@ export type CardCredentialTerms = Message<"roamcard.v1.CardCredentialTerms"> & {
 
   /**
    * How the issuer reveals cards: `inline` or `sealed`, where the answer has the number and the code, or has them
-   * sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a browser,
-   * in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
+   * sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a
+   * browser, in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
    *
    * @generated from field: string reveal_kind = 7;
    */
@@ -719,8 +719,8 @@ export type Card = Message<"roamcard.v1.Card"> & {
 
   /**
    * PENDING until the issuer reports it active, then ACTIVE. FROZEN while its owner has frozen it or the issuer has
-   * locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
-   * FAILED when it never issued it: both are final, and the owner may buy another card.
+   * locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated
+   * it, FAILED when it never issued it: both are final, and the owner may buy another card.
    *
    * @generated from field: string status = 2;
    */
@@ -1334,8 +1334,8 @@ export const CardBillingAddressSchema: GenMessage<CardBillingAddress> = /*@__PUR
 export type CardThreeDSecure = Message<"roamcard.v1.CardThreeDSecure"> & {
   /**
    * `sms` or `email`: a code is sent to `destination`. `out_of_band`: it is approved elsewhere, as `instructions` say.
-   * `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on one
-   * declines. Others may follow.
+   * `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on
+   * one declines. Others may follow.
    *
    * @generated from field: string method = 1;
    */
@@ -1715,8 +1715,8 @@ export const CardService: GenService<{
     output: typeof GetCardBalanceResponseSchema;
   },
   /**
-   * Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that is
-   * frozen stays as it is.
+   * Freezes a card at its issuer until it is unfrozen: purchases are declined, and it cannot be topped up. A card that
+   * is frozen stays as it is.
    *
    * @generated from rpc roamcard.v1.CardService.FreezeCard
    */

@@ -818,8 +818,8 @@ export type EsimCancellation = Message<"roamcard.v1.EsimCancellation"> & {
   orderId: string;
 
   /**
-   * cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
-   * the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
+   * cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain
+   * shows the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
    *
    * @generated from field: string status = 2;
    */
@@ -1163,8 +1163,8 @@ export const EsimService: GenService<{
     output: typeof ListEsimTopupsResponseSchema;
   },
   /**
-   * Buys more data for the eSIM of a fulfilled order, which the paying wallet must own. Without a payment it answers 402
-   * with the terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The paid answer waits up to 15
+   * Buys more data for the eSIM of a fulfilled order, which the paying wallet must own. Without a payment it answers
+   * 402 with the terms in PAYMENT-REQUIRED; repeat the same body with PAYMENT-SIGNATURE. The paid answer waits up to 15
    * seconds for the data; the eSIM's profile shows it. After an unclear answer repeat the same request with the same
    * idempotencyKey: it is never paid twice. Data that the supplier does not add is refunded. An eSIM that was topped up
    * can no longer be cancelled.

@@ -2569,7 +2569,8 @@ export const ListSwitchesResponseSchema: GenMessage<ListSwitchesResponse> = /*@_
  */
 export type SetSwitchRequest = Message<"roamcard.v1.SetSwitchRequest"> & {
   /**
-   * card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as provider.lithic.
+   * card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as
+   * provider.lithic.
    *
    * @generated from field: string product = 1;
    */
@@ -3630,7 +3631,7 @@ export type Approval = Message<"roamcard.v1.Approval"> & {
   id: string;
 
   /**
-   * order.refund, transfer.resolve or card.close.
+   * order.refund, order.fulfill, transfer.resolve or card.close.
    *
    * @generated from field: string action = 2;
    */
@@ -4380,8 +4381,7 @@ export const OperatorService: GenService<{
   /**
    * Marks a finding as understood. It blocks nothing from then on, and stays resolved unless the books show something
    * new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding about a
-   * transfer is resolved by ResolveTransfer, or here by operators who may do that, up to the amount that waits for a
-   * second operator.
+   * transfer is resolved by ResolveTransfer, or here, up to the amount that waits for a second operator.
    *
    * @generated from rpc roamcard.v1.OperatorService.ResolveFinding
    */
@@ -4436,8 +4436,9 @@ export const OperatorService: GenService<{
   },
   /**
    * Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
-   * that has changed since is not decided. A refund above the amount that the configuration names waits for a second
-   * operator: the order stays as it is, with its `pendingApproval`, until ApproveDecision.
+   * that has changed since is not decided. A refund, and that it was delivered by hand, above the amount that the
+   * configuration names waits for a second operator: the order stays as it is, with its `pendingApproval`, until
+   * ApproveDecision.
    *
    * @generated from rpc roamcard.v1.OperatorService.DecideOrder
    */
@@ -4575,8 +4576,8 @@ export const OperatorService: GenService<{
     output: typeof GetJobResponseSchema;
   },
   /**
-   * Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put back
-   * by the operation that decides it. The same Idempotency-Key does it once.
+   * Puts a job that has stopped back into the queue, with all of its attempts. Jobs that wait for a decision are put
+   * back by the operation that decides it. The same Idempotency-Key does it once.
    *
    * @generated from rpc roamcard.v1.OperatorService.RetryJob
    */
@@ -4619,8 +4620,8 @@ export const OperatorService: GenService<{
   /**
    * Approves a decision of another operator: it takes effect with that, or not at all. The operator who asked for it
    * cannot approve it, by whatever token, and neither can one whose token that operator minted, or who minted that
-   * operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The same
-   * Idempotency-Key approves it once.
+   * operator's. It is refused when it has expired, and when what it is about has changed since it was asked for. The
+   * same Idempotency-Key approves it once.
    *
    * @generated from rpc roamcard.v1.OperatorService.ApproveDecision
    */

@@ -372,8 +372,8 @@ class CardCredentialTerms(Message[_CardCredentialTermsFields]):
             ```
         reveal_kind:
             How the issuer reveals cards: `inline` or `sealed`, where the answer has the number and the code, or has them
-            sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a browser,
-            in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
+            sealed to `recipientKey`; or `embed`, where it has a URL of a page of this service that shows them once, in a
+            browser, in frames of the issuer's. Then `recipientKey` answers 409 `sealing_missing`.
 
             ```proto
             string reveal_kind = 7;
@@ -980,8 +980,8 @@ class Card(Message[_CardFields]):
             ```
         status:
             PENDING until the issuer reports it active, then ACTIVE. FROZEN while its owner has frozen it or the issuer has
-            locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
-            FAILED when it never issued it: both are final, and the owner may buy another card.
+            locked it: it can neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated
+            it, FAILED when it never issued it: both are final, and the owner may buy another card.
 
             ```proto
             string status = 2;
@@ -1868,8 +1868,8 @@ class CardThreeDSecure(Message[_CardThreeDSecureFields]):
     Attributes:
         method:
             `sms` or `email`: a code is sent to `destination`. `out_of_band`: it is approved elsewhere, as `instructions` say.
-            `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on one
-            declines. Others may follow.
+            `automatic`: the issuer decides, and nobody is asked. `none`: nothing answers it, and a merchant that insists on
+            one declines. Others may follow.
 
             ```proto
             string method = 1;

@@ -1136,8 +1136,8 @@ class EsimCancellation(Message[_EsimCancellationFields]):
             string order_id = 1;
             ```
         status:
-            cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain shows
-            the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
+            cancelling while the supplier is asked; refunding once it has taken the eSIM back, and refunded once the chain
+            shows the refund; kept when it has refused, and the eSIM is usable as before; review while an operator has to look.
 
             ```proto
             string status = 2;

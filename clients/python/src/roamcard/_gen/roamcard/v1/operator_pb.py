@@ -3508,7 +3508,8 @@ class SetSwitchRequest(Message[_SetSwitchRequestFields]):
 
     Attributes:
         product:
-            card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as provider.lithic.
+            card_issue, card_topup, esim or esim_topup; or `provider.` and the name of a configured provider, such as
+            provider.lithic.
 
             ```proto
             string product = 1;
@@ -4991,7 +4992,7 @@ class Approval(Message[_ApprovalFields]):
             string id = 1;
             ```
         action:
-            order.refund, transfer.resolve or card.close.
+            order.refund, order.fulfill, transfer.resolve or card.close.
 
             ```proto
             string action = 2;
