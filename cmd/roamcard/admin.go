@@ -25,7 +25,7 @@ func admin() *cobra.Command {
 
 func (b *buyer) feeJobs() *cobra.Command {
 	cmd := &cobra.Command{Use: "fee-jobs", Args: noArgs, Short: "The withdrawals of the issue fee", RunE: help}
-	cmd.AddCommand(b.feeJobsList(), b.feeJobsReconcile(), b.feeJobsRetry())
+	cmd.AddCommand(b.feeJobsList(), b.feeJobsReconcile(), b.feeJobsRetry(), b.feeJobsWriteOff())
 	return cmd
 }
 
@@ -72,6 +72,28 @@ func (b *buyer) feeJobsRetry() *cobra.Command {
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin().RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{
+				Id: args[0], Reason: reason, Revision: seen(revision),
+			})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res.GetJob(), func(w io.Writer) { feeJobText(w, res.GetJob()) })
+		}),
+	}
+	actionFlags(cmd, &reason, &key)
+	revisionFlag(cmd, &revision)
+	return cmd
+}
+
+func (b *buyer) feeJobsWriteOff() *cobra.Command {
+	var reason, key string
+	var revision uint32
+	cmd := &cobra.Command{
+		Use: "write-off JOB", Args: oneArg,
+		Short: "Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
+			res, err := client.Admin().WriteOffFeeJob(ctx, &roamcardv1.WriteOffFeeJobRequest{
 				Id: args[0], Reason: reason, Revision: seen(revision),
 			})
 			if err != nil {

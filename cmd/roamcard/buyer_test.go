@@ -380,6 +380,8 @@ func (c customer) comparesTheBooks() {
 	c.t.Helper()
 	c.runs([]command{
 		{"admin fee-jobs list --json", exitOK, `"version": 1`, ""},
+		{"admin fee-jobs retry 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "job_not_found"},
+		{"admin fee-jobs write-off 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "job_not_found"},
 		{"admin orders stuck", exitOK, "REASON", ""},
 		{"admin books compare", exitOK, "checked", ""},
 		{"admin books show --json", exitOK, `"findings": []`, ""},

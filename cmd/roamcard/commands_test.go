@@ -14,6 +14,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	apptest.ForgetVariables()
 	flag.Parse()
 	// An agent's test mostly waits, for the chain and for programs.
 	if err := flag.Set("test.parallel", "6"); err != nil {

@@ -1445,7 +1445,7 @@ func init() {
 	}
 	OperatorApprovalsTable.Annotation = &entsql.Annotation{}
 	OperatorApprovalsTable.Annotation.Checks = map[string]string{
-		"operator_approvals_action": "action IN ('order.refund', 'transfer.resolve', 'card.close')",
+		"operator_approvals_action": "action IN ('order.refund', 'order.fulfill', 'transfer.resolve', 'card.close')",
 		"operator_approvals_second": "status <> 'approved' OR (decided_by <> '' AND decided_by <> requested_by)",
 		"operator_approvals_status": "status IN ('pending', 'approved', 'rejected', 'expired')",
 	}

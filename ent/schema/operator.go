@@ -42,7 +42,7 @@ func (OperatorToken) Annotations() []schema.Annotation {
 type OperatorApproval struct{ ent.Schema }
 
 var (
-	approvalActions  = []string{"order.refund", "transfer.resolve", "card.close"}
+	approvalActions  = []string{"order.refund", "order.fulfill", "transfer.resolve", "card.close"}
 	approvalStatuses = []string{"pending", "approved", "rejected", "expired"}
 )
 

@@ -38,7 +38,7 @@ func (a Admin) actions(item ReviewItem) []Action {
 		not := a.refusal(d)
 		if o.Status != order.OperatorReview {
 			not = notInReview()
-		} else if d == DecideRefund && item.Pending != nil {
+		} else if d != DecideRetry && item.Pending != nil {
 			not = fault.Newf(fault.ApprovalPending, "%s has asked for it: a second operator approves or rejects that.",
 				item.Pending.By.Operator)
 		}

@@ -247,7 +247,7 @@ func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act o
 	}
 	m := byOperator(id, order.OperatorReview, to, act)
 	if to == order.Fulfilled {
-		if m.Postings, err = a.postings(ctx, id); err != nil {
+		if m.Postings, err = a.Postings(ctx, id); err != nil {
 			return ReviewItem{}, err
 		}
 	}
@@ -261,8 +261,8 @@ func (a Admin) Decide(ctx context.Context, id order.ID, decision Decision, act o
 	return q, nil
 }
 
-// postings are the ledger postings of an order that was fulfilled by hand. They depend on immutable fields only.
-func (a Admin) postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
+// Postings are the ledger postings of an order that was fulfilled by hand. They depend on immutable fields only.
+func (a Admin) Postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
 	q, err := a.Records.ReviewItem(ctx, id)
 	if err != nil {
 		return nil, known(err, "read the order")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/paging"
 )
@@ -16,6 +17,8 @@ import (
 type Approvals struct {
 	Records ApprovalRecords
 	Refunds Refunds
+	// Postings are those of an order that was delivered by hand; see Admin.Postings.
+	Postings func(ctx context.Context, id order.ID) ([]ledger.Posting, error)
 }
 
 // ApprovalRecords reads and ends decisions that wait for a second operator. Each call writes its audit record in the
@@ -25,10 +28,10 @@ type ApprovalRecords interface {
 	Approvals(ctx context.Context, q ApprovalQuery, act order.Act) ([]approval.Approval, error)
 	// Approval reads one. approval.ErrNotFound when there is none.
 	Approval(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error)
-	// Approve lets one take effect in the same transaction, once per key. approval.ErrNotFound when there is none,
-	// ErrKeyReused when the operator used the key for another act, ErrChanged when what it is about has changed, else the
+	// Approve lets one take effect in the same transaction, once per key; delivered are the postings of an order that was
+	// delivered by hand. approval.ErrNotFound when there is none, ErrKeyReused when the operator used the key for another act, ErrChanged when what it is about has changed, else the
 	// fault of approval.Approval.Check or of the decision.
-	Approve(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error)
+	Approve(ctx context.Context, id uuid.UUID, delivered []ledger.Posting, act order.Act) (approval.Approval, error)
 	// Reject ends one without an effect, once per key, with the errors of Approve.
 	Reject(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error)
 }
@@ -69,11 +72,17 @@ func (a Approvals) Approve(ctx context.Context, id uuid.UUID, act order.Act) (ap
 	if err != nil {
 		return approval.Approval{}, err
 	}
-	pending := waiting.Status == approval.Pending && waiting.Action == approval.RefundOrder
-	if why := a.Refunds.Unavailable(); pending && why != "" {
+	var postings []ledger.Posting
+	pending := waiting.Status == approval.Pending
+	switch why := a.Refunds.Unavailable(); {
+	case pending && waiting.Action == approval.RefundOrder && why != "":
 		return approval.Approval{}, fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why)
+	case pending && waiting.Action == approval.FulfillOrder:
+		if postings, err = a.Postings(ctx, order.ID(waiting.Subject)); err != nil {
+			return approval.Approval{}, err
+		}
 	}
-	found, err := a.Records.Approve(ctx, id, act)
+	found, err := a.Records.Approve(ctx, id, postings, act)
 	if err != nil {
 		return approval.Approval{}, known(err, "approve the decision")
 	}

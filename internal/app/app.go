@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -64,9 +65,12 @@ type Options struct {
 // App is the program, wired.
 type App struct {
 	config Config
-	log    *slog.Logger
-	store  *store.Store
-	chain  *chain.Chain
+	// began is when the process was made, and stopping says that it was asked to end.
+	began    time.Time
+	stopping atomic.Bool
+	log      *slog.Logger
+	store    *store.Store
+	chain    *chain.Chain
 	// keys are nil until openSettlers.
 	keys *Keys
 	// relayer and facilitator are nil when nothing needs them.
@@ -102,7 +106,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := armFaults(c.Environment, os.LookupEnv); err != nil {
 		return nil, err
 	}
-	a := &App{config: c, log: o.Log}
+	a := &App{config: c, log: o.Log, began: time.Now()}
 	if o.Telemetry != nil {
 		a.metrics = o.Telemetry.Metrics
 	}
@@ -181,9 +185,13 @@ func (a *App) dialIssuers() (err error) {
 	return nil
 }
 
-// Run runs server and worker until ctx ends, then drains both.
+// Run runs server and worker until ctx ends, then, after the drain delay, drains both.
 func (a *App) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
+	asked := ctx
+	serving, end := context.WithCancel(context.WithoutCancel(asked))
+	defer end()
+	group, ctx := errgroup.WithContext(serving)
+	group.Go(func() error { a.awaitEnd(asked, ctx, end); return nil })
 	// The worker outlives the server: draining requests still claim orders and wait for their settlement.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group.Go(func() error { return a.runner.Run(working) })
@@ -215,6 +223,29 @@ func (a *App) Run(ctx context.Context) error {
 		group.Go(func() error { a.board.Watch(ctx); return nil })
 	}
 	return group.Wait()
+}
+
+// awaitEnd ends the serving when it was asked to, or at once when a part of it has failed. In between, what sends the
+// requests can see that this process is not ready any more, while all of them are still served.
+func (a *App) awaitEnd(asked, serving context.Context, end func()) {
+	defer end()
+	select {
+	case <-asked.Done():
+	case <-serving.Done():
+		return
+	}
+	a.stopping.Store(true)
+	if a.server == nil || a.config.DrainDelay == 0 {
+		return
+	}
+	a.server.Drain()
+	a.log.Info("stopping", slog.Duration("drain_delay", a.config.DrainDelay))
+	wait := time.NewTimer(a.config.DrainDelay)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-serving.Done():
+	}
 }
 
 // Close closes everything that New opened.

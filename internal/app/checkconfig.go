@@ -53,13 +53,64 @@ func lines(err error) []string {
 func (c Config) unusable() (wrong []error) {
 	wrong = append(wrong, c.keyMistakes(false)...)
 	wrong = append(wrong, c.databaseMistakes()...)
-	for _, of := range []struct{ key, addr string }{
-		{"addr", c.Addr}, {"metrics.addr", c.MetricsAddr}, {"admin.addr", c.AdminAddr},
-		{"console.addr", c.ConsoleAddr},
+	return append(wrong, c.addressMistakes()...)
+}
+
+// addressMistakes are the addresses to listen at that are none, or that one of the others takes.
+func (c Config) addressMistakes() (wrong []error) {
+	type listener struct{ key, addr, host, port string }
+	var all []listener
+	for _, of := range []listener{
+		{key: "addr", addr: c.Addr}, {key: "metrics.addr", addr: c.MetricsAddr}, {key: "admin.addr", addr: c.AdminAddr},
+		{key: "console.addr", addr: c.ConsoleAddr},
 	} {
-		if _, _, err := net.SplitHostPort(of.addr); of.addr != "" && err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %q is not host:port", of.key, of.addr))
+		if of.addr == "" {
+			continue
 		}
+		var err error
+		if of.host, of.port, err = net.SplitHostPort(of.addr); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %q is not host:port", of.key, of.addr))
+			continue
+		}
+		for _, other := range all {
+			if samePort(of.port, other.port) && sameHost(of.host, other.host) {
+				wrong = append(wrong, fmt.Errorf("%s: %s is taken by %s, %s", of.key, of.addr, other.key, other.addr))
+				break
+			}
+		}
+		all = append(all, of)
 	}
 	return wrong
+}
+
+// samePort reports whether two ports, which may have names, are one. Zero is another one each time.
+func samePort(one, other string) bool {
+	a, err := net.LookupPort("tcp", one)
+	if err != nil {
+		return one == other
+	}
+	b, err := net.LookupPort("tcp", other)
+	return err == nil && a == b && a != 0
+}
+
+// sameHost reports whether two hosts cannot have listeners at one port: they are the same, or one includes the other.
+func sameHost(one, other string) bool {
+	a, b := ipOf(one), ipOf(other)
+	if a == nil || b == nil {
+		return strings.EqualFold(one, other) || a != nil && a.IsUnspecified() || b != nil && b.IsUnspecified()
+	}
+	// Nothing, and ::, stand for every address; 0.0.0.0 for those of IPv4.
+	every := func(ip, of net.IP) bool { return ip.IsUnspecified() && (ip.To4() == nil || of.To4() != nil) }
+	return a.Equal(b) || every(a, b) || every(b, a)
+}
+
+// ipOf is the address of a host, or nil when only a resolver knows it.
+func ipOf(host string) net.IP {
+	switch host {
+	case "":
+		return net.IPv6zero
+	case "localhost":
+		return net.IPv4(127, 0, 0, 1)
+	}
+	return net.ParseIP(host)
 }

@@ -127,6 +127,8 @@ type Config struct {
 	Fairness FairnessConfig
 	// MaxConns, MaxConnsPerAddress and MaxRequests bound concurrent connections and requests; zero is unlimited.
 	MaxConns, MaxConnsPerAddress, MaxRequests int
+	// DrainDelay is for how long requests are served after the process was asked to end.
+	DrainDelay time.Duration
 	// MetricsAddr is the address of the metrics for Prometheus; empty disables them.
 	MetricsAddr string
 	// Preconfirmed shows owners that a payment is in a block that is being built.
@@ -626,6 +628,18 @@ func duration(at func(*Config) *time.Duration) func(*Config, string) error {
 		d, err := time.ParseDuration(s)
 		if err != nil || d <= 0 {
 			return fmt.Errorf("%q is not a positive duration like 20s", s)
+		}
+		*at(c) = d
+		return nil
+	}
+}
+
+// briefly reads a duration with an upper bound, which may be zero.
+func briefly(most time.Duration, at func(*Config) *time.Duration) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < 0 || d > most {
+			return fmt.Errorf("%q is not a duration from 0s to %s", s, most)
 		}
 		*at(c) = d
 		return nil

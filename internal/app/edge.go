@@ -28,5 +28,8 @@ func edgeSettings() []setting {
 			byDefault: "256", set: number(func(c *Config) *int { return &c.MaxConnsPerAddress })},
 		{key: "server.max_requests", help: "how many requests may be under way at once", byDefault: "10000",
 			set: number(func(c *Config) *int { return &c.MaxRequests })},
+		{key: "server.drain_delay", help: "for how long, once it is asked to end, a process says at /ready that it is " +
+			"stopping and serves all the same, at most 5m", byDefault: "0s",
+			set: briefly(5*time.Minute, func(c *Config) *time.Duration { return &c.DrainDelay })},
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -123,13 +124,40 @@ func (a *App) moneyGauges(ctx context.Context, read func(what string, fill func(
 	if a.relayer != nil {
 		read("gas", func() error {
 			balances, err := a.relayer.GasBalances(ctx)
-			out.GasGwei = map[string]int64{}
-			for address, wei := range balances {
-				out.GasGwei[address.String()] = new(big.Int).Div(wei, gwei(1)).Int64()
+			var open []x402.Address
+			retired := addressesOf(a.keys.Retired)
+			if len(retired) > 0 {
+				var unread error
+				if open, unread = a.store.Transactions().Relayers(ctx); unread != nil {
+					open, err = retired, errors.Join(err, unread) // it may be any of them
+				}
 			}
+			out.Gas = relayerGauges(balances, retired, open)
 			return err
 		})
 	}
+}
+
+// relayerGauges are the gauges of relayers' ether. A retired one is shown while a transaction of it is open: with
+// nothing left to do it needs no ether, and what it had was sent somewhere else.
+func relayerGauges(balances map[x402.Address]*big.Int, retired, open []x402.Address) (all []telemetry.RelayerGauge) {
+	for address, wei := range balances {
+		gone := slices.Contains(retired, address)
+		if gone && !slices.Contains(open, address) {
+			continue
+		}
+		all = append(all, telemetry.RelayerGauge{
+			Address: address.String(), Retired: gone, Gwei: new(big.Int).Div(wei, gwei(1)).Int64(),
+		})
+	}
+	return all
+}
+
+func addressesOf(keys []payment.Signer) (all []x402.Address) {
+	for _, key := range keys {
+		all = append(all, key.Address())
+	}
+	return all
 }
 
 // given sets a gauge that was read.
@@ -231,10 +259,7 @@ func (a *App) bookGauges(ctx context.Context, now time.Time, out *telemetry.Gaug
 	if err != nil {
 		return err
 	}
-	if !at.IsZero() {
-		age := max(0, now.Sub(at))
-		out.BooksAge = &age
-	}
+	out.BooksAge = booksAge(at, a.began, now, a.config.ReconcileEvery)
 	open := map[reconcile.Code]reconcile.Sum{}
 	for _, s := range sums {
 		open[s.Code] = s
@@ -244,6 +269,19 @@ func (a *App) bookGauges(ctx context.Context, now time.Time, out *telemetry.Gaug
 			telemetry.FindingGauge{Code: string(code), Open: open[code].Open, Blocking: open[code].Blocking})
 	}
 	return nil
+}
+
+// booksAge is the time since the last comparison of the books. Before the first one it is that since the process began,
+// so that books which can never be compared grow old, too. It is nil where none is compared.
+func booksAge(compared, began, now time.Time, every time.Duration) *time.Duration {
+	if compared.IsZero() {
+		if every == 0 {
+			return nil
+		}
+		compared = began
+	}
+	age := max(0, now.Sub(compared))
+	return &age
 }
 
 // metricsPage serves metrics on a listener of its own, because API callers must not see them.

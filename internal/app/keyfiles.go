@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"strings"
@@ -66,8 +67,15 @@ func readReference(text string) (secret.Text, error) {
 	return secret.New(value), nil
 }
 
-// readPrivate reads a file that nobody but its owner may change, and nobody outside its group may read: a volume of
-// Kubernetes gives its files to a group. The mode is that of what was opened, not of a path that may change meanwhile.
+// ExposesSecret reports whether the mode of a file lets anybody but its owner change it, or anybody outside its group
+// read it. The group may read it, because a volume of Kubernetes gives its files to a group.
+func ExposesSecret(mode fs.FileMode) bool {
+	const others = 0o027
+	return mode.Perm()&others != 0 && runtime.GOOS != "windows" // Windows has no such modes
+}
+
+// readPrivate reads a file whose mode does not expose it. The mode is that of what was opened, not of a path that may
+// change meanwhile.
 func readPrivate(path string) (secret.Text, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,11 +86,10 @@ func readPrivate(path string) (secret.Text, error) {
 	if err != nil {
 		return secret.Text{}, err
 	}
-	const others = 0o027
 	switch mode := info.Mode(); {
 	case !mode.IsRegular():
 		return secret.Text{}, fmt.Errorf("%s is not a file", path)
-	case mode.Perm()&others != 0 && runtime.GOOS != "windows": // Windows has no such modes
+	case ExposesSecret(mode):
 		return secret.Text{}, fmt.Errorf("others may read or change %s, its mode is %#o; run chmod 600", path, mode.Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,13 +14,14 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/oidc"
+	"github.com/roamcard/roamcard/internal/order"
 )
 
 // operatorSettings are the settings of who operates the service, and how.
 func operatorSettings() []setting {
 	return []setting{
-		{key: "operators.second_approver_above", help: "the amount in US cents above which a refund, the resolution of a " +
-			"transfer or the closing of a card waits for a second operator; 0 is never", byDefault: "0",
+		{key: "operators.second_approver_above", help: "the amount in US cents above which a refund, a delivery by hand, " +
+			"the resolution of a transfer or the closing of a card waits for a second operator; 0 is never", byDefault: "0",
 			set: cents(func(c *Config) *money.Cents { return &c.SecondOperator.Above })},
 		{key: "operators.approve_within", help: "how long such a decision waits, at least 1m",
 			byDefault: approval.DefaultWithin.String(),
@@ -62,7 +65,12 @@ func issuerRoles(s string) (map[string]auth.Role, error) {
 // operatorMistakes are the mistakes in how operators sign in.
 func (c Config) operatorMistakes() (wrong []error) {
 	if c.Issuer.Issuer == "" {
-		return nil
+		if c.Issuer.Audience != "" || len(c.Issuer.Roles) > 0 ||
+			cmp.Or(c.Issuer.NameClaim, oidc.DefaultNameClaim) != oidc.DefaultNameClaim ||
+			cmp.Or(c.Issuer.RoleClaim, oidc.DefaultRoleClaim) != oidc.DefaultRoleClaim {
+			wrong = append(wrong, errors.New("oidc.issuer: must be set with the other settings of oidc, or nobody signs in"))
+		}
+		return wrong
 	}
 	if c.Environment == Production && !strings.HasPrefix(c.Issuer.Issuer, "https://") {
 		wrong = append(wrong, errors.New("oidc.issuer: must be https in production"))
@@ -74,6 +82,22 @@ func (c Config) operatorMistakes() (wrong []error) {
 		wrong = append(wrong, errors.New("oidc.roles: must be set with oidc.issuer, or nobody has a role"))
 	}
 	return wrong
+}
+
+// AskIssuer asks the issuer of the operators for its description and keys.
+func (c Config) AskIssuer(ctx context.Context) error { return oidc.New(c.Issuer).Check(ctx) }
+
+// Treasurers are the operators of the configuration who may decide about money, and whether the issuer gives that role.
+func (c Config) Treasurers() (all []order.Act, byIssuer bool) {
+	for _, o := range c.Operators {
+		if cmp.Or(o.Role, auth.RoleAdmin).Covers(auth.RoleTreasurer) {
+			all = append(all, order.Act{Operator: o.Name})
+		}
+	}
+	for _, role := range c.Issuer.Roles {
+		byIssuer = byIssuer || c.Issuer.Issuer != "" && role.Covers(auth.RoleTreasurer)
+	}
+	return all, byIssuer
 }
 
 // issuer verifies the operators who sign in with an issuer; nil when none does.

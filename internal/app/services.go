@@ -44,7 +44,7 @@ func (a *App) services(s Selling) rpc.Services {
 		Runtime: rpc.RuntimeService{
 			Health: a.store.Ping, Availability: s.availability, Described: described, Board: a.board,
 			BaseURL: c.BaseURL, Terms: c.terms(), Explorer: c.Explorer, PublicNode: c.PublicNode,
-			Environment: c.Environment, Version: Version,
+			Environment: c.Environment, Version: Version, Stopping: a.stopping.Load,
 		},
 		Operator: rpc.OperatorService{
 			OrderViews: s.OrderViews, Queue: a.admin(p), Trail: a.admin(p), Switches: a.admin(p),
@@ -53,6 +53,7 @@ func (a *App) services(s Selling) rpc.Services {
 			FeeJobs:  card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuers: p.cards, CallTimeout: c.IssuerCallTimeout},
 			Closings: closings, Tokens: a.tokens(p), Approvals: admin.Approvals{
 				Records: a.store.Approvals(a.store.Treasury(c.Asset, c.PayTo), closings.Closing), Refunds: p.refunds,
+				Postings: a.admin(p).Postings,
 			},
 			Reconciliation: p.treasury, Comparisons: p.treasury, Findings: p.treasury, Transfers: p.treasury,
 			Challenges: p.signIns,

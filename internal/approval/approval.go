@@ -24,6 +24,8 @@ type Action string
 const (
 	// RefundOrder refunds an order in review.
 	RefundOrder Action = "order.refund"
+	// FulfillOrder says that an order in review was delivered by hand, so that its money stays.
+	FulfillOrder Action = "order.fulfill"
 	// ResolveTransfer says what has become of a transfer that belongs to no order.
 	ResolveTransfer Action = "transfer.resolve"
 	// CloseCard closes a card, and refunds what is left on it.
@@ -82,7 +84,7 @@ func (a Approval) Check(by order.Act, now time.Time) error {
 	}
 	if !independent(a.By, by) {
 		return fault.Newf(fault.SecondOperatorRequired,
-			"%s asked for it: another operator approves it, whose token neither has minted for the other.", a.By.Operator)
+			"%s asked for it: another operator approves it, and nobody may have minted the tokens of both.", a.By.Operator)
 	}
 	return nil
 }
@@ -102,11 +104,22 @@ func (a Approval) closed() error {
 	return fault.Newf(fault.ApprovalClosed, "It was %s by %s.", a.Status, a.DecidedBy)
 }
 
-// independent reports whether two operators are two: they have two names, and neither could have kept the token of the
-// other when it was minted.
+// independent reports whether two operators are two: they have two names, and nobody, neither of them nor a third one,
+// could have kept the tokens of both when they were minted.
 func independent(one, other order.Act) bool {
-	return one.Operator != other.Operator && !slices.Contains(one.Minters, other.Operator) &&
-		!slices.Contains(other.Minters, one.Operator)
+	could := append([]string{other.Operator}, other.Minters...)
+	return !slices.Contains(could, one.Operator) &&
+		!slices.ContainsFunc(one.Minters, func(name string) bool { return slices.Contains(could, name) })
+}
+
+// Possible reports whether, of some operators, one may approve what another one asks for.
+func Possible(all []order.Act) bool {
+	for i, one := range all {
+		if slices.ContainsFunc(all[i+1:], func(other order.Act) bool { return independent(one, other) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Effect is the operator's act with which an approved decision takes effect: that of who asked for it, at the version

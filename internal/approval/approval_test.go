@@ -32,9 +32,15 @@ func TestSecondOperatorIsAnother(t *testing.T) {
 		by   order.Act
 		want fault.Code
 	}{
-		"another":                    {order.Act{Operator: "bob"}, ""},
-		"another of the same minter": {order.Act{Operator: "bob", Minters: []string{"root"}}, ""},
-		"who asked":                  {order.Act{Operator: "ann"}, fault.SecondOperatorRequired},
+		"another":                   {order.Act{Operator: "bob"}, ""},
+		"another of another minter": {order.Act{Operator: "bob", Minters: []string{"eve"}}, ""},
+		"another of the same minter": {
+			order.Act{Operator: "bob", Minters: []string{"root"}}, fault.SecondOperatorRequired,
+		},
+		"another whose minter's token the same one minted": {
+			order.Act{Operator: "bob", Minters: []string{"eve", "root"}}, fault.SecondOperatorRequired,
+		},
+		"who asked": {order.Act{Operator: "ann"}, fault.SecondOperatorRequired},
 		"who asked, with another token": {
 			order.Act{Operator: "ann", Minters: []string{"eve"}}, fault.SecondOperatorRequired,
 		},

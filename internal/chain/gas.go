@@ -114,11 +114,12 @@ func (r *Relayer) Ready(ctx context.Context) error {
 		fault.New(fault.DependencyDown, "This service is short of gas to settle payments with."))
 }
 
-// GasBalances is the ether of each key, in wei. It has those that can be read, and an error for the others.
+// GasBalances is the ether of each key, in wei, also of those that are retired, whose open transactions it pays for. It
+// has those that can be read, and an error for the others.
 func (r *Relayer) GasBalances(ctx context.Context) (map[x402.Address]*big.Int, error) {
 	found := map[x402.Address]*big.Int{}
 	var errs error
-	for _, a := range r.accounts {
+	for _, a := range r.all() {
 		balance, err := r.gasOf(ctx, a)
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("relayer %s: %w", a.address, err))

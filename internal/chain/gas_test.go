@@ -65,7 +65,15 @@ func TestGasBalancesAreOfEachKey(t *testing.T) {
 		b.setGas(w, big.NewInt(int64(i)*1e15))
 		want[addressOf(w)] = int64(i) * 1e15
 	}
-	got, err := b.relayerOf(wallets...).GasBalances(t.Context())
+	// A retired key pays for the transactions that it began.
+	r, err := chain.NewRelayer(chain.RelayerConfig{
+		Chain: b.chain, Transactions: b.attempts, Keys: []payment.Signer{curve.Hold(keyOf(wallets[0]))},
+		Retired: []payment.Signer{curve.Hold(keyOf(wallets[1]))}, Now: b.now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.GasBalances(t.Context())
 	if err != nil || len(got) != len(want) {
 		t.Fatalf("%v, %v", got, err)
 	}

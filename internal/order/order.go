@@ -167,8 +167,6 @@ type Act struct {
 	Version int
 	// Minters are the operators who minted the operator's token, and those who minted theirs.
 	Minters []string
-	// NoMoney says that the operator's role does not decide about money.
-	NoMoney bool
 }
 
 // Reference is our name for one call to a provider.

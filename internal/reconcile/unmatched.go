@@ -116,9 +116,8 @@ type UnmatchedTransfers interface {
 	// Findings lists findings, newest first.
 	Findings(ctx context.Context, q FindingQuery, act order.Act) ([]Finding, error)
 	// ResolveFinding stores that a finding is explained, once per key, and resolves the transfer if it is about one.
-	// ErrNoFinding when there is none, ErrMoney when it is about a transfer and the operator does not decide about money;
-	// ErrResolved, ErrChanged and ErrKeyReused as in Resolve. approval.PendingError when the transfer needs a second
-	// operator.
+	// ErrNoFinding when there is none; ErrResolved, ErrChanged and ErrKeyReused as in Resolve. approval.PendingError when
+	// the transfer needs a second operator.
 	ResolveFinding(ctx context.Context, id int64, act order.Act) (Finding, error)
 }
 
@@ -140,7 +139,6 @@ var (
 	ErrResolved    = errors.New("it has been resolved")
 	ErrKeyReused   = errors.New("the key was used for another action")
 	ErrChanged     = errors.New("it is at another version")
-	ErrMoney       = errors.New("it is a decision about money")
 )
 
 // UnmatchedFor lists a page of unmatched transfers for an operator, newest first. next is the cursor of the next page,
@@ -220,9 +218,6 @@ func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.
 		return Finding{}, fault.Newf(fault.SecondOperatorRequired,
 			"The transfer is above the amount for which a second operator is needed: approval %s waits for one.",
 			pending.Approval.ID)
-	case errors.Is(err, ErrMoney):
-		return Finding{}, fault.New(fault.OperatorRoleMissing,
-			"The finding is about a transfer, about which a treasurer decides.")
 	case errors.Is(err, ErrChanged):
 		return Finding{}, changed()
 	case errors.Is(err, ErrNoFinding):

@@ -383,7 +383,7 @@ type decided struct {
 // finds the order moved.
 func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		return d.decide(ctx, tx, m, act, d.requestRefundApproval)
+		return d.decide(ctx, tx, m, act, d.requestDecisionApproval)
 	})
 	if err == nil {
 		d.s.Notify(topicOrder, string(m.Order))
@@ -391,15 +391,22 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 	return err
 }
 
-// requestRefundApproval stores a refund that needs a second operator; pending is false when it needs none.
-func (d Admin) requestRefundApproval(
+// endings are the decisions that end what a buyer paid for: the money goes back, or it stays without a provider's word
+// that there are goods. Each may need a second operator.
+var endings = map[order.Status]approval.Action{
+	order.RefundPending: approval.RefundOrder, order.Fulfilled: approval.FulfillOrder,
+}
+
+// requestDecisionApproval stores an ending that needs a second operator; pending is false when it needs none.
+func (d Admin) requestDecisionApproval(
 	ctx context.Context, tx *ent.Tx, row *ent.Order, m order.Move, act order.Act,
 ) (pending bool, err error) {
-	if m.To != order.RefundPending {
+	action, ends := endings[m.To]
+	if !ends {
 		return false, nil
 	}
 	a, err := d.s.requestApproval(ctx, tx, approval.Asked{
-		Action: approval.RefundOrder, Subject: row.ID, Amount: money.Cents(row.PriceUsdCents), Version: row.Version,
+		Action: action, Subject: row.ID, Amount: money.Cents(row.PriceUsdCents), Version: row.Version,
 	}, act)
 	return a != nil, err
 }

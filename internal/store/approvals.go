@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/ent/operatorapproval"
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/approval"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -179,12 +180,14 @@ func (a Approvals) find(ctx context.Context, tx *ent.Tx, id uuid.UUID) (approval
 }
 
 // Approve implements admin.ApprovalRecords. The decision takes effect in the same transaction.
-func (a Approvals) Approve(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error) {
+func (a Approvals) Approve(
+	ctx context.Context, id uuid.UUID, postings []ledger.Posting, act order.Act,
+) (approval.Approval, error) {
 	return a.decide(ctx, id, approval.Approved, act, func(ctx context.Context, tx *ent.Tx, of approval.Approval) error {
 		if err := of.Check(act, a.s.stamp()); err != nil {
 			return err
 		}
-		return a.effect(ctx, tx, of, act.Operator)
+		return a.effect(ctx, tx, of, postings, act.Operator)
 	})
 }
 
@@ -232,19 +235,30 @@ func (a Approvals) decide(
 		before := asked{Approval: id.String(), Cents: int64(found.Amount), Status: string(approval.Pending)}
 		return a.s.record(ctx, tx, act, action, found.Subject, before, after)
 	})
-	if err == nil && as == approval.Approved && found.Action == approval.RefundOrder {
+	if err == nil && as == approval.Approved && aboutOrder(found.Action) {
 		a.s.Notify(topicOrder, found.Subject)
 	}
 	return found, err
 }
 
+// aboutOrder reports whether an action decides an order.
+func aboutOrder(of approval.Action) bool {
+	return of == approval.RefundOrder || of == approval.FulfillOrder
+}
+
 // effect runs an approved decision as the operator who asked for it.
-func (a Approvals) effect(ctx context.Context, tx *ent.Tx, of approval.Approval, by string) error {
+func (a Approvals) effect(
+	ctx context.Context, tx *ent.Tx, of approval.Approval, postings []ledger.Posting, by string,
+) error {
 	act := of.Effect()
 	switch of.Action {
-	case approval.RefundOrder:
+	case approval.RefundOrder, approval.FulfillOrder:
+		to := order.RefundPending
+		if of.Action == approval.FulfillOrder {
+			to = order.Fulfilled
+		}
 		m := order.Move{
-			Order: order.ID(of.Subject), From: order.OperatorReview, To: order.RefundPending,
+			Order: order.ID(of.Subject), From: order.OperatorReview, To: to, Postings: postings,
 			Actor: "operator:" + act.Operator, Reason: act.Reason,
 			Evidence: map[string]string{"approval": of.ID.String(), "approved_by": by},
 		}

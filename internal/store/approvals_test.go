@@ -87,7 +87,7 @@ func (o office) status(p checkout.ClaimRequest) order.Status {
 
 func (o office) refuses(what string, a approval.Approval, act order.Act, want fault.Code) {
 	o.Helper()
-	if _, err := o.approvals.Approve(o.Context(), a.ID, act); fault.Of(err) != want {
+	if _, err := o.approvals.Approve(o.Context(), a.ID, nil, act); fault.Of(err) != want {
 		o.Errorf("%s: %v, want %s", what, err, want)
 	}
 }
@@ -117,7 +117,7 @@ func TestRefundAboveTheAmountWaitsForASecondOperator(t *testing.T) {
 		t.Fatalf("the order is %s", got)
 	}
 	for range 2 { // the second is a repeat
-		done, err := o.approvals.Approve(t.Context(), a.ID, actOf("bob", "1"))
+		done, err := o.approvals.Approve(t.Context(), a.ID, nil, actOf("bob", "1"))
 		if err != nil || done.Status != approval.Approved || done.DecidedBy != "bob" || done.DecidedAt == nil {
 			t.Fatalf("approve: %+v, %v", done, err)
 		}
@@ -144,6 +144,36 @@ func TestRefundAboveTheAmountWaitsForASecondOperator(t *testing.T) {
 			"subject = '%s'", action, by, p.Order.ID)); n != 1 {
 			t.Errorf("%d records of %s by %s", n, action, by)
 		}
+	}
+}
+
+// TestDeliveredByHandAboveTheAmountWaitsToo: it keeps the buyer's money without a provider's word that there are goods.
+func TestDeliveredByHandAboveTheAmountWaitsToo(t *testing.T) {
+	o := newOffice(t, 2499)
+	p, _ := paidOrder(t, o.Store, "k", order.Provisioning, order.OperatorReview)
+	act := actOf("ann", "1")
+	if err := o.Admin().Decide(t.Context(), decided(p, order.Fulfilled, act), act); err != nil {
+		t.Fatal(err)
+	}
+	item, err := o.Admin().ReviewItem(t.Context(), p.Order.ID)
+	if err != nil || item.Order.Status != order.OperatorReview || item.Pending == nil ||
+		item.Pending.Action != approval.FulfillOrder {
+		t.Fatalf("%+v, %v", item, err)
+	}
+	if _, err := o.refund(p, actOf("bob", "1")); fault.Of(err) != fault.ApprovalPending {
+		t.Errorf("the opposite is asked for, too: %v", err)
+	}
+	o.refuses("who asked for it", *item.Pending, actOf("ann", "2"), fault.SecondOperatorRequired)
+	posted := []ledger.Posting{ledger.Loaded(string(p.Order.ID), uuid.NewString(), 2500)}
+	if _, err := o.approvals.Approve(t.Context(), item.Pending.ID, posted, actOf("bob", "2")); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.status(p); got != order.Fulfilled {
+		t.Errorf("the order is %s", got)
+	}
+	if n := rows(t, o.Store, fmt.Sprintf("SELECT count(*) FROM ledger_postings WHERE kind = 'loaded' AND order_id = '%s'",
+		p.Order.ID)); n != 1 {
+		t.Errorf("%d postings of the delivery", n)
 	}
 }
 
@@ -182,8 +212,11 @@ func TestSecondOperatorIsAnother(t *testing.T) {
 	o.refuses("by who minted the token of who asked", *item.Pending, actOf("root", "1"), fault.SecondOperatorRequired)
 	sibling := actOf("dave", "1")
 	sibling.Minters = []string{"root"}
-	if _, err := o.approvals.Approve(t.Context(), item.Pending.ID, sibling); err != nil {
-		t.Errorf("by another whom the same admin minted a token: %v", err)
+	o.refuses("by another token that the same admin minted", *item.Pending, sibling, fault.SecondOperatorRequired)
+	other := actOf("dave", "2")
+	other.Minters = []string{"chief"}
+	if _, err := o.approvals.Approve(t.Context(), item.Pending.ID, nil, other); err != nil {
+		t.Errorf("by another whom another admin minted a token: %v", err)
 	}
 	if _, err := o.Pool().Exec(t.Context(), `UPDATE operator_approvals SET status = 'approved', decided_by = requested_by
 		WHERE id = $1`, a.ID); err == nil {
@@ -199,7 +232,7 @@ func TestExpiredOrStaleDecisionIsNotApproved(t *testing.T) {
 	if err := o.Admin().Decide(t.Context(), decided(q, order.Provisioning, act), act); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.approvals.Approve(t.Context(), stale.ID, actOf("bob", "1")); !errors.Is(err, admin.ErrChanged) {
+	if _, err := o.approvals.Approve(t.Context(), stale.ID, nil, actOf("bob", "1")); !errors.Is(err, admin.ErrChanged) {
 		t.Errorf("of an order that has changed: %v", err)
 	}
 	o.passed.Store(int64(time.Hour))
@@ -221,7 +254,8 @@ func TestExpiredOrStaleDecisionIsNotApproved(t *testing.T) {
 		t.Errorf("taken back by who asked: %v", err)
 	}
 	o.refuses("after it was rejected", *item.Pending, actOf("ann", "1"), fault.ApprovalClosed)
-	if _, err := o.approvals.Approve(t.Context(), uuid.New(), actOf("bob", "1")); !errors.Is(err, approval.ErrNotFound) {
+	nobody := actOf("bob", "1")
+	if _, err := o.approvals.Approve(t.Context(), uuid.New(), nil, nobody); !errors.Is(err, approval.ErrNotFound) {
 		t.Errorf("what nobody asked for: %v", err)
 	}
 }
@@ -237,7 +271,7 @@ func TestApprovalTakesEffectOnce(t *testing.T) {
 			_, err := o.approvals.Reject(t.Context(), a.ID, actOf(fmt.Sprint("bob", i), "1"))
 			return err
 		}
-		_, err := o.approvals.Approve(t.Context(), a.ID, actOf(fmt.Sprint("bob", i), "1"))
+		_, err := o.approvals.Approve(t.Context(), a.ID, nil, actOf(fmt.Sprint("bob", i), "1"))
 		return err
 	}); well != 1 {
 		t.Errorf("%d of ten were heard", well)
@@ -286,7 +320,7 @@ func TestTransferAboveTheAmountWaitsForASecondOperator(t *testing.T) {
 		t.Errorf("listed as %+v, %v", page, err)
 	}
 	o.refuses("who asked for it", *large.Pending, actOf("ann", "1"), fault.SecondOperatorRequired)
-	if _, err := o.approvals.Approve(t.Context(), large.Pending.ID, actOf("bob", "1")); err != nil {
+	if _, err := o.approvals.Approve(t.Context(), large.Pending.ID, nil, actOf("bob", "1")); err != nil {
 		t.Fatal(err)
 	}
 	again, err := books.Resolve(t.Context(), found[0].Place(), reconcile.RefundedByHand, actOf("ann", "3"))
@@ -315,7 +349,7 @@ func TestClosingOfAFullCardWaitsForASecondOperator(t *testing.T) {
 		t.Errorf("closing %t, %v", closing, err)
 	}
 	g.post(owner, ledger.Loaded("more", id.String(), 100))
-	_, err := o.approvals.Approve(t.Context(), pending.Approval.ID, actOf("bob", "1"))
+	_, err := o.approvals.Approve(t.Context(), pending.Approval.ID, nil, actOf("bob", "1"))
 	if !errors.Is(err, admin.ErrChanged) {
 		t.Errorf("after more was loaded: %v", err)
 	}
@@ -326,7 +360,7 @@ func TestClosingOfAFullCardWaitsForASecondOperator(t *testing.T) {
 	if !errors.As(err, &pending) || pending.Approval.Amount != 1600 {
 		t.Fatalf("asked for again: %v", err)
 	}
-	if _, err := o.approvals.Approve(t.Context(), pending.Approval.ID, actOf("bob", "3")); err != nil {
+	if _, err := o.approvals.Approve(t.Context(), pending.Approval.ID, nil, actOf("bob", "3")); err != nil {
 		t.Fatal(err)
 	}
 	if closing, err := o.Cards().Closing(t.Context(), id); err != nil || !closing {

@@ -234,8 +234,6 @@ func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (
 			return err
 		}
 		switch {
-		case f.Code == reconcile.TransferUnmatched && act.NoMoney:
-			return reconcile.ErrMoney
 		case f.Code == reconcile.TransferUnmatched:
 			at, err = reconcile.ParsePlace(f.Subject)
 			return err

@@ -24,13 +24,14 @@ type Gauges struct {
 	// RefundTreasury is its address.
 	RefundUnits    *int64
 	RefundTreasury string
-	// GasGwei is the ether of each relayer, by its address, in gwei; one that cannot be read is left out.
-	GasGwei map[string]int64
+	// Gas is the ether of each relayer; one that cannot be read is left out.
+	Gas []RelayerGauge
 	// ReceivableCents is what owners owe of issue fees; nil when it cannot be read.
 	ReceivableCents *int64
 	Asset           string
 	Findings        []FindingGauge
-	// BooksAge is the time since the last comparison of the books; nil before the first.
+	// BooksAge is the time since the last comparison of the books, or since the process began before the first; nil where
+	// they are not compared.
 	BooksAge *time.Duration
 	// HeadAges are the ages of the latest blocks that the chain's nodes show, by their places among the configured ones.
 	HeadAges map[string]time.Duration
@@ -44,6 +45,13 @@ type Gauges struct {
 type FindingGauge struct {
 	Code           string
 	Open, Blocking int
+}
+
+// RelayerGauge is the ether of a relayer's address, in gwei. A retired one only finishes what it began.
+type RelayerGauge struct {
+	Address string
+	Retired bool
+	Gwei    int64
 }
 
 // JobGauge is how many jobs of a kind are in a state, and how old the oldest is.
@@ -207,8 +215,9 @@ func (i *instruments) observeMoney(o metric.Observer, now Gauges) {
 		o.ObserveInt64(i.refunds, *now.RefundUnits, asset,
 			metric.WithAttributes(attribute.String("treasury", now.RefundTreasury)))
 	}
-	for address, gwei := range now.GasGwei {
-		o.ObserveInt64(i.gas, gwei, metric.WithAttributes(attribute.String("relayer", address)))
+	for _, of := range now.Gas {
+		o.ObserveInt64(i.gas, of.Gwei, metric.WithAttributes(attribute.String("relayer", of.Address),
+			attribute.Bool("retired", of.Retired)))
 	}
 }
 

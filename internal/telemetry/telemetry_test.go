@@ -194,7 +194,7 @@ func TestMetricsPassPromtool(t *testing.T) {
 			Jobs: []JobGauge{{"fulfill", "ready", 1, age}}, Orders: []OrderGauge{{"esim", age}},
 			Findings:   []FindingGauge{{"lost", 1, 1}},
 			FloatCents: map[string]int64{"acme": 1}, BalanceUnits: &one, ReceivableCents: &one, Asset: "USD Coin",
-			BooksAge: &age, RefundUnits: &one, GasGwei: map[string]int64{"0x1": 1},
+			BooksAge: &age, RefundUnits: &one, Gas: []RelayerGauge{{"0x1", false, 1}},
 			ClassAges: map[string]time.Duration{"settle": age}, Parked: []ParkedGauge{{"fulfill", "gave_up", 1}},
 			HeadAges: map[string]time.Duration{"1": age}, CatalogueAges: map[string]time.Duration{"acme": age},
 			Checks: []CheckGauge{{"esim", "chain", true}}, Pool: &PoolGauge{1, 1, 2, 1, age},

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { dev, launch, press, rpc, says } from "./paying.mjs";
 import {
-  admin, bought, boughtCard, confirm, goTo, held, looked, minted, operating, places, pressIn, sandbox, sent,
+  admin, bought, boughtCard, confirm, goTo, held, looked, minted, operating, places, pressIn, sandbox, second, sent,
   settledPage, undone, until,
 } from "./operating.mjs";
 
@@ -124,12 +124,12 @@ test("a card is closed by two operators, and goes on after its issuer refused", 
   await confirm(tab, "its owner asked");
   await says(tab, "It waits for a second operator.");
   assert.equal(await closingOf(sale), undefined);
-  const second = await operating(browser, { token: await minted("carl", "treasurer") });
-  await goTo(second.tab, "#/approvals");
-  await pressIn(second.tab, "card.close", "Approve");
-  await confirm(second.tab, "seen");
-  await says(second.tab, "Approved.");
-  await second.tab.close();
+  const other = await operating(browser, { token: second.token });
+  await goTo(other.tab, "#/approvals");
+  await pressIn(other.tab, "card.close", "Approve");
+  await confirm(other.tab, "seen");
+  await says(other.tab, "Approved.");
+  await other.tab.close();
 
   const waiting = await until("parked", () => closingOf(sale), parked);
   assert.equal(waiting.stage, "locking");
@@ -165,7 +165,7 @@ test("a closing whose refund cannot be made is concluded by a transaction", { ti
   await admin(`cards/${sale.card}/close`, { reason: "its owner asked" }, await minted("dana", "treasurer"));
   const { approvals } = await admin("approvals?status=pending");
   const { id } = approvals.find(({ subject }) => subject === sale.card);
-  await admin(`approvals/${id}/approve`, { reason: "seen" }, await minted("carla", "treasurer"));
+  await admin(`approvals/${id}/approve`, { reason: "seen" }, second.token);
   assert.equal((await until("parked", () => closingOf(sale), parked)).stage, "refunding");
   const { tab, notes } = await operating(browser);
   await goTo(tab, "#/closings");

@@ -102,6 +102,8 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     assert all(j.status == "succeeded" for j in client.admin.fee_jobs(status="succeeded"))
     with pytest.raises(roamcard.ConflictError, match="provider_failure_unconfirmed"):
         client.admin.retry_fee_job(job.id, "it did not fail")
+    with pytest.raises(roamcard.ConflictError, match="provider_failure_unconfirmed"):
+        client.admin.write_off_fee_job(job.id, "it did not fail")
     with pytest.raises(NotFoundError):
         client.admin.reconcile_fee_job("00000000-0000-4000-8000-000000000000")
     assert (

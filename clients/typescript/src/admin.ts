@@ -84,6 +84,19 @@ export class Admin {
     );
   }
 
+  /** Gives up a fee that the card could not pay: what is owed becomes a cost, and the owner can top up again. */
+  writeOffFeeJob(
+    id: string,
+    { revision, reason, idempotencyKey, ...options }: ActOptions & { revision?: number },
+  ): Call<FeeJob> {
+    const request = { id, reason, ...given({ revision }) };
+    return this.#connection.call(
+      options,
+      async (wire) => present((await this.#operator.writeOffFeeJob(request, wire)).job),
+      { [keyHeader]: idempotencyKey },
+    );
+  }
+
   /**
    * Closes a card for good: what is left on it is refunded to its owner on chain. It goes on by itself. A card that is
    * being closed, or was closed so, answers with that closing.

@@ -112,7 +112,7 @@ interface Literals {
   "roamcard.v1.UnmatchedTransfer.status": "open" | "resolved";
   "roamcard.v1.WhoAmIResponse.role": OperatorRole;
   "roamcard.v1.WhoAmIResponse.source": "configuration" | "token" | "issuer";
-  "roamcard.v1.Approval.action": "order.refund" | "transfer.resolve" | "card.close";
+  "roamcard.v1.Approval.action": "order.refund" | "order.fulfill" | "transfer.resolve" | "card.close";
   "roamcard.v1.Approval.status": ApprovalStatus;
   "roamcard.v1.Approval.resolution": TransferResolution;
   "roamcard.v1.OperatorToken.role": OperatorRole;

@@ -335,6 +335,9 @@ scenario("an operator works with a token, and with a wallet that may see activit
   await assert.rejects(admin.retryFeeJob(job.id, { reason: "to see it refused", idempotencyKey: randomUUID() }), {
     code: "provider_failure_unconfirmed",
   });
+  await assert.rejects(admin.writeOffFeeJob(job.id, { reason: "to see it refused", idempotencyKey: randomUUID() }), {
+    code: "provider_failure_unconfirmed",
+  });
   assert.ok((await all(admin.orders({ status: "fulfilled" }))).some((o) => o.orderId === order.orderId));
   const [mine] = await all(admin.orders({ owner: inspected.owner, sort: "oldest" }));
   assert.equal(mine.orderId, order.orderId);

@@ -95,7 +95,9 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 			cfg.Issuer.Roles[string(role)] = role
 		}
 	}
-	cfg.Operators = []auth.Operator{{Name: "dev", Hash: sha256.Sum256([]byte(keys.operator))}}
+	// --set operators=… adds others, such as a second approver.
+	own := auth.Operator{Name: "dev", Hash: sha256.Sum256([]byte(keys.operator))}
+	cfg.Operators = append([]auth.Operator{own}, cfg.Operators...)
 	return cfg, c.ready(cfg, keys.operator), nil
 }
 

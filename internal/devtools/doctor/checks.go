@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -61,21 +60,21 @@ func examinePayee(ctx context.Context, cfg app.Config, on *chain.Chain) finding 
 		"set payment.pay_to to an address of yours")
 }
 
-// examineSecretFiles finds secret files that other users may read.
+// examineSecretFiles finds secret files that others may read or change.
 func examineSecretFiles() finding {
 	var open []string
 	files := app.SecretFiles()
 	for _, path := range files {
-		const others fs.FileMode = 0o077
 		info, err := os.Stat(path)
-		if err == nil && info.Mode().Perm()&others != 0 {
-			open = append(open, path)
+		if err == nil && app.ExposesSecret(info.Mode()) {
+			open = append(open, fmt.Sprintf("%s, mode %#o", path, info.Mode().Perm()))
 		}
 	}
 	var err error
 	if len(open) > 0 {
-		err = fmt.Errorf("others may read %s", strings.Join(open, ", "))
+		err = fmt.Errorf("others may read or change %s", strings.Join(open, "; "))
 	}
-	return verdictOf("secret files", fmt.Sprintf("%d, readable by this user alone", len(files)), err,
-		"chmod 600 "+strings.Join(open, " "))
+	return verdictOf("secret files", fmt.Sprintf("%d, which nobody outside their groups may read", len(files)), err,
+		"chmod 600, or 440 where a group reads it: Kubernetes mounts a secret with defaultMode 0440; compose mounts the "+
+			"machine's own file, which then belongs to the container's group")
 }

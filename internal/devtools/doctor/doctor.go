@@ -135,6 +135,7 @@ func examineService(ctx context.Context, file string) []finding {
 	for _, e := range append(cfg.ExamineProviders(ctx), cfg.ExamineScreening(ctx)...) {
 		out = append(out, verdictOf(e.Name, e.Detail, e.Err, e.Fix))
 	}
+	out = append(out, examineOperators(ctx, cfg)...)
 	return append(out, examineListeners(ctx, cfg)...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
 )
 
 // examineListeners sees whether the service can listen at its addresses, or does so already.
@@ -21,12 +22,21 @@ func examineListeners(ctx context.Context, cfg app.Config) []finding {
 			return servesAs(ctx, addr, cfg.BaseURL)
 		}),
 	}
-	if cfg.MetricsAddr == "" {
-		return append(out, finding{
-			Name: "metrics listener", Status: statusSkip, Detail: "metrics.addr is not set: Prometheus sees nothing",
-		})
+	for _, of := range []struct {
+		name, addr, setting, unset string
+		ours                       func(context.Context, string) error
+	}{
+		{"metrics listener", cfg.MetricsAddr, "metrics.addr", "Prometheus sees nothing", showsMetrics},
+		{"operators' listener", cfg.AdminAddr, "admin.addr", "their routes are served with all others", servesOperators},
+		{"console listener", cfg.ConsoleAddr, "console.addr", "operators have no console", servesOperators},
+	} {
+		if of.addr == "" {
+			out = append(out, finding{Name: of.name, Status: statusSkip, Detail: of.setting + " is not set: " + of.unset})
+			continue
+		}
+		out = append(out, examineListener(ctx, of.name, of.addr, of.setting, of.ours))
 	}
-	return append(out, examineListener(ctx, "metrics listener", cfg.MetricsAddr, "metrics.addr", showsMetrics))
+	return out
 }
 
 // examineListener tells of one address. An address that is taken is no fault when ours answers there: doctor is run
@@ -81,19 +91,40 @@ func showsMetrics(ctx context.Context, addr string) error {
 	return err
 }
 
+// servesOperators checks that a service of ours asks for an operator's token at an address.
+func servesOperators(ctx context.Context, addr string) error {
+	const whoami = "/api/admin/whoami"
+	body, status, err := get(ctx, "http://"+addr+whoami)
+	if err != nil {
+		return err
+	}
+	var told struct{ Code fault.Code }
+	if err := json.Unmarshal(body, &told); err != nil || told.Code != fault.OperatorTokenInvalid {
+		return fmt.Errorf("%s answers %d and asks for no operator's token", whoami, status)
+	}
+	return nil
+}
+
+// read is the body of a page that is there.
 func read(ctx context.Context, url string) ([]byte, error) {
+	body, status, err := get(ctx, url)
+	if err == nil && status != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %d", url, status)
+	}
+	return body, err
+}
+
+func get(ctx context.Context, url string) (body []byte, status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", url, res.Status)
-	}
 	const most = 4 << 20
-	return io.ReadAll(io.LimitReader(res.Body, most))
+	body, err = io.ReadAll(io.LimitReader(res.Body, most))
+	return body, res.StatusCode, err
 }

@@ -15,24 +15,34 @@ import (
 func TestListenersOfTheServiceItselfAreNoFault(t *testing.T) {
 	const origin = "https://api.example.com"
 	for name, tt := range map[string]struct {
-		config, metrics string
-		want            string
+		config, metrics, whoami string
+		want                    string
 	}{
-		"ours": {`{"baseUrl":"` + origin + `"}`, `target_info{service_name="roamcard"} 1`, statusOK},
-		"another": {
-			`{"baseUrl":"https://other.example.com"}`, `target_info{service_name="other"} 1`, statusFail,
+		"ours": {
+			`{"baseUrl":"` + origin + `"}`, `target_info{service_name="roamcard"} 1`, `{"code":"operator_token_invalid"}`,
+			statusOK,
 		},
-		"no service": {"hello", "hello", statusFail},
+		"another": {
+			`{"baseUrl":"https://other.example.com"}`, `target_info{service_name="other"} 1`, `{"code":"route_not_found"}`,
+			statusFail,
+		},
+		"no service": {"hello", "hello", "hello", statusFail},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
 			mux.HandleFunc("/api/config", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, tt.config) })
 			mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, tt.metrics) })
+			mux.HandleFunc("/api/admin/whoami", func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusUnauthorized)
+				fmt.Fprint(w, tt.whoami)
+			})
 			taken := httptest.NewServer(mux)
 			defer taken.Close()
 			addr := strings.TrimPrefix(taken.URL, "http://")
-			found := examineListeners(t.Context(), app.Config{BaseURL: origin, Addr: addr, MetricsAddr: addr})
-			if len(found) != 2 {
+			found := examineListeners(t.Context(), app.Config{
+				BaseURL: origin, Addr: addr, MetricsAddr: addr, AdminAddr: addr, ConsoleAddr: addr,
+			})
+			if len(found) != 4 {
 				t.Fatalf("%d findings", len(found))
 			}
 			for _, f := range found {
@@ -43,7 +53,9 @@ func TestListenersOfTheServiceItselfAreNoFault(t *testing.T) {
 		})
 	}
 	free := examineListeners(t.Context(), app.Config{Addr: "127.0.0.1:0"})
-	if free[0].Status != statusOK || free[1].Status != statusSkip {
-		t.Errorf("%+v", free)
+	for i, want := range []string{statusOK, statusSkip, statusSkip, statusSkip} {
+		if free[i].Status != want {
+			t.Errorf("%+v, want %s", free[i], want)
+		}
 	}
 }

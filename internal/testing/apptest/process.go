@@ -72,7 +72,7 @@ func Start(t testing.TB, env []string, args ...string) *Process {
 func StartProgram(t testing.TB, path string, env []string, args ...string) *Process {
 	t.Helper()
 	p := &Process{Cmd: exec.Command(path, args...), Log: &Log{}, Done: make(chan struct{})}
-	p.Cmd.Env = append(os.Environ(), env...)
+	p.Cmd.Env = append(Environ(), env...)
 	p.Cmd.Stderr = p.Log
 	if err := StartTied(p.Cmd); err != nil {
 		t.Fatalf("start the program: %v", err)

@@ -30,6 +30,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -203,7 +204,7 @@ func launch(b *testing.B, c app.Config, program string, flags ...string) (addr s
 		keys[i] = key.Reveal()
 	}
 	cmd := exec.Command(program, append([]string{"serve"}, flags...)...)
-	cmd.Env = os.Environ()
+	cmd.Env = apptest.Environ()
 	for name, value := range map[string]string{
 		// The crowd has one address.
 		"LIMITS": "off", "SERVER__MAX_CONNECTIONS_PER_ADDRESS": "8192",

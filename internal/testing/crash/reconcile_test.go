@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -100,7 +99,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 func (w *world) reconcile(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), apptest.Binary(t), append([]string{"reconcile"}, args...)...)
-	cmd.Env = append(os.Environ(),
+	cmd.Env = append(apptest.Environ(),
 		"ROAMCARD_ENVIRONMENT=sandbox", "ROAMCARD_BASE_URL=http://"+w.addr, "ROAMCARD_DATABASE__URL="+w.books.DatabaseURL,
 		"ROAMCARD_CHAIN__RPC_URL="+w.books.RPCURL, "ROAMCARD_PAYMENT__PAY_TO="+w.books.PayTo,
 		"ROAMCARD_RELAYER__KEYS="+devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey,

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -297,7 +296,7 @@ func (w *world) recovers(t *testing.T, args ...string) (p plan, code int) {
 func (w *world) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), apptest.Binary(t), args...)
-	cmd.Env = append(os.Environ(), w.settings()...)
+	cmd.Env = append(apptest.Environ(), w.settings()...)
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 const (
 	promtoolModule = "../../../tools/promtool"
 	alertRules     = "../../../docs/operations/alerts.yml"
+	alertTests     = "../../../docs/operations/alerts_test.yml"
 )
 
 // evaluator is the program that evaluates alerts, built by the first test that needs it.
@@ -49,6 +51,15 @@ func buildEvaluator(t *testing.T) string {
 func removeEvaluator() {
 	if evaluator.dir != "" {
 		_ = os.RemoveAll(evaluator.dir) // a temporary folder
+	}
+}
+
+// TestAlertsFireAndClear runs the unit tests of docs/operations/alerts.yml.
+func TestAlertsFireAndClear(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), buildEvaluator(t), "-test", alertTests).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), " tests, ") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/devtools/doctor"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -42,6 +43,7 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	} {
 		t.Setenv("ROAMCARD_"+name, value)
 	}
+	apptest.HideVariables(t)
 	w.mine(1) // so that the chain's clock is now
 	tried, details := map[string]string{}, map[string]string{}
 	examine := func(probe bool) (failed []string, err error) {

@@ -125,9 +125,13 @@ func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
 // TestRefundOfTwoOperatorsEndsOnChain: the order waits until a second one approves, and then is paid back.
 func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 	t.Parallel()
+	const second = "the token of dave, whom the configuration names"
 	w := newAdminWorld(t, 0, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.TreasuryDeadline = 15 * time.Second
 		c.SecondOperator.Above = 2000
+		c.Operators = append(c.Operators, auth.Operator{
+			Name: "dave", Hash: sha256.Sum256([]byte(second)), Role: auth.RoleTreasurer,
+		})
 	}})
 	b := w.buyer()
 	b.signIn()
@@ -138,7 +142,7 @@ func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 	w.mine(128)
 	b.awaitStatus(o.OrderID, "operator_review")
 	w.fund(w.treasury, price())
-	one, two := w.mint("carol", "treasurer"), w.mint("dave", "treasurer")
+	one := w.mint("carol", "treasurer")
 	var asked struct {
 		Status          string
 		PendingApproval struct{ ID, Status, RequestedBy string }
@@ -152,6 +156,7 @@ func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 	approve := "/api/admin/approvals/" + asked.PendingApproval.ID + "/approve"
 	for name, token := range map[string]string{
 		"who asked": one, "who minted the token of who asked": operatorToken,
+		"another token that the same one minted": w.mint("erik", "treasurer"),
 	} {
 		got := w.as(token, "POST", approve, `{"reason":"yes"}`, "2")
 		if got.status != http.StatusForbidden || !got.is(fault.SecondOperatorRequired) {
@@ -163,7 +168,7 @@ func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 		t.Errorf("support: %d %s", got.status, got.body)
 	}
 	for range 2 { // repeated, it is the same approval
-		w.as(two, "POST", approve, `{"reason":"checked"}`, "4").into(t, http.StatusOK, nil)
+		w.as(second, "POST", approve, `{"reason":"checked"}`, "4").into(t, http.StatusOK, nil)
 	}
 	b.awaitStatus(o.OrderID, "refunded")
 	if got := w.balance(b.address); got != before || len(w.payouts(b.address)) != 1 {
@@ -172,6 +177,42 @@ func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 	w.checkBooks()
 	if history, text := w.history(o.OrderID); !strings.Contains(text, `"approved_by"`) || history.Refund == nil {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestDeliveredByHandTakesTwoOperators: it ends an order without a provider's word, and its money stays.
+func TestDeliveredByHandTakesTwoOperators(t *testing.T) {
+	t.Parallel()
+	const second = "the token of dave, whom the configuration names"
+	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) {
+		c.SecondOperator.Above = 1
+		c.Operators = append(c.Operators, newOperator("dave", second))
+	}})
+	w.awaitEsimReady(nil)
+	b := w.buyer()
+	b.signIn()
+	w.issuer.esimFault("order", "refused", 1)
+	o := b.buyEsim("by-hand")
+	b.awaitStatus(o.OrderID, "operator_review")
+	var asked struct {
+		Status          string
+		PendingApproval struct{ ID, Action string }
+	}
+	w.operatorCall("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"fulfilled","reason":"over the counter"}`,
+		"1").into(t, http.StatusOK, &asked)
+	if asked.Status != "operator_review" || asked.PendingApproval.Action != "order.fulfill" {
+		t.Fatalf("%+v", asked)
+	}
+	for _, a := range w.review(o.OrderID).AllowedActions {
+		if a.Allowed != (a.Action == "retry") {
+			t.Errorf("while it waits: %+v", a)
+		}
+	}
+	w.as(second, "POST", "/api/admin/approvals/"+asked.PendingApproval.ID+"/approve", `{"reason":"I was there"}`,
+		"2").into(t, http.StatusOK, nil)
+	after := w.review(o.OrderID)
+	if after.Order.Status != "fulfilled" || len(after.Postings) != 2 || after.Postings[1].Kind != "sold" {
+		t.Errorf("%+v", after)
 	}
 }
 

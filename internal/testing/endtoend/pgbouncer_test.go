@@ -177,6 +177,7 @@ func TestDoctorTellsWhatAPoolerNeeds(t *testing.T) {
 		name, value, _ := strings.Cut(setting, "=")
 		t.Setenv(name, value)
 	}
+	apptest.HideVariables(t)
 	examine := func() (failed string, detail, fix map[string]string) {
 		t.Helper()
 		var out bytes.Buffer

@@ -2,7 +2,6 @@ package endtoend_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -72,7 +71,7 @@ func (w *world) launch(program string, more ...string) *instance {
 	w.t.Helper()
 	addr := apptest.FreeAddr(w.t)
 	cmd := exec.Command(program, "serve")
-	cmd.Env = append(os.Environ(), w.environment(addr)...)
+	cmd.Env = append(apptest.Environ(), w.environment(addr)...)
 	for _, s := range more {
 		if strings.HasPrefix(s, "--") {
 			cmd.Args = append(cmd.Args, s)

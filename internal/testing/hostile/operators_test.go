@@ -45,9 +45,9 @@ func operations(s *staff) []attack {
 		{
 			name: "operator-approves-alone", by: operator, do: with((*staff).approveAlone),
 			aim: "alone decides about an amount that needs two: again, by a second token of the same name, by the token of " +
-				"who minted it, or all at once",
-			reserves: "who asked, and who minted the token of who asked or approves, is refused; the database refuses an " +
-				"approval by who asked, too",
+				"who minted it, by another name's token of the same admin, or all at once",
+			reserves: "who asked is refused, and whose token somebody could have kept together with that of who asked: one of " +
+				"them or an admin minted both; the database refuses an approval by who asked, too",
 		},
 		{
 			name: "issuer-tokens-forged", ref: "API2", by: stranger, do: with((*staff).forgeTokens),
@@ -210,6 +210,7 @@ func (s *staff) approveAlone(r *trial) {
 	r.rest() // its fee is withdrawn, before which no card is closed
 	one, _ := s.mint(r, "carol", "treasurer", time.Hour)
 	again, _ := s.mint(r, "carol", "treasurer", time.Hour)
+	sibling, _ := s.mint(r, "mallory", "treasurer", time.Hour)
 	var asked struct {
 		Status          string
 		PendingApproval struct{ ID string }
@@ -219,8 +220,8 @@ func (s *staff) approveAlone(r *trial) {
 		r.Fatalf("a card is closed by one: %+v", asked)
 	}
 	decide := "/api/admin/approvals/" + asked.PendingApproval.ID
-	tokens := []string{one, again, r.operator} // the last one minted the others
-	for _, a := range race(30, func(i int) answer {
+	tokens := []string{one, again, sibling, r.operator} // the last one minted the others
+	for _, a := range race(40, func(i int) answer {
 		return s.as(r, tokens[i%len(tokens)], http.MethodPost, decide+"/approve", map[string]any{"reason": "yes"})
 	}) {
 		if a.status != http.StatusForbidden || a.code() != "second_operator_required" {

@@ -13,8 +13,12 @@ type approvalRow struct {
 	Expires, Decided time.Time
 }
 
-// refundsHaveTwoNames follows every approval to two operators, and every large refund of an operator's to an approval.
-func refundsHaveTwoNames(r *records) []string {
+// endings are the statuses to which an operator moves an order above the amount only with an approval of an action.
+var endings = map[string]string{"refund_pending": "order.refund", "fulfilled": "order.fulfill"}
+
+// endingsHaveTwoNames follows every approval to two operators, and every large order that an operator has ended to an
+// approval.
+func endingsHaveTwoNames(r *records) []string {
 	var f findings
 	approved := map[[2]string]approvalRow{}
 	for _, a := range r.approvals {
@@ -32,14 +36,15 @@ func refundsHaveTwoNames(r *records) []string {
 	orders := r.ordersByID()
 	for _, m := range r.moves {
 		name, byOperator := strings.CutPrefix(m.Actor, "operator:")
-		if !byOperator || m.From != "operator_review" || m.To != "refund_pending" || r.secondAbove == 0 ||
+		action, ends := endings[m.To]
+		if !byOperator || m.From != "operator_review" || !ends || r.secondAbove == 0 ||
 			orders[m.Order].PriceCents <= r.secondAbove {
 			continue
 		}
-		a, ok := approved[[2]string{"order.refund", m.Order}]
+		a, ok := approved[[2]string{action, m.Order}]
 		if !ok || a.Asked != name || a.AmountCents != orders[m.Order].PriceCents {
-			f.add("%s refunded order %s of %d cents, which nobody else has approved", name, m.Order,
-				orders[m.Order].PriceCents)
+			f.add("%s moved order %s of %d cents to %s, which nobody else has approved", name, m.Order,
+				orders[m.Order].PriceCents, m.To)
 		}
 	}
 	return f

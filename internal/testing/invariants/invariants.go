@@ -159,7 +159,7 @@ func invariants() []invariant {
 		{"I9", "no order is both fulfilled and refunded", fulfilledOrRefunded},
 		{"I9", "every refund is one transfer of the treasury, and the order knows it", refundsAreProven},
 		{"I9", "no more comes back than was paid, and to who paid", refundsMatchPayments},
-		{"I9", "no operator refunds more than the limit alone", refundsHaveTwoNames},
+		{"I9", "no operator ends an order above the limit alone", endingsHaveTwoNames},
 		{"I9", "the issuer has no card of a refunded order", refundedIsNotDelivered},
 		{"I9", "the supplier has no eSIM of a refunded order", refundedHasNoEsim},
 		{"I10", "25.00 paid, 25.00 loaded, 10.00 withdrawn", theMoneyAddsUp},

@@ -303,6 +303,19 @@ var corruptRefunds = corruptions{
 		approvedRefund(r)
 		r.approvals[0].Asked = "eve"
 	}, []string{"I9"}},
+	"an approval of the opposite": {func(r *records) {
+		approvedRefund(r)
+		r.approvals[0].Action = "order.fulfill"
+	}, []string{"I9"}},
+	"a delivery by hand that nobody approved": {func(r *records) {
+		r.secondAbove = 2499
+		for i, m := range r.moves {
+			if m.To == "fulfilled" {
+				r.moves[i].From, r.moves[i].Actor = "operator_review", "operator:ann"
+				break
+			}
+		}
+	}, []string{"I9", "I14", "I22"}},
 	"an approval by who asked": {func(r *records) {
 		approvedRefund(r)
 		r.approvals[0].Approved = "ann"

@@ -210,13 +210,18 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// Shutdown reports the services as not serving, accepts no more connections and waits for running
-// requests. When ctx ends first, their connections are closed.
-func (s *Server) Shutdown(ctx context.Context) error {
+// Drain reports the services as not serving to those who ask for their health, and goes on serving.
+func (s *Server) Drain() {
 	s.health.SetStatus("", grpchealth.StatusNotServing)
 	for _, service := range s.cfg.Services {
 		s.health.SetStatus(service.name(), grpchealth.StatusNotServing)
 	}
+}
+
+// Shutdown reports the services as not serving, accepts no more connections and waits for running
+// requests. When ctx ends first, their connections are closed.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.Drain()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("drain: %w", err), s.http.Close())
 	}

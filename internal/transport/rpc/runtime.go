@@ -43,6 +43,8 @@ type RuntimeService struct {
 	// Environment is production or sandbox.
 	Environment string
 	Version     string
+	// Stopping says that the process is about to end: it still serves, and should get no new callers. Nil is never.
+	Stopping func() bool
 }
 
 // Board reports how each product stands.
@@ -73,6 +75,9 @@ func (s RuntimeService) GetLiveness(
 func (s RuntimeService) GetReadiness(
 	ctx context.Context, _ *roamcardv1.GetReadinessRequest,
 ) (*roamcardv1.GetReadinessResponse, error) {
+	if s.Stopping != nil && s.Stopping() {
+		return nil, fault.New(fault.NotReady, "This process is stopping.")
+	}
 	checks, err := readiness(s.Availability[s.ReadyFor].Ready(ctx))
 	if err != nil {
 		return nil, err

@@ -25,14 +25,14 @@ var needs = map[protoreflect.Name]auth.Role{
 	"ListAudit": auth.RoleViewer, "GetGauges": auth.RoleViewer, "ListJobs": auth.RoleViewer, "GetJob": auth.RoleViewer,
 	"ListApprovals": auth.RoleViewer, "GetApproval": auth.RoleViewer,
 
-	"ReconcileFeeJob": auth.RoleSupport, "Reconcile": auth.RoleSupport, "ResolveFinding": auth.RoleSupport,
+	"ReconcileFeeJob": auth.RoleSupport, "Reconcile": auth.RoleSupport,
 	"SetSwitch": auth.RoleSupport, "PruneChallenges": auth.RoleSupport, "RetryJob": auth.RoleSupport,
 
 	"RetryFeeJob": auth.RoleTreasurer, "WriteOffFeeJob": auth.RoleTreasurer, "CloseCard": auth.RoleTreasurer,
 	"RetryCardClosing": auth.RoleTreasurer, "ConcludeCardClosing": auth.RoleTreasurer,
 	"RetryEsimCancellation": auth.RoleTreasurer, "ConcludeEsimCancellation": auth.RoleTreasurer,
-	"ResolveTransfer": auth.RoleTreasurer,
-	"DecideOrder":     auth.RoleTreasurer, "ProvePayment": auth.RoleTreasurer, "DropJob": auth.RoleTreasurer,
+	"ResolveTransfer": auth.RoleTreasurer, "ResolveFinding": auth.RoleTreasurer,
+	"DecideOrder": auth.RoleTreasurer, "ProvePayment": auth.RoleTreasurer, "DropJob": auth.RoleTreasurer,
 	"ApproveDecision": auth.RoleTreasurer, "RejectDecision": auth.RoleTreasurer,
 
 	"MintToken": auth.RoleAdmin, "ListTokens": auth.RoleAdmin, "RevokeToken": auth.RoleAdmin,

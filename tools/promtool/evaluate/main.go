@@ -4,7 +4,7 @@
 //	{"at": "2026-01-02T15:04:05Z", "instance": "a:9102", "page": "# TYPE …"}
 //
 // and answers each with the alerts that are then firing or pending, as an object in a line. A page that is null is a
-// scrape that failed.
+// scrape that failed. With -test it runs a file of unit tests of rules instead, as `promtool test rules` does.
 package main
 
 import (
@@ -32,11 +32,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: evaluate RULES")
+	var err error
+	switch {
+	case len(os.Args) == 2:
+		err = run(context.Background(), os.Args[1], os.Stdin, os.Stdout)
+	case len(os.Args) == 3 && os.Args[1] == "-test":
+		err = runUnitTests(context.Background(), os.Args[2], os.Stdout)
+	default:
+		fmt.Fprintln(os.Stderr, "usage: evaluate RULES, or evaluate -test TESTS")
 		os.Exit(2)
 	}
-	if err := run(context.Background(), os.Args[1], os.Stdin, os.Stdout); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "evaluate:", err)
 		os.Exit(1)
 	}

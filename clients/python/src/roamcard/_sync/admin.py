@@ -80,6 +80,7 @@ from .._gen.roamcard.v1.operator_pb import (
     RevokeTokenRequest,
     SetSwitchRequest,
     WhoAmIRequest,
+    WriteOffFeeJobRequest,
 )
 from ..calls import owned
 from ..core import new_key
@@ -108,6 +109,17 @@ class Admin(Group):
         """Queues the next version of a withdrawal whose failure the issuer confirmed. The same key queues it once."""
         request = RetryFeeJobRequest(id=id, reason=reason, revision=revision)
         answer = self._call("retry_fee_job", request, idempotency_key or new_key())
+        return read(FeeJob, answer.job)
+
+    def write_off_fee_job(
+        self, id: str, reason: str, *, revision: int | None = None, idempotency_key: str | None = None
+    ) -> FeeJob:
+        """Gives up a fee that the card could not pay: it becomes a cost, and the owner can top up again.
+
+        The same key writes it off once.
+        """
+        request = WriteOffFeeJobRequest(id=id, reason=reason, revision=revision)
+        answer = self._call("write_off_fee_job", request, idempotency_key or new_key())
         return read(FeeJob, answer.job)
 
     def close_card(self, id: str, reason: str, *, idempotency_key: str | None = None) -> CardClosing:
