@@ -29,8 +29,9 @@ type ApprovalRecords interface {
 	// Approval reads one. approval.ErrNotFound when there is none.
 	Approval(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error)
 	// Approve lets one take effect in the same transaction, once per key; delivered are the postings of an order that was
-	// delivered by hand. approval.ErrNotFound when there is none, ErrKeyReused when the operator used the key for another act, ErrChanged when what it is about has changed, else the
-	// fault of approval.Approval.Check or of the decision.
+	// delivered by hand. approval.ErrNotFound when there is none, ErrKeyReused when the operator used the key for
+	// another act, ErrChanged when what it is about has changed, else the fault of approval.Approval.Check or of the
+	// decision.
 	Approve(ctx context.Context, id uuid.UUID, delivered []ledger.Posting, act order.Act) (approval.Approval, error)
 	// Reject ends one without an effect, once per key, with the errors of Approve.
 	Reject(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error)

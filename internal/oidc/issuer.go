@@ -72,8 +72,8 @@ func New(c Config) *Issuer {
 	return &Issuer{c, newKeys(c)}
 }
 
-// Check asks the issuer for its description and keys, as the first token does. It fails when the issuer does not answer,
-// calls itself by another name or has no key that could verify a token.
+// Check asks the issuer for its description and keys, as the first token does. It fails when the issuer does not
+// answer, calls itself by another name or has no key that could verify a token.
 func (i *Issuer) Check(ctx context.Context) error { return newKeys(i.config).fetch(ctx) }
 
 // Identify implements auth.Issuers.

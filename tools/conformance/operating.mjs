@@ -39,8 +39,8 @@ export async function until(what, read, holds, ms = 120_000) {
   }
 }
 
-/** The token of the treasurer whom tools/conformance.sh names in the server's configuration. No token of another one that
- * `minted` makes can approve what was asked for by one of them: their minter could have kept both. */
+/** The token of the treasurer whom tools/conformance.sh names in the server's configuration. No token of another one
+ * that `minted` makes can approve what was asked for by one of them: their minter could have kept both. */
 export const second = { name: "ben", token: "the-second-operators-token" };
 
 /** The token of a new operator. */

@@ -102,7 +102,8 @@ func (t unitTest) run(ctx context.Context, of unitTests) (err error) {
 		Context: ctx, Logger: slog.New(slog.DiscardHandler), Parser: grammar,
 		NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Metrics: rules.NewGroupMetrics(nil),
 	}
-	groups, errs := rules.NewManager(options).LoadGroups(time.Duration(t.Interval), labels.EmptyLabels(), "", nil, false, of.RuleFiles...)
+	groups, errs := rules.NewManager(options).LoadGroups(
+		time.Duration(t.Interval), labels.EmptyLabels(), "", nil, false, of.RuleFiles...)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
