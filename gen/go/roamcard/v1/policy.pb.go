@@ -147,10 +147,10 @@ const (
 	Role_ROLE_UNSPECIFIED Role = 0
 	// Reads.
 	Role_ROLE_VIEWER Role = 1
-	// Does what moves no money: compares the books, puts jobs back, resolves findings, pauses sales.
+	// Does what moves no money: compares the books, puts jobs back, pauses sales.
 	Role_ROLE_SUPPORT Role = 2
-	// Decides about money: refunds, resolutions, withdrawals, write-offs, closings, and what another treasurer has
-	// decided.
+	// Decides about money: refunds, resolutions of findings and transfers, withdrawals, write-offs, closings, and what
+	// another treasurer has decided.
 	Role_ROLE_TREASURER Role = 3
 	// Opens sales again, and mints and revokes tokens.
 	Role_ROLE_ADMIN Role = 4

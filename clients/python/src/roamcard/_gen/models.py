@@ -766,7 +766,7 @@ class Approval(Model):
     id: str
     """A uuid."""
     action: str
-    """order.refund, transfer.resolve or card.close."""
+    """order.refund, order.fulfill, transfer.resolve or card.close."""
     subject: str
     """The order, the transfer's transaction and log index with a slash between them, or the card."""
     amount_usd_cents: int

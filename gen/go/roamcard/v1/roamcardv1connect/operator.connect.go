@@ -210,8 +210,7 @@ type OperatorServiceClient interface {
 	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
 	// Marks a finding as understood. It blocks nothing from then on, and stays resolved unless the books show something
 	// new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding about a
-	// transfer is resolved by ResolveTransfer, or here by operators who may do that, up to the amount that waits for a
-	// second operator.
+	// transfer is resolved by ResolveTransfer, or here, up to the amount that waits for a second operator.
 	ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error)
 	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
 	// that are open, or those that operators have resolved.
@@ -226,8 +225,9 @@ type OperatorServiceClient interface {
 	// Shows the full history of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
-	// that has changed since is not decided. A refund above the amount that the configuration names waits for a second
-	// operator: the order stays as it is, with its `pendingApproval`, until ApproveDecision.
+	// that has changed since is not decided. A refund, and that it was delivered by hand, above the amount that the
+	// configuration names waits for a second operator: the order stays as it is, with its `pendingApproval`, until
+	// ApproveDecision.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
 	// Names the transaction that made the payment of an order in settling, where no node finds it. It is read, from two
 	// nodes where there are several, and counts only when it has exactly the payment's transfer: then the order is paid.
@@ -1069,8 +1069,7 @@ type OperatorServiceHandler interface {
 	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
 	// Marks a finding as understood. It blocks nothing from then on, and stays resolved unless the books show something
 	// new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding about a
-	// transfer is resolved by ResolveTransfer, or here by operators who may do that, up to the amount that waits for a
-	// second operator.
+	// transfer is resolved by ResolveTransfer, or here, up to the amount that waits for a second operator.
 	ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error)
 	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
 	// that are open, or those that operators have resolved.
@@ -1085,8 +1084,9 @@ type OperatorServiceHandler interface {
 	// Shows the full history of one order: what was asked for, paid, sent to the provider and moved.
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
-	// that has changed since is not decided. A refund above the amount that the configuration names waits for a second
-	// operator: the order stays as it is, with its `pendingApproval`, until ApproveDecision.
+	// that has changed since is not decided. A refund, and that it was delivered by hand, above the amount that the
+	// configuration names waits for a second operator: the order stays as it is, with its `pendingApproval`, until
+	// ApproveDecision.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
 	// Names the transaction that made the payment of an order in settling, where no node finds it. It is read, from two
 	// nodes where there are several, and counts only when it has exactly the payment's transfer: then the order is paid.

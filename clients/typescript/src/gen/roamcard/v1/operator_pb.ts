@@ -3631,7 +3631,7 @@ export type Approval = Message<"roamcard.v1.Approval"> & {
   id: string;
 
   /**
-   * order.refund, transfer.resolve or card.close.
+   * order.refund, order.fulfill, transfer.resolve or card.close.
    *
    * @generated from field: string action = 2;
    */
@@ -4381,8 +4381,7 @@ export const OperatorService: GenService<{
   /**
    * Marks a finding as understood. It blocks nothing from then on, and stays resolved unless the books show something
    * new about it. No money moves and no record changes. The same Idempotency-Key resolves it once. A finding about a
-   * transfer is resolved by ResolveTransfer, or here by operators who may do that, up to the amount that waits for a
-   * second operator.
+   * transfer is resolved by ResolveTransfer, or here, up to the amount that waits for a second operator.
    *
    * @generated from rpc roamcard.v1.OperatorService.ResolveFinding
    */
@@ -4437,8 +4436,9 @@ export const OperatorService: GenService<{
   },
   /**
    * Decides an order that waits in operator_review. The same Idempotency-Key decides it once. With a version, an order
-   * that has changed since is not decided. A refund above the amount that the configuration names waits for a second
-   * operator: the order stays as it is, with its `pendingApproval`, until ApproveDecision.
+   * that has changed since is not decided. A refund, and that it was delivered by hand, above the amount that the
+   * configuration names waits for a second operator: the order stays as it is, with its `pendingApproval`, until
+   * ApproveDecision.
    *
    * @generated from rpc roamcard.v1.OperatorService.DecideOrder
    */

@@ -4992,7 +4992,7 @@ class Approval(Message[_ApprovalFields]):
             string id = 1;
             ```
         action:
-            order.refund, transfer.resolve or card.close.
+            order.refund, order.fulfill, transfer.resolve or card.close.
 
             ```proto
             string action = 2;
