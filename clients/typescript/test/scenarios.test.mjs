@@ -425,7 +425,8 @@ describe("scenarios", { concurrency: 4 }, () => {
         assert.equal(new Set(seen).size, seen.length, `seen ${seen}`);
         assert.equal(seen.at(-1), "fulfilled active");
         const asked = (path) => proxy.requests.filter((r) => r.path === path).length;
-        if (faults.length === 0) assert.deepEqual([asked(stream), asked(read)], [1, 0]);
+        // An order that ended before the first look is read, and not followed.
+        if (faults.length === 0) assert.deepEqual([asked(stream), asked(read)], seen.length > 1 ? [1, 0] : [0, 1]);
         if (faults.includes(noStreams[0]))
           assert.ok(
             asked(stream) <= 2 && asked(read) >= faults.length - noStreams.length,
