@@ -71,6 +71,7 @@ func build(b *testing.B) (program string) {
 
 func buyFromServers(b *testing.B, program string, m market, servers int) {
 	p := newProgramOn(b, m.chain)
+	p.fund(b, 1_000_000_00)
 	node, err := rpc.DialContext(b.Context(), p.chain.RPCURL)
 	if err != nil {
 		b.Fatal(err)
