@@ -30,7 +30,7 @@ const waits = (a) => (a.ratio
 const row = (a) => ({
   test: a.test, failed: a.failed, ratio: a.ratio ?? 0,
   cells: [
-    a.by, `${cell(a.aim)}${a.ref ? ` (${a.ref})` : ''}`, cell(a.holds), theirs(a), ours(a), waits(a),
+    a.by, `${cell(a.aim)}${a.ref ? ` (${a.ref})` : ''}`, cell(a.defence), theirs(a), ours(a), waits(a),
     `\`${a.test}\`${a.failed ? ' **failed**' : ''}`,
   ].join(' | '),
 });

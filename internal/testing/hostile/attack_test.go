@@ -38,8 +38,8 @@ type attack struct {
 	// name is the test's; ref is the number in the checklist of attacks on x402, when it has one.
 	name, ref string
 	by        attacker
-	// aim is the attacker's goal, and holds what prevents it.
-	aim, reserves string
+	// aim is the attacker's goal, and defence what prevents it.
+	aim, defence string
 	// torture says that it takes too long for `make test`.
 	torture bool
 	do      func(*trial)
@@ -251,7 +251,7 @@ func (a attack) record(r *trial, took time.Duration) {
 		paid += max(0, p.moved())
 	}
 	line := map[string]any{
-		"name": a.name, "test": r.Name(), "by": a.by, "ref": a.ref, "aim": a.aim, "holds": a.reserves, "failed": r.Failed(),
+		"name": a.name, "test": r.Name(), "by": a.by, "ref": a.ref, "aim": a.aim, "defence": a.defence, "failed": r.Failed(),
 		"seconds": took.Seconds(), "whole": whole, "wallets": len(r.wallets), "paidUnits": paid,
 		"requests": cost.Requests, "bytes": cost.Bytes, "cpuMs": cost.CPU.Milliseconds(), "memory": cost.Memory,
 		"transactions": cost.Transactions, "gwei": int64(cost.Wei / 1e9), "rows": cost.Rows,

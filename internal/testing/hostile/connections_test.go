@@ -21,38 +21,38 @@ func connections() []attack {
 	return []attack{
 		{
 			name: "idle-connections", by: stranger, do: idles,
-			aim:      "nobody else gets a connection",
-			reserves: "connections are closed that say nothing for 5 s",
+			aim:     "nobody else gets a connection",
+			defence: "connections are closed that say nothing for 5 s",
 		},
 		{
 			name: "slow-loris", ref: "A41", by: stranger, do: lingers,
-			aim:      "each request occupies us for as long as it likes to take",
-			reserves: "5 s for the headers, 15 s for the whole request",
+			aim:     "each request occupies us for as long as it likes to take",
+			defence: "5 s for the headers, 15 s for the whole request",
 		},
 		{
 			name: "slow-bodies-with-payments", ref: "A41", by: stranger, do: dribbles,
-			aim:      "requests with a payment are exempt from what ends others",
-			reserves: "the body is read before a payment counts, and within the same 15 s",
+			aim:     "requests with a payment are exempt from what ends others",
+			defence: "the body is read before a payment counts, and within the same 15 s",
 		},
 		{
 			name: "readers-that-do-not-read", by: stranger, do: neverReads,
-			aim:      "answers that nobody takes fill the memory",
-			reserves: "answers are small; writing one ends after 45 s",
+			aim:     "answers that nobody takes fill the memory",
+			defence: "answers are small; writing one ends after 45 s",
 		},
 		{
 			name: "http2-resets", by: stranger, do: resets,
-			aim:      "streams that are opened and reset at once cost us and not the attacker (CVE-2023-44487)",
-			reserves: "100 streams for each connection; resets count as requests to the rates",
+			aim:     "streams that are opened and reset at once cost us and not the attacker (CVE-2023-44487)",
+			defence: "100 streams for each connection; resets count as requests to the rates",
 		},
 		{
 			name: "http2-continuations", by: stranger, do: continues,
-			aim:      "headers without end fill the memory (CVE-2023-45288)",
-			reserves: "32 KiB of headers, over all frames",
+			aim:     "headers without end fill the memory (CVE-2023-45288)",
+			defence: "32 KiB of headers, over all frames",
 		},
 		{
 			name: "big-headers", ref: "A30", by: stranger, do: fattens,
-			aim:      "memory, or a check that is skipped, by headers of a size that no wallet makes",
-			reserves: "32 KiB of headers in all, 16 KiB of payment",
+			aim:     "memory, or a check that is skipped, by headers of a size that no wallet makes",
+			defence: "32 KiB of headers in all, 16 KiB of payment",
 		},
 	}
 }

@@ -20,28 +20,28 @@ func facilitators(f *impostor) []attack {
 	return []attack{
 		{
 			name: "facilitator-claims-success", ref: "A24", by: facilitator, do: does("lies"),
-			aim:      "goods without money: it says that a payment has settled",
-			reserves: "what it answers decides nothing; the transfer's log does",
+			aim:     "goods without money: it says that a payment has settled",
+			defence: "what it answers decides nothing; the transfer's log does",
 		},
 		{
 			name: "facilitator-refuses-everything", ref: "A41", by: facilitator, do: does("refuses"),
-			aim:      "buyers are told that their payment is no good, and nothing is sold",
-			reserves: "its refusal decides nothing; the relayer acts after its turn",
+			aim:     "buyers are told that their payment is no good, and nothing is sold",
+			defence: "its refusal decides nothing; the relayer acts after its turn",
 		},
 		{
 			name: "facilitator-hangs", ref: "A41", by: facilitator, do: does("hangs"), torture: true,
-			aim:      "every settlement waits for it",
-			reserves: "a call has a timeout, and the relayer acts after its turn",
+			aim:     "every settlement waits for it",
+			defence: "a call has a timeout, and the relayer acts after its turn",
 		},
 		{
 			name: "facilitator-answers-without-end", by: facilitator, do: does("floods"), torture: true,
-			aim:      "memory",
-			reserves: "answers are read up to 1 MiB",
+			aim:     "memory",
+			defence: "answers are read up to 1 MiB",
 		},
 		{
 			name: "facilitator-sends-us-elsewhere", ref: "API10", by: facilitator, do: does("redirects"), torture: true,
-			aim:      "the signed payment and our token go to an address of its choice",
-			reserves: "redirects are not followed",
+			aim:     "the signed payment and our token go to an address of its choice",
+			defence: "redirects are not followed",
 		},
 	}
 }

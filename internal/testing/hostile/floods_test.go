@@ -19,53 +19,53 @@ func floods() []attack {
 	return []attack{
 		{
 			name: "unpaid-terms-flood", ref: "A42", by: stranger, do: floodsTerms,
-			aim:      "the service is busy telling prices, or its database fills",
-			reserves: "a challenge is signed and stored nowhere; 60 a minute for each address",
+			aim:     "the service is busy telling prices, or its database fills",
+			defence: "a challenge is signed and stored nowhere; 60 a minute for each address",
 		},
 		{
 			name: "terms-for-all-that-is-left", ref: "A41", by: stranger, do: invitesWithoutPaying, torture: true,
-			aim:      "nothing is left for honest buyers, because it is promised to those who never pay",
-			reserves: "an unpaid challenge reserves nothing; what is scarce is reserved by the claim of a signed payment",
+			aim:     "nothing is left for honest buyers, because it is promised to those who never pay",
+			defence: "an unpaid challenge reserves nothing; what is scarce is reserved by the claim of a signed payment",
 		},
 		{
 			name: "signatures-of-empty-wallets", ref: "A29", by: stranger, do: floodsEmptyWallets,
-			aim:      "each request costs us a signature check and calls to the node",
-			reserves: "cheap checks come first; 60 new payments a minute for each address; nothing is stored",
+			aim:     "each request costs us a signature check and calls to the node",
+			defence: "cheap checks come first; 60 new payments a minute for each address; nothing is stored",
 		},
 		{
 			name: "sign-in-flood", by: stranger, do: floodsSignIns,
-			aim:      "nobody else can sign in, or the database fills with challenges",
-			reserves: "10 challenges and 10 verifications a minute for each address, not for each wallet",
+			aim:     "nobody else can sign in, or the database fills with challenges",
+			defence: "10 challenges and 10 verifications a minute for each address, not for each wallet",
 		},
 		{
 			name: "operator-token-guessing", by: stranger, do: guessesTokens,
-			aim:      "an operator's token",
-			reserves: "256 random bits, stored as hashes, compared in constant time; 60 attempts a minute",
+			aim:     "an operator's token",
+			defence: "256 random bits, stored as hashes, compared in constant time; 60 attempts a minute",
 		},
 		{
 			name: "events-flood", by: stranger, do: floodsEvents,
-			aim:      "the database fills with product events",
-			reserves: "120 a minute for each address; names and properties are allowlisted; events are pruned",
+			aim:     "the database fills with product events",
+			defence: "120 a minute for each address; names and properties are allowlisted; events are pruned",
 		},
 		{
 			name: "mcp-flood", by: stranger, do: floodsMCP,
-			aim:      "tools that read are called until nothing else is",
-			reserves: "120 calls a minute for each address; batches are refused",
+			aim:     "tools that read are called until nothing else is",
+			defence: "120 calls a minute for each address; batches are refused",
 		},
 		{
 			name: "json-bombs", ref: "A31", by: stranger, do: floodsBombs,
-			aim:      "memory or time, by texts that are small outside and large inside",
-			reserves: "sizes and depth are bounded before anything is decoded; compressed bodies are refused",
+			aim:     "memory or time, by texts that are small outside and large inside",
+			defence: "sizes and depth are bounded before anything is decoded; compressed bodies are refused",
 		},
 		{
 			name: "reads-flood", by: stranger, do: floodsReads,
-			aim:      "public reads keep the service from selling",
-			reserves: "600 a minute for each address; discovery is made once and served from memory",
+			aim:     "public reads keep the service from selling",
+			defence: "600 a minute for each address; discovery is made once and served from memory",
 		},
 		{
 			name: "orders-by-guessing", ref: "A43", by: stranger, do: guessesOrders,
-			aim:      "another's order by its id",
-			reserves: "ids are random; unknown, malformed and foreign ids get the same answer",
+			aim:     "another's order by its id",
+			defence: "ids are random; unknown, malformed and foreign ids get the same answer",
 		},
 	}
 }

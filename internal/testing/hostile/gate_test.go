@@ -19,17 +19,17 @@ func gates() []attack {
 			name: "transfers-of-nothing", by: stranger, do: sendsNothing,
 			aim: "so many transfers of zero to our address that the chain's books cannot be read any more, and top-ups " +
 				"close for good",
-			reserves: "books are read in ranges that are halved on error, zero values are ignored, and a watermark is kept",
+			defence: "books are read in ranges that are halved on error, zero values are ignored, and a watermark is kept",
 		},
 		{
 			name: "transfers-of-dust", by: payer, do: sendsDust,
-			aim:      "top-ups close for everybody, because money arrived that nobody owes",
-			reserves: "unmatched transfers are posted, summed and resolved; they block nobody else",
+			aim:     "top-ups close for everybody, because money arrived that nobody owes",
+			defence: "unmatched transfers are posted, summed and resolved; they block nobody else",
 		},
 		{
 			name: "nonce-used-for-one-unit", by: payer, do: usesNonceForOneUnit,
-			aim:      "goods for a millionth of a dollar, or an alarm that closes the sale for everybody",
-			reserves: "only the exact transfer to us pays; what differs is resolved for its own wallet, and blocks nobody else",
+			aim:     "goods for a millionth of a dollar, or an alarm that closes the sale for everybody",
+			defence: "only the exact transfer to us pays; what differs is resolved for its own wallet, and blocks nobody else",
 		},
 	}
 }

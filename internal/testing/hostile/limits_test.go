@@ -16,23 +16,23 @@ func evasions() []attack {
 	return []attack{
 		{
 			name: "garbage-in-the-payment-header", by: stranger, do: floodsGarbage,
-			aim:      "any payment header makes a request one that is not limited as unpaid",
-			reserves: "a request counts as unpaid until its signature is recovered",
+			aim:     "any payment header makes a request one that is not limited as unpaid",
+			defence: "a request counts as unpaid until its signature is recovered",
 		},
 		{
 			name: "payments-signed-by-nobody", by: stranger, do: floodsForged,
-			aim:      "the same with payments whose signature is another's",
-			reserves: "the same; and payments count by address before their signature is looked at",
+			aim:     "the same with payments whose signature is another's",
+			defence: "the same; and payments count by address before their signature is looked at",
 		},
 		{
 			name: "unpaid-orders-flood", by: owner, do: floodsOrders,
-			aim:      "the database fills with orders that nobody pays",
-			reserves: "20 open unpaid orders for each wallet, 60 new ones an hour; expired ones are pruned",
+			aim:     "the database fills with orders that nobody pays",
+			defence: "20 open unpaid orders for each wallet, 60 new ones an hour; expired ones are pruned",
 		},
 		{
 			name: "connections-of-one-address", by: stranger, do: connectsALot,
-			aim:      "one address takes all connections that there are",
-			reserves: "256 connections for each address, 8,192 in all",
+			aim:     "one address takes all connections that there are",
+			defence: "256 connections for each address, 8,192 in all",
 		},
 	}
 }
@@ -118,23 +118,23 @@ func processes() []attack {
 	return []attack{
 		{
 			name: "reveals-over-all-processes", by: owner, do: revealsEverywhere,
-			aim:      "each process allows the whole rate again",
-			reserves: "what guards money or supply is counted in the database",
+			aim:     "each process allows the whole rate again",
+			defence: "what guards money or supply is counted in the database",
 		},
 		{
 			name: "unpaid-orders-over-all-processes", by: owner, do: opensEverywhere,
-			aim:      "the same with orders",
-			reserves: "the same",
+			aim:     "the same with orders",
+			defence: "the same",
 		},
 		{
 			name: "one-payment-at-all-processes", ref: "A8", by: payer, do: paysEverywhere,
-			aim:      "several goods for one payment, by asking each process",
-			reserves: "the claim is a unique row; the first one wins wherever it was asked for",
+			aim:     "several goods for one payment, by asking each process",
+			defence: "the claim is a unique row; the first one wins wherever it was asked for",
 		},
 		{
 			name: "sale-after-the-kill-switch", by: payer, do: outrunsTheSwitch,
-			aim:      "goods after an operator was told that their sale is closed, at a process that has not heard of it",
-			reserves: "a claim reads the switch in its own transaction",
+			aim:     "goods after an operator was told that their sale is closed, at a process that has not heard of it",
+			defence: "a claim reads the switch in its own transaction",
 		},
 	}
 }

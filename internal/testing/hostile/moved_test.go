@@ -25,23 +25,23 @@ func movedMoney() []attack {
 		{
 			name: "payment-executed-by-a-third-party", ref: "A20", by: watcher, do: preempts,
 			aim: "a buyer is told that no money moved, and pays a second time",
-			reserves: "a used nonce is looked up on the chain; the money that arrived pays for the payer's next " +
+			defence: "a used nonce is looked up on the chain; the money that arrived pays for the payer's next " +
 				"signature, which is not sent",
 		},
 		{
 			name: "executed-payment-and-the-official-client", ref: "A20", by: watcher, do: preemptsTheClient,
-			aim:      "the client of an honest buyer pays twice, by itself",
-			reserves: "its nonce is derived from payer and key, which proves the caller: the order is claimed with what arrived",
+			aim:     "the client of an honest buyer pays twice, by itself",
+			defence: "its nonce is derived from payer and key, which proves the caller: the order is claimed with what arrived",
 		},
 		{
 			name: "goods-for-another's-arrived-money", ref: "A10", by: watcher, do: claimsForeignMoney,
-			aim:      "somebody else's arrived money buys what the attacker chooses, or nothing at all",
-			reserves: "a spent authorization is public and proves nobody; only a signature or a session of the payer claims it",
+			aim:     "somebody else's arrived money buys what the attacker chooses, or nothing at all",
+			defence: "a spent authorization is public and proves nobody; only a signature or a session of the payer claims it",
 		},
 		{
 			name: "arrived-money-claimed-twice", ref: "I2", by: payer, do: claimsTwice,
-			aim:      "several goods for one arrived transfer",
-			reserves: "an arrival is claimed by a unique row in the claim's transaction",
+			aim:     "several goods for one arrived transfer",
+			defence: "an arrival is claimed by a unique row in the claim's transaction",
 		},
 	}
 }

@@ -38,38 +38,38 @@ func nodes() []attack {
 	return []attack{
 		{
 			name: "forged-logs", ref: "A24, I5", by: node, do: forgesLogs,
-			aim:      "goods for a payment that one node invents",
-			reserves: "where there are several nodes, a second one has to show the same log before delivery and before finality",
+			aim:     "goods for a payment that one node invents",
+			defence: "where there are several nodes, a second one has to show the same log before delivery and before finality",
 		},
 		{
 			name: "huge-account-nonce", by: node, do: countsTooFar,
-			aim:      "the relayer signs transactions that can never be mined, and settles nothing any more",
-			reserves: "a nonce that only one node tells, far from our own books, is not used",
+			aim:     "the relayer signs transactions that can never be mined, and settles nothing any more",
+			defence: "a nonce that only one node tells, far from our own books, is not used",
 		},
 		{
 			name: "node-that-lags", by: node, do: lags,
-			aim:      "payments are not seen, and buyers pay again",
-			reserves: "each question goes to the other nodes before anything is said of what was not found",
+			aim:     "payments are not seen, and buyers pay again",
+			defence: "each question goes to the other nodes before anything is said of what was not found",
 		},
 		{
 			name: "node-that-hangs", by: node, do: hangs, torture: true,
-			aim:      "every look at the chain takes as long as a timeout",
-			reserves: "a node that does not answer is asked last",
+			aim:     "every look at the chain takes as long as a timeout",
+			defence: "a node that does not answer is asked last",
 		},
 		{
 			name: "transactions-swallowed", by: node, do: swallows,
-			aim:      "payments are taken and never settle",
-			reserves: "transactions are sent to every node",
+			aim:     "payments are taken and never settle",
+			defence: "transactions are sent to every node",
 		},
 		{
 			name: "token-paused", by: provider, do: pausesTheToken, torture: true,
-			aim:      "buyers sign payments that cannot settle, which reserve what is scarce",
-			reserves: "readiness reads the token's state: nobody is invited to pay, nothing is claimed",
+			aim:     "buyers sign payments that cannot settle, which reserve what is scarce",
+			defence: "readiness reads the token's state: nobody is invited to pay, nothing is claimed",
 		},
 		{
 			name: "our-payee-blacklisted", by: provider, do: blacklistsUs, torture: true,
-			aim:      "the same",
-			reserves: "the same",
+			aim:     "the same",
+			defence: "the same",
 		},
 	}
 }

@@ -20,38 +20,38 @@ func offeredPayments() []attack {
 	return []attack{
 		{
 			name: "other-payee-asset-or-network", ref: "A14–A17", by: payer, do: otherTerms,
-			aim:      "goods for money that goes elsewhere, or is no money",
-			reserves: "every member of the terms is compared with our own, never with what the payment says of itself",
+			aim:     "goods for money that goes elsewhere, or is no money",
+			defence: "every member of the terms is compared with our own, never with what the payment says of itself",
 		},
 		{
 			name: "other-amounts", ref: "A12, A13", by: payer, do: otherAmounts,
-			aim:      "goods below their price",
-			reserves: "integers of the smallest unit, equal to the price; one way to write each",
+			aim:     "goods below their price",
+			defence: "integers of the smallest unit, equal to the price; one way to write each",
 		},
 		{
 			name: "price-of-another-quote", ref: "A11", by: payer, do: otherQuotes,
-			aim:      "goods below their price, by a quote of our own that was changed",
-			reserves: "quotes are signed and bound to operation, amount and body",
+			aim:     "goods below their price, by a quote of our own that was changed",
+			defence: "quotes are signed and bound to operation, amount and body",
 		},
 		{
 			name: "validity-in-the-past-or-future", ref: "A18", by: payer, do: otherTimes,
-			aim:      "an order whose payment never settles, or reserves scarce things for long",
-			reserves: "a payment must be valid now, for at least some seconds and at most a bounded time",
+			aim:     "an order whose payment never settles, or reserves scarce things for long",
+			defence: "a payment must be valid now, for at least some seconds and at most a bounded time",
 		},
 		{
 			name: "signatures-of-smart-accounts", ref: "A26, A28", by: payer, do: otherSignatures,
-			aim:      "the service runs the payer's code, or takes one payment for two by another spelling of its signature",
-			reserves: "65 bytes, low s, the key of the payer; no factory is ever called, and identity is payer and nonce",
+			aim:     "the service runs the payer's code, or takes one payment for two by another spelling of its signature",
+			defence: "65 bytes, low s, the key of the payer; no factory is ever called, and identity is payer and nonce",
 		},
 		{
 			name: "members-twice", ref: "A31", by: payer, do: membersTwice,
-			aim:      "the part that verifies reads another amount than the part that settles",
-			reserves: "each text is parsed once, and members that occur twice are refused",
+			aim:     "the part that verifies reads another amount than the part that settles",
+			defence: "each text is parsed once, and members that occur twice are refused",
 		},
 		{
 			name: "spelling-of-the-nonce", ref: "A27", by: payer, do: otherNonces,
-			aim:      "two orders for one payment by writing its nonce in another way",
-			reserves: "a nonce is 32 bytes before anything looks at it",
+			aim:     "two orders for one payment by writing its nonce in another way",
+			defence: "a nonce is 32 bytes before anything looks at it",
 		},
 	}
 }

@@ -34,43 +34,43 @@ func operations(s *staff) []attack {
 		{
 			name: "operator-beyond-a-role", ref: "API5", by: operator, do: with((*staff).exceedRoles),
 			aim: "decides about money, opens a sale or mints tokens with a role that may not",
-			reserves: "each route names its role and the server enforces it, for REST and Connect alike; the audit trail has " +
+			defence: "each route names its role and the server enforces it, for REST and Connect alike; the audit trail has " +
 				"each refusal",
 		},
 		{
 			name: "operator-token-after-its-end", ref: "API2", by: operator, do: with((*staff).outlive),
-			aim:      "goes on after the token has ended or was revoked, on a connection that is still open",
-			reserves: "tokens are looked up by their hashes for each request, and end by the service's clock",
+			aim:     "goes on after the token has ended or was revoked, on a connection that is still open",
+			defence: "tokens are looked up by their hashes for each request, and end by the service's clock",
 		},
 		{
 			name: "operator-approves-alone", by: operator, do: with((*staff).approveAlone),
 			aim: "alone decides about an amount that needs two: again, by a second token of the same name, by the token of " +
 				"who minted it, by another name's token of the same admin, or all at once",
-			reserves: "who asked is refused, and whose token somebody could have kept together with that of who asked: one of " +
+			defence: "who asked is refused, and whose token somebody could have kept together with that of who asked: one of " +
 				"them or an admin minted both; the database refuses an approval by who asked, too",
 		},
 		{
 			name: "issuer-tokens-forged", ref: "API2", by: stranger, do: with((*staff).forgeTokens),
 			aim: "an operator by a token that the OpenID Connect issuer has not made for us: unsigned, signed with its public " +
 				"key as a secret or with a key that the token brings, of another issuer or audience, ended, changed",
-			reserves: "issuer, audience, time and signature are checked with the issuer's own keys, and with public-key " +
+			defence: "issuer, audience, time and signature are checked with the issuer's own keys, and with public-key " +
 				"algorithms only",
 		},
 		{
 			name: "operators-routes-in-public", ref: "API9", by: operator, do: with((*staff).comeInPublic),
-			aim:      "a token that was read somewhere is used from the internet",
-			reserves: "with admin.addr the public listener has no operators' route, in no protocol and no document",
+			aim:     "a token that was read somewhere is used from the internet",
+			defence: "with admin.addr the public listener has no operators' route, in no protocol and no document",
 		},
 		{
 			name: "keys-read-anywhere", by: stranger, do: with((*staff).lookForKeys),
-			aim:      "a private key of the relayer or the treasury",
-			reserves: "keys are given by reference, and nothing but their addresses is shown, logged or measured",
+			aim:     "a private key of the relayer or the treasury",
+			defence: "keys are given by reference, and nothing but their addresses is shown, logged or measured",
 		},
 		{
 			name: "signer-that-lies", by: keeper, do: with((*staff).signWrongly),
 			aim: "signatures of another key, of something else or of nothing are stored and sent, and buyers are charged " +
 				"for nothing",
-			reserves: "each signature has to recover our address before it is stored or sent; until it does, nothing is sold",
+			defence: "each signature has to recover our address before it is stored or sent; until it does, nothing is sold",
 		},
 	}
 }

@@ -18,17 +18,17 @@ func pages() []attack {
 			name: "card-page-loaded-ahead", by: stranger, do: loadsPages,
 			aim: "another's card, or its link used up: the link is loaded by chat clients and scanners of mail, in frames, by " +
 				"scripts and from other sites",
-			reserves: "loading a link shows and uses nothing; the post of the page's own button does, in a window of its own",
+			defence: "loading a link shows and uses nothing; the post of the page's own button does, in a window of its own",
 		},
 		{
 			name: "card-page-opened-again", by: watcher, do: opensPagesAgain,
-			aim:      "a card by a link that was read somewhere: with its reader at once, later, or by another spelling",
-			reserves: "one guarded update opens a link, within a minute; it is stored as a hash and logged nowhere",
+			aim:     "a card by a link that was read somewhere: with its reader at once, later, or by another spelling",
+			defence: "one guarded update opens a link, within a minute; it is stored as a hash and logged nowhere",
 		},
 		{
 			name: "card-page-guessed", ref: "API1", by: owner, do: guessesPages,
-			aim:      "another's card by a link of one's own",
-			reserves: "a link is 256 random bits, made for one card after its owner's signature, and opens no other",
+			aim:     "another's card by a link of one's own",
+			defence: "a link is 256 random bits, made for one card after its owner's signature, and opens no other",
 		},
 	}
 }

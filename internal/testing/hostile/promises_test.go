@@ -16,13 +16,13 @@ func promises() []attack {
 		{
 			name: "fee-dodging", by: owner, do: dodgesTheFee,
 			aim: "the card is emptied before the issue fee is taken from it",
-			reserves: "the card opens with what remains, or the fee is owed: posted, measured, and the owner's top-ups are " +
+			defence: "the card opens with what remains, or the fee is owed: posted, measured, and the owner's top-ups are " +
 				"closed",
 		},
 		{
 			name: "top-up-of-a-locked-card", ref: "A39", by: owner, do: topsUpLocked,
-			aim:      "top-ups that are sold, paid and refunded, again and again",
-			reserves: "the issuer's word on the card is read before the terms and in the claim",
+			aim:     "top-ups that are sold, paid and refunded, again and again",
+			defence: "the issuer's word on the card is read before the terms and in the claim",
 		},
 	}
 }

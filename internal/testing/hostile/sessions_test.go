@@ -16,38 +16,38 @@ func sessions() []attack {
 	return []attack{
 		{
 			name: "session-of-another", ref: "API1", by: owner, do: asAnother,
-			aim:      "another's cards, orders and eSIMs",
-			reserves: "the owner is part of every query; what is another's does not exist",
+			aim:     "another's cards, orders and eSIMs",
+			defence: "the owner is part of every query; what is another's does not exist",
 		},
 		{
 			name: "swapped-tokens", ref: "API2", by: owner, do: swapsTokens,
-			aim:      "more rights by a token of another kind or another order",
-			reserves: "each kind of token has its own table and prefix; a delivery token opens one order",
+			aim:     "more rights by a token of another kind or another order",
+			defence: "each kind of token has its own table and prefix; a delivery token opens one order",
 		},
 		{
 			name: "reveals-at-once", ref: "I15", by: owner, do: racesReveals,
-			aim:      "a card's number several times by one signature",
-			reserves: "a challenge is consumed by one guarded update, used or not",
+			aim:     "a card's number several times by one signature",
+			defence: "a challenge is consumed by one guarded update, used or not",
 		},
 		{
 			name: "signature-for-something-else", by: owner, do: crossSigns,
-			aim:      "a signature that was given for signing in reveals a card, or the other way round",
-			reserves: "what is signed names purpose, card, owner and session, and is compared whole",
+			aim:     "a signature that was given for signing in reveals a card, or the other way round",
+			defence: "what is signed names purpose, card, owner and session, and is compared whole",
 		},
 		{
 			name: "replayed-sign-in", by: watcher, do: replaysSignIn,
-			aim:      "a session by a signature that was seen, or given to another site",
-			reserves: "challenges are ours, single-use, and expire; the message is compared with the stored one",
+			aim:     "a session by a signature that was seen, or given to another site",
+			defence: "challenges are ours, single-use, and expire; the message is compared with the stored one",
 		},
 		{
 			name: "reveals-for-a-day", by: owner, do: revealsMany,
-			aim:      "a stolen session reads the card as often as it likes",
-			reserves: "5 reveals an hour for each owner, and a fresh signature of the wallet for each",
+			aim:     "a stolen session reads the card as often as it likes",
+			defence: "5 reveals an hour for each owner, and a fresh signature of the wallet for each",
 		},
 		{
 			name: "session-after-logout", by: owner, do: afterLogout,
-			aim:      "a session that was given up still works",
-			reserves: "sessions are rows that are revoked, and are looked up for each request",
+			aim:     "a session that was given up still works",
+			defence: "sessions are rows that are revoked, and are looked up for each request",
 		},
 	}
 }

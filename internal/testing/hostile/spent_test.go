@@ -18,58 +18,58 @@ func spentPayments() []attack {
 		{
 			name: "spent-payment-of-another", ref: "A10", by: watcher, do: replaysFromTheChain,
 			aim: "goods or secrets for a payment that is public on the chain",
-			reserves: "a payment belongs to one payer and key; secrets need the payer's session, a fresh signature or the " +
+			defence: "a payment belongs to one payer and key; secrets need the payer's session, a fresh signature or the " +
 				"same request in its time",
 		},
 		{
 			name: "one-payment-for-many-keys", ref: "A5", by: payer, do: oneHeaderManyKeys,
-			aim:      "several goods for one payment",
-			reserves: "the authorization's nonce is unique in the database, and in the token",
+			aim:     "several goods for one payment",
+			defence: "the authorization's nonce is unique in the database, and in the token",
 		},
 		{
 			name: "one-nonce-over-two-keys-at-once", ref: "A8", by: payer, do: racesOneNonce,
-			aim:      "several goods for one payment, by speed",
-			reserves: "key and nonce are claimed in one transaction before anything is sent",
+			aim:     "several goods for one payment, by speed",
+			defence: "key and nonce are claimed in one transaction before anything is sent",
 		},
 		{
 			name: "copies-of-one-request", ref: "A8", by: payer, do: racesOneRequest,
-			aim:      "several goods, or several answers, for one request",
-			reserves: "the first claim wins, and all others wait for its answer",
+			aim:     "several goods, or several answers, for one request",
+			defence: "the first claim wins, and all others wait for its answer",
 		},
 		{
 			name: "one-key-many-signatures", ref: "A6", by: payer, do: racesOneKey,
-			aim:      "the service takes several payments for one purchase",
-			reserves: "a purchase has one live authorization; the others are neither stored nor sent",
+			aim:     "the service takes several payments for one purchase",
+			defence: "a purchase has one live authorization; the others are neither stored nor sent",
 		},
 		{
 			name: "payments-for-many-cards", ref: "A40", by: payer, do: racesForCards,
-			aim:      "several cards of one owner, or money taken without a card",
-			reserves: "one live card for each owner, decided in the claim",
+			aim:     "several cards of one owner, or money taken without a card",
+			defence: "one live card for each owner, decided in the claim",
 		},
 		{
 			name: "key-of-another", ref: "A9", by: stranger, do: guessesAKey,
-			aim:      "learn of, or disturb, another's purchase by its key",
-			reserves: "a key counts for its payer alone, and an unpaid request says nothing about it",
+			aim:     "learn of, or disturb, another's purchase by its key",
+			defence: "a key counts for its payer alone, and an unpaid request says nothing about it",
 		},
 		{
 			name: "payment-on-another-route", ref: "A2", by: payer, do: paysElsewhere,
-			aim:      "expensive goods for a cheap payment",
-			reserves: "the terms are computed again on each route, and the resource is part of them",
+			aim:     "expensive goods for a cheap payment",
+			defence: "the terms are computed again on each route, and the resource is part of them",
 		},
 		{
 			name: "another's-order-paid", ref: "A38", by: payer, do: paysAnothersOrder,
-			aim:      "take over another's order",
-			reserves: "the payer must be the owner, which is looked at before anything is sent",
+			aim:     "take over another's order",
+			defence: "the payer must be the owner, which is looked at before anything is sent",
 		},
 		{
 			name: "money-gone-after-the-claim", ref: "A21", by: payer, do: emptiesTheWallet,
-			aim:      "goods without money: the authorization is cancelled or the wallet emptied before it is sent",
-			reserves: "goods are made only after the transfer's log was read",
+			aim:     "goods without money: the authorization is cancelled or the wallet emptied before it is sent",
+			defence: "goods are made only after the transfer's log was read",
 		},
 		{
 			name: "top-up-without-a-card", ref: "A39", by: payer, do: topsUpNothing,
-			aim:      "money that cannot be delivered and has to be refunded",
-			reserves: "the card is looked up before the challenge and in the claim",
+			aim:     "money that cannot be delivered and has to be refunded",
+			defence: "the card is looked up before the challenge and in the claim",
 		},
 	}
 }

@@ -19,44 +19,44 @@ func surfaces() []attack {
 	return []attack{
 		{
 			name: "requests-forged-by-resource", ref: "A36", by: owner, do: forgesRequests,
-			aim:      "the service fetches an address of its own network",
-			reserves: "a resource lies on the service's own origin, names what is paid for, and is never fetched",
+			aim:     "the service fetches an address of its own network",
+			defence: "a resource lies on the service's own origin, names what is paid for, and is never fetched",
 		},
 		{
 			name: "events-with-people-in-them", by: stranger, do: reportsPeople,
-			aim:      "addresses, card numbers and tokens end up in the statistics and the log",
-			reserves: "names and properties are allowlisted, all texts are searched, and what is refused is not logged",
+			aim:     "addresses, card numbers and tokens end up in the statistics and the log",
+			defence: "names and properties are allowlisted, all texts are searched, and what is refused is not logged",
 		},
 		{
 			name: "mcp-from-a-page", ref: "10.9", by: stranger, do: misusesMCP,
-			aim:      "a web page or a batch reaches tools, or finds ones that hold a wallet's authority",
-			reserves: "Origin is checked, batches are refused, and no tool pays or shows credentials",
+			aim:     "a web page or a batch reaches tools, or finds ones that hold a wallet's authority",
+			defence: "Origin is checked, batches are refused, and no tool pays or shows credentials",
 		},
 		{
 			name: "misleading-request-ids", by: stranger, do: writesTheLog,
-			aim:      "lines in our log that we did not write",
-			reserves: "ids of callers are taken only when they are harmless, and the log escapes what it is given",
+			aim:     "lines in our log that we did not write",
+			defence: "ids of callers are taken only when they are harmless, and the log escapes what it is given",
 		},
 		{
 			name: "reads-of-what-is-not-public", ref: "API8", by: stranger, do: looksAround,
-			aim:      "profiles, variables, files, the providers' control API, versions",
-			reserves: "no debugging routes on the public port; documents come from the program itself",
+			aim:     "profiles, variables, files, the providers' control API, versions",
+			defence: "no debugging routes on the public port; documents come from the program itself",
 		},
 		{
 			name: "lying-client-addresses", by: stranger, do: liesAboutItself,
-			aim:      "no rate applies, because each request says that it comes from somewhere else",
-			reserves: "X-Forwarded-For is trusted from configured proxies only",
+			aim:     "no rate applies, because each request says that it comes from somewhere else",
+			defence: "X-Forwarded-For is trusted from configured proxies only",
 		},
 		{
 			name: "provider-sends-nonsense", by: provider, do: providerLies,
 			aim: "memory, money or secrets by answers of a provider that was taken over",
-			reserves: "answers are bounded, checked against a schema and our reference; what is unclear is asked again, never " +
+			defence: "answers are bounded, checked against a schema and our reference; what is unclear is asked again, never " +
 				"repeated",
 		},
 		{
 			name: "kill-switch-race", by: payer, do: racesTheSwitch,
-			aim:      "goods after an operator has closed their sale",
-			reserves: "a claim that comes after the switch has taken effect is refused, and nothing is charged",
+			aim:     "goods after an operator has closed their sale",
+			defence: "a claim that comes after the switch has taken effect is refused, and nothing is charged",
 		},
 	}
 }

@@ -12,8 +12,8 @@ func throttled() []attack {
 	return []attack{
 		{
 			name: "limits-used-up-with-public-payments", ref: "A41", by: watcher, do: usesUpLimits,
-			aim:      "a buyer may not buy, because somebody repeats the buyer's old payments under new keys",
-			reserves: "a payment counts for its payer only when it can still move money",
+			aim:     "a buyer may not buy, because somebody repeats the buyer's old payments under new keys",
+			defence: "a payment counts for its payer only when it can still move money",
 		},
 	}
 }

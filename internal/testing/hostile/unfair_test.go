@@ -18,35 +18,35 @@ func unfair() []attack {
 		{
 			name: "yes-in-simulations-only", ref: "A28, A29", by: payer, do: simulatesOnly,
 			aim: "claims that never settle occupy every worker (EIP-7702 code that says yes in eth_call only)",
-			reserves: "payers with code that nobody vouched for are refused; simulations run as the relayer sends; settling " +
+			defence: "payers with code that nobody vouched for are refused; simulations run as the relayer sends; settling " +
 				"has slots of its own, and looks once",
 		},
 		{
 			name: "code-after-the-claim", ref: "A28", by: payer, do: codesLate,
-			aim:      "the same, by delegating after the payment was looked at",
-			reserves: "code is looked for again before each transaction; reverts of an authorization are bounded",
+			aim:     "the same, by delegating after the payment was looked at",
+			defence: "code is looked for again before each transaction; reverts of an authorization are bounded",
 		},
 		{
 			name: "gas-burning", ref: "A29", by: payer, do: burnsGas,
 			aim: "our relayer pays for transactions that revert, again and again",
-			reserves: "after the second revert of an authorization the chain is only watched; gas is bounded for each payer " +
+			defence: "after the second revert of an authorization the chain is only watched; gas is bounded for each payer " +
 				"and hour",
 		},
 		{
 			name: "many-undecided-payments-of-one-payer", ref: "A41", by: payer, do: leavesUndecided,
-			aim:      "one wallet fills the settlement's slots",
-			reserves: "few undecided payments for each payer, over all processes",
+			aim:     "one wallet fills the settlement's slots",
+			defence: "few undecided payments for each payer, over all processes",
 		},
 		{
 			name: "float-hoarding", ref: "A41", by: payer, do: hoards,
 			aim: "the issuer's float is reserved for payments that never settle",
-			reserves: "unsettled claims reserve at most a share of the float, and of those " +
+			defence: "unsettled claims reserve at most a share of the float, and of those " +
 				"whose payers lack the money not for long",
 		},
 		{
 			name: "validity-of-hours", ref: "A18", by: payer, do: validForHours,
-			aim:      "an undecided payment keeps its reservations for as long as its payer likes",
-			reserves: "an authorization may end at most an hour and ten minutes ahead",
+			aim:     "an undecided payment keeps its reservations for as long as its payer likes",
+			defence: "an authorization may end at most an hour and ten minutes ahead",
 		},
 	}
 }

@@ -15,33 +15,33 @@ func wires() []attack {
 	return []attack{
 		{
 			name: "smuggled-requests", ref: "A32", by: stranger, do: smuggles,
-			aim:      "a second request inside a first, in the name of whoever shares our proxy's connection",
-			reserves: "what two readers could read in two ways is refused, and the connection is closed after chunks",
+			aim:     "a second request inside a first, in the name of whoever shares our proxy's connection",
+			defence: "what two readers could read in two ways is refused, and the connection is closed after chunks",
 		},
 		{
 			name: "two-payments-in-one-request", ref: "A30", by: payer, do: paysTwice,
-			aim:      "one payment is checked and another one settled",
-			reserves: "a request has one payment header",
+			aim:     "one payment is checked and another one settled",
+			defence: "a request has one payment header",
 		},
 		{
 			name: "odd-paths", ref: "A34", by: stranger, do: oddPaths,
-			aim:      "a paid or private route under another name, without its checks",
-			reserves: "one router, exact paths; methods are not overridden",
+			aim:     "a paid or private route under another name, without its checks",
+			defence: "one router, exact paths; methods are not overridden",
 		},
 		{
 			name: "another-host", ref: "A33", by: stranger, do: otherHosts,
-			aim:      "the challenge names the attacker's origin, where clients then pay",
-			reserves: "the resource is made from the configured origin, never from the request",
+			aim:     "the challenge names the attacker's origin, where clients then pay",
+			defence: "the resource is made from the configured origin, never from the request",
 		},
 		{
 			name: "cached-answers", ref: "A35", by: stranger, do: readsCaches,
-			aim:      "a cache hands one buyer's answer to another",
-			reserves: "everything about payments, orders and cards is no-store",
+			aim:     "a cache hands one buyer's answer to another",
+			defence: "everything about payments, orders and cards is no-store",
 		},
 		{
 			name: "foreign-pages", by: stranger, do: crossesOrigins,
-			aim:      "a web page uses its visitor's place in the network to operate the service",
-			reserves: "no cookies; operators' routes answer no other origin",
+			aim:     "a web page uses its visitor's place in the network to operate the service",
+			defence: "no cookies; operators' routes answer no other origin",
 		},
 	}
 }
