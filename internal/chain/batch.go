@@ -179,10 +179,8 @@ func (s *sender) simulateTogether(
 		s.config.Log.WarnContext(ctx, "a batch cannot be simulated", slog.Int("members", len(waiting)),
 			slog.Any("cause", err))
 		s.sizes.below(len(waiting))
-		if len(waiting) > 1 {
-			return nil
-		}
-		outcomes = make([]settler.Outcome, 1)
+		waiting[0].alone = len(waiting) == 1
+		return nil
 	}
 	for i, w := range waiting {
 		if outcomes[i] == settler.Transferred {
@@ -205,13 +203,14 @@ func (s *sender) sendBatch(ctx context.Context, members []*waiter, fee fee, wind
 		chosen := slices.DeleteFunc(slices.Clone(members), func(w *waiter) bool {
 			return !slices.Contains(payments, w.payment.ID)
 		})
+		gas := s.gasLimit(len(chosen))
 		if len(chosen) == 1 {
 			p := chosen[0].payment
-			return s.sign(ctx, s.by, nonce, fee, common.Address(s.config.Chain.config.Domain.Contract),
-				s.config.Chain.config.CallGas, x402.TransferCall(p.Authorization, p.Signature))
+			return s.sign(ctx, s.by, nonce, fee, common.Address(s.config.Chain.config.Domain.Contract), gas,
+				x402.TransferCall(p.Authorization, p.Signature))
 		}
 		on := s.batchesBy()
-		return s.sign(ctx, s.by, nonce, fee, common.Address(on.Address()), on.Gas(len(chosen)), on.Call(membersOf(chosen)))
+		return s.sign(ctx, s.by, nonce, fee, common.Address(on.Address()), gas, on.Call(membersOf(chosen)))
 	}
 	prepared, err := s.prepare(ctx, ids, window, sign)
 	switch {
