@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -65,41 +66,39 @@ func (b *buyer) feeJobsReconcile() *cobra.Command {
 }
 
 func (b *buyer) feeJobsRetry() *cobra.Command {
-	var reason, key string
-	var revision uint32
-	cmd := &cobra.Command{
-		Use: "retry JOB", Args: oneArg, Short: "Queue the next version of a withdrawal that the issuer confirmed as failed",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{
-				Id: args[0], Reason: reason, Revision: seen(revision),
-			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetJob(), func(w io.Writer) { feeJobText(w, res.GetJob()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
-	revisionFlag(cmd, &revision)
-	return cmd
+	return b.feeJob("retry JOB", "Queue the next version of a withdrawal that the issuer confirmed as failed",
+		func(ctx context.Context, c *roamcard.Client, id, reason string, revision *uint32) (*roamcardv1.FeeJob, error) {
+			res, err := c.Admin().RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: id, Reason: reason, Revision: revision})
+			return res.GetJob(), err
+		})
 }
 
 func (b *buyer) feeJobsWriteOff() *cobra.Command {
+	return b.feeJob("write-off JOB",
+		"Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again",
+		func(ctx context.Context, c *roamcard.Client, id, reason string, revision *uint32) (*roamcardv1.FeeJob, error) {
+			res, err := c.Admin().WriteOffFeeJob(ctx, &roamcardv1.WriteOffFeeJobRequest{
+				Id: id, Reason: reason, Revision: revision,
+			})
+			return res.GetJob(), err
+		})
+}
+
+func (b *buyer) feeJob(
+	use, short string,
+	do func(ctx context.Context, c *roamcard.Client, id, reason string, revision *uint32) (*roamcardv1.FeeJob, error),
+) *cobra.Command {
 	var reason, key string
 	var revision uint32
 	cmd := &cobra.Command{
-		Use: "write-off JOB", Args: oneArg,
-		Short: "Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again",
+		Use: use, Args: oneArg, Short: short,
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().WriteOffFeeJob(ctx, &roamcardv1.WriteOffFeeJobRequest{
-				Id: args[0], Reason: reason, Revision: seen(revision),
-			})
+			job, err := do(ctx, client, args[0], reason, seen(revision))
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, res.GetJob(), func(w io.Writer) { feeJobText(w, res.GetJob()) })
+			return b.show(cmd, job, func(w io.Writer) { feeJobText(w, job) })
 		}),
 	}
 	actionFlags(cmd, &reason, &key)

@@ -244,7 +244,7 @@ func (w *written) Write(part []byte) (int, error) { return w.body.Write(part) }
 type gateway struct{ to http.RoundTripper }
 
 func (g gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	// A client that hangs up has still sent the request.
+	// A client that disconnects has still sent the request.
 	res, err := g.to.RoundTrip(req.WithContext(context.WithoutCancel(req.Context())))
 	if err != nil {
 		panic(http.ErrAbortHandler)
