@@ -41,7 +41,7 @@ step() {
 tests() {
   local name=$1 code=0 begin=$SECONDS p f
   echo "--- $name"
-  node --test --test-reporter=spec "$here/$2" >"$work/tests" 2>&1 || code=$?
+  node --test --test-force-exit --test-reporter=spec "$here/$2" >"$work/tests" 2>&1 || code=$?
   cat "$work/tests"
   p=$(sed -n 's/^ℹ pass //p' "$work/tests") f=$(sed -n 's/^ℹ fail //p' "$work/tests")
   # A file that breaks fails no test by itself.

@@ -18,7 +18,7 @@ tell() {
 go_stories() { go test -count=1 -v -run '^TestWhateverHappens' ./clients/go/roamcard/roamcardtest; }
 typescript_stories() {
   npm run --silent build --prefix clients/typescript &&
-    node --test --test-reporter=spec clients/typescript/test/property.test.mjs
+    node --test --test-force-exit --test-reporter=spec clients/typescript/test/property.test.mjs
 }
 python_stories() { clients/python/setup.sh && (cd clients/python && .venv/bin/pytest -q -s tests/test_property.py); }
 

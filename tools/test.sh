@@ -29,14 +29,14 @@ processors() {
   spent=$(((stat[15] + stat[16]) / 100))
 }
 
-# step NAME COMMAND… runs one check that counts as one.
+# step NAME COMMAND… runs one check that counts as one. One that does not end fails after 25 minutes.
 step() {
   local name=$1 begin=$SECONDS before verdict=ok
   shift
   echo "--- $name"
   processors
   before=$spent
-  "$@" || verdict=FAILED
+  timeout --kill-after=30 25m "$@" || verdict=FAILED
   if [[ $verdict == ok ]]; then count 1 0; else count 0 1; fi
   processors
   echo "--- $name: $verdict ($((SECONDS - begin)) s, $((spent - before)) s of processors)"
@@ -63,13 +63,14 @@ gotests() {
   echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s, $((spent - before)) s of processors)"
 }
 
-# background COMMAND… runs next to what follows; what it prints is shown at the end.
-logs=()
+# background COMMAND… runs next to what follows; what it prints is shown when it ends.
 background() {
   local log
   log=$(mktemp -p "$report")
-  logs+=("$log")
-  "$@" >"$log" 2>&1 &
+  {
+    "$@" >"$log" 2>&1
+    cat "$log"
+  } &
 }
 
 # niced COMMAND… runs with a lower priority than the rest.
@@ -94,7 +95,7 @@ whole_programs() {
     if grep -Eqs "^func Test\w*($races)" "$dir"/*_test.go; then echo "$name"; fi
   done)
   # shellcheck disable=SC2086
-  gotests "go, whole programs" . -count=1 -timeout 45m -p 3 -skip "$races" $names
+  gotests "go, whole programs" . -count=1 -timeout 25m -p 3 -skip "$races" $names
   # shellcheck disable=SC2086
   gotests "go, whole programs that race" . -race -count=1 -timeout 20m -p 1 -run "$races" $racing
 }
@@ -112,9 +113,8 @@ packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 background whole_programs
 niced step "sources" tools/lint.sh sources
 # shellcheck disable=SC2046
-niced gotests "go" . -race -count=1 -timeout 45m -p 3 $(grep -vE "$programs" <<<"$packages")
+niced gotests "go" . -race -count=1 -timeout 25m -p 3 $(grep -vE "$programs" <<<"$packages")
 wait
-cat "${logs[@]}"
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.
 step "scenarios" node tools/clients-report.mjs "$ROAMCARD_SCENARIOS" typescript python go
 

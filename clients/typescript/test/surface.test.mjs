@@ -268,15 +268,17 @@ scenario("several orders are followed over one stream, and by asking where none 
     const [esim, card] = [await client.esim.purchase(), await client.cards.purchase()];
     proxy.inject(...faults);
     const last = {};
+    let changes = 0;
     for await (const order of client.orders.watchAll([esim.orderId, card.orderId], fast)) {
+      changes++;
       assert.notEqual(last[order.orderId], `${order.status} ${order.issuance?.status}`);
       last[order.orderId] = `${order.status} ${order.issuance?.status}`;
     }
     assert.deepEqual(last, { [esim.orderId]: "fulfilled undefined", [card.orderId]: "fulfilled active" });
     const opened = proxy.requests.filter((r) => r.path === stream).length;
-    // A stream of which nothing gets through is opened again. Otherwise both orders may have ended before the first
-    // look, on a busy machine: then there is no second message to cut, and a stream that is refused is not tried again.
-    const [least, most] = faults.length === 0 ? [1, 1] : [faults[0].cutMessage === 1 ? 2 : 1, Infinity];
+    // A stream of which nothing gets through is opened again, unless both orders had ended before the first look: then
+    // each is seen once. So it is on a busy machine.
+    const [least, most] = faults.length === 0 ? [1, 1] : [faults[0].cutMessage === 1 && changes > 2 ? 2 : 1, Infinity];
     assert.ok(least <= opened && opened <= most, `${opened} streams`);
   }
   const { client } = await behindProxy(t, buyer());
