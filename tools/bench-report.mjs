@@ -110,6 +110,7 @@ const tables = {
     'buyers', 'settled/s', 'p50 blocks', 'p99 blocks', 'calls to the chain each', 'settlement_unknown',
   ], [
     ['10', '10'], ['16', '16'], ['200', '200'], ['600', '600'], ['10, next to 600 others', 'few-among-600'],
+    ['200, with two nodes', '200-by-two-nodes'],
   ].map(([title, name]) => {
     const of = (unit) => single(`cgo Purchases/${name}`, unit);
     return [title, of('settled/s').toFixed(1), of('blocks-p50').toFixed(1), of('blocks-p99').toFixed(1),

@@ -38,20 +38,29 @@ func BenchmarkPurchases(b *testing.B) {
 	for _, buyers := range []int{fewBuyers, 16, 200, 600} {
 		b.Run(strconv.Itoa(buyers), func(b *testing.B) {
 			for b.Loop() {
-				buyAtOnce(b, buyers, 0)
+				buyAtOnce(b, buyers, 0, 1)
 			}
 		})
 	}
 	b.Run("few-among-600", func(b *testing.B) {
 		for b.Loop() {
-			buyAtOnce(b, fewBuyers, 600)
+			buyAtOnce(b, fewBuyers, 600, 1)
+		}
+	})
+	b.Run("200-by-two-nodes", func(b *testing.B) {
+		for b.Loop() {
+			buyAtOnce(b, 200, 0, 2)
 		}
 	})
 }
 
-// buyAtOnce measures buyers, next to whom others buy as well.
-func buyAtOnce(b *testing.B, buyers, others int) {
+// buyAtOnce measures buyers, next to whom others buy as well. The program knows the chain's node by so many addresses,
+// at most two, as if it had several.
+func buyAtOnce(b *testing.B, buyers, others, nodes int) {
 	p := newProgramOn(b, devnet.ChainConfig{BlockEvery: baseBlock, OnlyEvery: true})
+	if nodes > 1 {
+		p.config.RPCURLs = append(p.config.RPCURLs, strings.Replace(p.chain.RPCURL, "127.0.0.1", "localhost", 1))
+	}
 	p.config.NoWorker = false
 	p.fund(b, 1_000_000_00)
 	stop := p.serve(b)

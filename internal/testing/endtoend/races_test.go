@@ -13,7 +13,7 @@ import (
 // racers is how many requests meet in each round, spread over the instances.
 const racers = 9
 
-// race sends the requests at once and returns their answers in order.
+// race sends the requests at once and returns their answers in order, those of claimed payments once they are settled.
 func (w *world) race(requests []request) []answer {
 	answers := make([]answer, len(requests))
 	begin := make(chan struct{})
@@ -22,7 +22,7 @@ func (w *world) race(requests []request) []answer {
 		r.at = w.instances[i%len(w.instances)]
 		all.Go(func() {
 			<-begin
-			answers[i] = w.send(r)
+			answers[i] = w.send(r).settled()
 		})
 	}
 	close(begin)
