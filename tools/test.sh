@@ -86,11 +86,13 @@ python_and_conformance() {
 # The race detector doubles the processors' time of whole programs, so here it watches only those that race on purpose;
 # all of them run with it in `make torture`.
 programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/internal/devtools/'
+# Nothing in these is concurrent: checks of the sources, of texts, and of key files.
+sequential='/roamcard/internal$|/internal/activity$|/internal/agent/keys$'
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
 whole_programs() {
   local names racing
   # What takes longest begins first.
-  names=$(grep -E "$programs" <<<"$packages" | sort -r)
+  names=$(grep -E "$programs|$sequential" <<<"$packages" | sort -r)
   racing=$(xargs go list -f '{{.Dir}} {{.ImportPath}}' <<<"$names" | while read -r dir name; do
     if grep -Eqs "^func Test\w*($races)" "$dir"/*_test.go; then echo "$name"; fi
   done)
@@ -113,7 +115,7 @@ packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 background whole_programs
 niced step "sources" tools/lint.sh sources
 # shellcheck disable=SC2046
-niced gotests "go" . -race -count=1 -timeout 25m -p 3 $(grep -vE "$programs" <<<"$packages")
+niced gotests "go" . -race -count=1 -timeout 25m -p 3 $(grep -vE "$programs|$sequential" <<<"$packages")
 wait
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.
 step "scenarios" node tools/clients-report.mjs "$ROAMCARD_SCENARIOS" typescript python go

@@ -66,7 +66,7 @@ log.
   is the program's.
 - **Honest buyers** are ten at once, six of an eSIM and four of a card, each from the first question to the goods, by
   the official client. The times are those of the slowest of the ten, without and under the attack. \`make torture\`
-  fails above twice the time and 3 s, \`make test\` only above five times and 10 s, because its machine is shared.
+  fails above twice the time and 3 s; \`make test\` shares its machine and only wants them served.
 
 **${rows.length} attacks: ${rows.length - failed} held, ${failed} failed. ${besieged.length} of them with honest buyers
 under way, who waited at most ${worst} times as long.**

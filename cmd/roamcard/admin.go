@@ -66,42 +66,34 @@ func (b *buyer) feeJobsReconcile() *cobra.Command {
 }
 
 func (b *buyer) feeJobsRetry() *cobra.Command {
-	return b.feeJob("retry JOB", "Queue the next version of a withdrawal that the issuer confirmed as failed",
-		func(ctx context.Context, c *roamcard.Client, id, reason string, revision *uint32) (*roamcardv1.FeeJob, error) {
-			res, err := c.Admin().RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: id, Reason: reason, Revision: revision})
+	var revision uint32
+	cmd := action[*roamcardv1.FeeJob]{
+		use: "retry JOB", short: "Queue the next version of a withdrawal that the issuer confirmed as failed",
+		do: func(ctx context.Context, to roamcard.Admin, args []string, reason string) (*roamcardv1.FeeJob, error) {
+			res, err := to.RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{
+				Id: args[0], Reason: reason, Revision: seen(revision),
+			})
 			return res.GetJob(), err
-		})
+		},
+		text: feeJobText,
+	}.command(b)
+	revisionFlag(cmd, &revision)
+	return cmd
 }
 
 func (b *buyer) feeJobsWriteOff() *cobra.Command {
-	return b.feeJob("write-off JOB",
-		"Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again",
-		func(ctx context.Context, c *roamcard.Client, id, reason string, revision *uint32) (*roamcardv1.FeeJob, error) {
-			res, err := c.Admin().WriteOffFeeJob(ctx, &roamcardv1.WriteOffFeeJobRequest{
-				Id: id, Reason: reason, Revision: revision,
+	var revision uint32
+	cmd := action[*roamcardv1.FeeJob]{
+		use:   "write-off JOB",
+		short: "Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again",
+		do: func(ctx context.Context, to roamcard.Admin, args []string, reason string) (*roamcardv1.FeeJob, error) {
+			res, err := to.WriteOffFeeJob(ctx, &roamcardv1.WriteOffFeeJobRequest{
+				Id: args[0], Reason: reason, Revision: seen(revision),
 			})
 			return res.GetJob(), err
-		})
-}
-
-func (b *buyer) feeJob(
-	use, short string,
-	do func(ctx context.Context, c *roamcard.Client, id, reason string, revision *uint32) (*roamcardv1.FeeJob, error),
-) *cobra.Command {
-	var reason, key string
-	var revision uint32
-	cmd := &cobra.Command{
-		Use: use, Args: oneArg, Short: short,
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			job, err := do(ctx, client, args[0], reason, seen(revision))
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, job, func(w io.Writer) { feeJobText(w, job) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
+		},
+		text: feeJobText,
+	}.command(b)
 	revisionFlag(cmd, &revision)
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -55,38 +56,25 @@ func (b *buyer) approvalsShow() *cobra.Command {
 }
 
 func (b *buyer) approvalsApprove() *cobra.Command {
-	var reason, key string
-	cmd := &cobra.Command{
-		Use: "approve APPROVAL", Args: oneArg, Short: "Approve a decision of another operator, which takes effect with it",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().ApproveDecision(ctx,
-				&roamcardv1.ApproveDecisionRequest{Id: args[0], Reason: reason})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetApproval(), func(w io.Writer) { approvalText(w, res.GetApproval()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
-	return cmd
+	return action[*roamcardv1.Approval]{
+		use: "approve APPROVAL", short: "Approve a decision of another operator, which takes effect with it",
+		do: func(ctx context.Context, to roamcard.Admin, args []string, reason string) (*roamcardv1.Approval, error) {
+			res, err := to.ApproveDecision(ctx, &roamcardv1.ApproveDecisionRequest{Id: args[0], Reason: reason})
+			return res.GetApproval(), err
+		},
+		text: approvalText,
+	}.command(b)
 }
 
 func (b *buyer) approvalsReject() *cobra.Command {
-	var reason, key string
-	cmd := &cobra.Command{
-		Use: "reject APPROVAL", Args: oneArg, Short: "Reject a decision that waits; it takes no effect",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().RejectDecision(ctx, &roamcardv1.RejectDecisionRequest{Id: args[0], Reason: reason})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetApproval(), func(w io.Writer) { approvalText(w, res.GetApproval()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
-	return cmd
+	return action[*roamcardv1.Approval]{
+		use: "reject APPROVAL", short: "Reject a decision that waits; it takes no effect",
+		do: func(ctx context.Context, to roamcard.Admin, args []string, reason string) (*roamcardv1.Approval, error) {
+			res, err := to.RejectDecision(ctx, &roamcardv1.RejectDecisionRequest{Id: args[0], Reason: reason})
+			return res.GetApproval(), err
+		},
+		text: approvalText,
+	}.command(b)
 }
 
 func approvalText(w io.Writer, a *roamcardv1.Approval) {

@@ -16,53 +16,43 @@ func (b *buyer) cancellations() *cobra.Command {
 		Use: "esims", Args: noArgs, RunE: help,
 		Short: "Resume the cancellation of an eSIM, and see how far cancellations are",
 	}
-	cmd.AddCommand(
-		b.cancellation("retry-cancel ORDER",
-			"Let the cancellation of an order's eSIM that waits for an operator go on from its stage",
-			func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.EsimCancellation, error) {
-				res, err := c.Admin().RetryEsimCancellation(ctx, &roamcardv1.RetryEsimCancellationRequest{
-					OrderId: id, Reason: reason,
-				})
-				return res.GetCancellation(), err
-			}),
-		b.concludeCancellation(),
-		b.cancellationsList(),
-	)
+	cmd.AddCommand(b.retryCancellation(), b.concludeCancellation(), b.cancellationsList())
 	return cmd
+}
+
+func (b *buyer) retryCancellation() *cobra.Command {
+	return action[*roamcardv1.EsimCancellation]{
+		use:   "retry-cancel ORDER",
+		short: "Let the cancellation of an order's eSIM that waits for an operator go on from its stage",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.EsimCancellation, error) {
+			res, err := to.RetryEsimCancellation(ctx, &roamcardv1.RetryEsimCancellationRequest{
+				OrderId: args[0], Reason: reason,
+			})
+			return res.GetCancellation(), err
+		},
+		text: showCancellation,
+	}.command(b)
 }
 
 func (b *buyer) concludeCancellation() *cobra.Command {
 	var transaction string
-	cmd := b.cancellation("conclude-cancel ORDER",
-		"End the cancellation of an order's eSIM whose refund was done by hand, by the transaction",
-		func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.EsimCancellation, error) {
-			res, err := c.Admin().ConcludeEsimCancellation(ctx, &roamcardv1.ConcludeEsimCancellationRequest{
-				OrderId: id, Transaction: transaction, Reason: reason,
+	cmd := action[*roamcardv1.EsimCancellation]{
+		use:   "conclude-cancel ORDER",
+		short: "End the cancellation of an order's eSIM whose refund was done by hand, by the transaction",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.EsimCancellation, error) {
+			res, err := to.ConcludeEsimCancellation(ctx, &roamcardv1.ConcludeEsimCancellationRequest{
+				OrderId: args[0], Transaction: transaction, Reason: reason,
 			})
 			return res.GetCancellation(), err
-		})
+		},
+		text: showCancellation,
+	}.command(b)
 	cmd.Flags().StringVar(&transaction, "transaction", "", "the hash of the transaction that refunded it")
 	_ = cmd.MarkFlagRequired("transaction")
-	return cmd
-}
-
-func (b *buyer) cancellation(
-	use, short string,
-	do func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.EsimCancellation, error),
-) *cobra.Command {
-	var reason, key string
-	cmd := &cobra.Command{
-		Use: use, Args: oneArg, Short: short,
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			cancellation, err := do(ctx, client, args[0], reason)
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, cancellation, func(w io.Writer) { showCancellation(w, cancellation) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
 	return cmd
 }
 

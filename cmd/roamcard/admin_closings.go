@@ -15,28 +15,38 @@ func (b *buyer) closings() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cards", Args: noArgs, Short: "Close a card for good, and see how far closings are", RunE: help,
 	}
-	cmd.AddCommand(
-		b.closing("close CARD", "Close a card: what is left on it is taken back and refunded to its owner on chain",
-			func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
-				res, err := c.Admin().CloseCard(ctx, &roamcardv1.CloseCardRequest{Id: id, Reason: reason})
-				return res.GetClosing(), err
-			}),
-		b.retryClosing(),
-		b.concludeClosing(),
-		b.closingsList(),
-	)
+	cmd.AddCommand(b.closeCard(), b.retryClosing(), b.concludeClosing(), b.closingsList())
 	return cmd
+}
+
+func (b *buyer) closeCard() *cobra.Command {
+	return action[*roamcardv1.CardClosing]{
+		use:   "close CARD",
+		short: "Close a card: what is left on it is taken back and refunded to its owner on chain",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.CardClosing, error) {
+			res, err := to.CloseCard(ctx, &roamcardv1.CloseCardRequest{Id: args[0], Reason: reason})
+			return res.GetClosing(), err
+		},
+		text: showClosing,
+	}.command(b)
 }
 
 func (b *buyer) retryClosing() *cobra.Command {
 	var revision uint32
-	cmd := b.closing("retry CLOSING", "Let a closing that waits for an operator go on from its stage",
-		func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
-			res, err := c.Admin().RetryCardClosing(ctx, &roamcardv1.RetryCardClosingRequest{
-				Id: id, Reason: reason, Revision: seen(revision),
+	cmd := action[*roamcardv1.CardClosing]{
+		use: "retry CLOSING", short: "Let a closing that waits for an operator go on from its stage",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.CardClosing, error) {
+			res, err := to.RetryCardClosing(ctx, &roamcardv1.RetryCardClosingRequest{
+				Id: args[0], Reason: reason, Revision: seen(revision),
 			})
 			return res.GetClosing(), err
-		})
+		},
+		text: showClosing,
+	}.command(b)
 	revisionFlag(cmd, &revision)
 	return cmd
 }
@@ -44,40 +54,28 @@ func (b *buyer) retryClosing() *cobra.Command {
 func (b *buyer) concludeClosing() *cobra.Command {
 	var transaction string
 	var revision uint32
-	cmd := b.closing("conclude CLOSING", "Let a closing go on whose remainder was refunded by hand, by the transaction",
-		func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error) {
-			res, err := c.Admin().ConcludeCardClosing(ctx, &roamcardv1.ConcludeCardClosingRequest{
-				Id: id, Transaction: transaction, Reason: reason, Revision: seen(revision),
+	cmd := action[*roamcardv1.CardClosing]{
+		use:   "conclude CLOSING",
+		short: "Let a closing go on whose remainder was refunded by hand, by the transaction",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.CardClosing, error) {
+			res, err := to.ConcludeCardClosing(ctx, &roamcardv1.ConcludeCardClosingRequest{
+				Id: args[0], Transaction: transaction, Reason: reason, Revision: seen(revision),
 			})
 			return res.GetClosing(), err
-		})
+		},
+		text: showClosing,
+	}.command(b)
 	cmd.Flags().StringVar(&transaction, "transaction", "", "the hash of the transaction that refunded the remainder")
 	_ = cmd.MarkFlagRequired("transaction")
 	revisionFlag(cmd, &revision)
 	return cmd
 }
 
-func (b *buyer) closing(
-	use, short string,
-	do func(ctx context.Context, c *roamcard.Client, id, reason string) (*roamcardv1.CardClosing, error),
-) *cobra.Command {
-	var reason, key string
-	cmd := &cobra.Command{
-		Use: use, Args: oneArg, Short: short,
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			closing, err := do(ctx, client, args[0], reason)
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, closing, func(w io.Writer) {
-				closingText(w, closing)
-				pendingText(w, closing.GetPendingApproval())
-			})
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
-	return cmd
+func showClosing(w io.Writer, c *roamcardv1.CardClosing) {
+	closingText(w, c)
+	pendingText(w, c.GetPendingApproval())
 }
 
 func (b *buyer) closingsList() *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -61,43 +62,34 @@ func (b *buyer) jobsShow() *cobra.Command {
 }
 
 func (b *buyer) jobsRetry() *cobra.Command {
-	var reason, key string
 	var version uint32
-	cmd := &cobra.Command{
-		Use: "retry JOB", Args: oneArg, Short: "Put a job that has stopped back into the queue, with all of its attempts",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().RetryJob(ctx, &roamcardv1.RetryJobRequest{
+	cmd := action[*roamcardv1.OperatorJob]{
+		use: "retry JOB", short: "Put a job that has stopped back into the queue, with all of its attempts",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.OperatorJob, error) {
+			res, err := to.RetryJob(ctx, &roamcardv1.RetryJobRequest{
 				Id: args[0], Reason: reason, Version: seen(version),
 			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetJob(), func(w io.Writer) { jobText(w, res.GetJob()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
+			return res.GetJob(), err
+		},
+		text: jobText,
+	}.command(b)
 	versionFlag(cmd, &version)
 	return cmd
 }
 
 func (b *buyer) jobsDrop() *cobra.Command {
-	var reason, key string
 	var version uint32
-	cmd := &cobra.Command{
-		Use: "drop JOB", Args: oneArg, Short: "Delete a job that has stopped; its work is no longer done",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().DropJob(ctx, &roamcardv1.DropJobRequest{
-				Id: args[0], Reason: reason, Version: seen(version),
-			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res, func(w io.Writer) { fmt.Fprintf(w, "dropped\t%s\n", res.GetId()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
+	cmd := action[*roamcardv1.DropJobResponse]{
+		use: "drop JOB", short: "Delete a job that has stopped; its work is no longer done",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.DropJobResponse, error) {
+			return to.DropJob(ctx, &roamcardv1.DropJobRequest{Id: args[0], Reason: reason, Version: seen(version)})
+		},
+		text: func(w io.Writer, res *roamcardv1.DropJobResponse) { fmt.Fprintf(w, "dropped\t%s\n", res.GetId()) },
+	}.command(b)
 	versionFlag(cmd, &version)
 	return cmd
 }

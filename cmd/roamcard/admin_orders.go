@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -103,59 +104,53 @@ func (b *buyer) ordersReview() *cobra.Command {
 }
 
 func (b *buyer) ordersDecide() *cobra.Command {
-	var reason, key string
 	var version uint32
-	cmd := &cobra.Command{
-		Use: "decide ORDER refund|retry|fulfilled", Short: "Decide about an order in operator_review",
-		Args: func(_ *cobra.Command, args []string) error {
+	cmd := action[*roamcardv1.ReviewItem]{
+		use: "decide ORDER refund|retry|fulfilled", short: "Decide about an order in operator_review",
+		args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 || !slices.Contains([]string{"refund", "retry", "fulfilled"}, args[1]) {
 				return fmt.Errorf("%w: name an order and refund, retry or fulfilled", errUsage)
 			}
 			return nil
 		},
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().DecideOrder(ctx, &roamcardv1.DecideOrderRequest{
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.ReviewItem, error) {
+			res, err := to.DecideOrder(ctx, &roamcardv1.DecideOrderRequest{
 				OrderId: args[0], Action: args[1], Reason: reason, Version: seen(version),
 			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetOrder(), func(w io.Writer) {
-				reviewItemText(w, res.GetOrder())
-				pendingText(w, res.GetOrder().GetPendingApproval())
-			})
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
+			return res.GetOrder(), err
+		},
+		text: func(w io.Writer, o *roamcardv1.ReviewItem) {
+			reviewItemText(w, o)
+			pendingText(w, o.GetPendingApproval())
+		},
+	}.command(b)
 	versionFlag(cmd, &version)
 	return cmd
 }
 
 func (b *buyer) ordersProve() *cobra.Command {
-	var reason, key string
 	var version uint32
-	cmd := &cobra.Command{
-		Use:   "prove ORDER TRANSACTION",
-		Short: "Name the transaction that made an order's payment; the chain must show it there",
-		Args: func(_ *cobra.Command, args []string) error {
+	cmd := action[*roamcardv1.ReviewItem]{
+		use:   "prove ORDER TRANSACTION",
+		short: "Name the transaction that made an order's payment; the chain must show it there",
+		args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("%w: name an order and a transaction", errUsage)
 			}
 			return nil
 		},
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().ProvePayment(ctx, &roamcardv1.ProvePaymentRequest{
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.ReviewItem, error) {
+			res, err := to.ProvePayment(ctx, &roamcardv1.ProvePaymentRequest{
 				OrderId: args[0], Transaction: args[1], Reason: reason, Version: seen(version),
 			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetOrder(), func(w io.Writer) { reviewItemText(w, res.GetOrder()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
+			return res.GetOrder(), err
+		},
+		text: reviewItemText,
+	}.command(b)
 	versionFlag(cmd, &version)
 	return cmd
 }
@@ -184,47 +179,16 @@ func (b *buyer) switches() *cobra.Command {
 }
 
 func (b *buyer) setSwitch(name, short string, paused bool) *cobra.Command {
-	var reason, key string
-	cmd := &cobra.Command{
-		Use: name + " PRODUCT", Args: oneArg, Short: short,
-		ValidArgsFunction: firstArg(fixed("card_issue", "card_topup", "esim", "esim_topup")),
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().SetSwitch(ctx, &roamcardv1.SetSwitchRequest{
-				Product: args[0], Paused: &paused, Reason: reason,
-			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetSwitch(), func(w io.Writer) { switchText(w, res.GetSwitch()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
+	cmd := action[*roamcardv1.Switch]{
+		use: name + " PRODUCT", short: short,
+		do: func(ctx context.Context, to roamcard.Admin, args []string, reason string) (*roamcardv1.Switch, error) {
+			res, err := to.SetSwitch(ctx, &roamcardv1.SetSwitchRequest{Product: args[0], Paused: &paused, Reason: reason})
+			return res.GetSwitch(), err
+		},
+		text: switchText,
+	}.command(b)
+	cmd.ValidArgsFunction = firstArg(fixed("card_issue", "card_topup", "esim", "esim_topup"))
 	return cmd
-}
-
-// actionFlags adds the flags of every action of an operator, for the audit trail.
-func actionFlags(cmd *cobra.Command, reason, key *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "why, for the audit trail")
-	cmd.Flags().StringVar(key, "key", "", "Idempotency-Key; the same key does it once (default: a new one)")
-}
-
-// versionFlag adds the flag of actions on what may have changed since it was read.
-func versionFlag(cmd *cobra.Command, version *uint32) {
-	cmd.Flags().Uint32Var(version, "version", 0, "only while it is at this version, as it was read (default: at any)")
-}
-
-// revisionFlag is versionFlag for jobs whose version is that of their call to a provider.
-func revisionFlag(cmd *cobra.Command, revision *uint32) {
-	cmd.Flags().Uint32Var(revision, "revision", 0, "only while it is at this revision, as it was read (default: at any)")
-}
-
-// seen is a version, or nothing when it is zero.
-func seen(version uint32) *uint32 {
-	if version == 0 {
-		return nil
-	}
-	return &version
 }
 
 // given is a text, or nothing when it is empty.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -82,20 +83,16 @@ func (b *buyer) tokensList() *cobra.Command {
 }
 
 func (b *buyer) tokensRevoke() *cobra.Command {
-	var reason, key string
-	cmd := &cobra.Command{
-		Use: "revoke TOKEN", Args: oneArg, Short: "Revoke a token at once; TOKEN is its id",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().RevokeToken(ctx, &roamcardv1.RevokeTokenRequest{Id: args[0], Reason: reason})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetToken(), func(w io.Writer) { tokenText(w, res.GetToken()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
-	return cmd
+	return action[*roamcardv1.OperatorToken]{
+		use: "revoke TOKEN", short: "Revoke a token at once; TOKEN is its id",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.OperatorToken, error) {
+			res, err := to.RevokeToken(ctx, &roamcardv1.RevokeTokenRequest{Id: args[0], Reason: reason})
+			return res.GetToken(), err
+		},
+		text: tokenText,
+	}.command(b)
 }
 
 func tokenText(w io.Writer, t *roamcardv1.OperatorToken) {

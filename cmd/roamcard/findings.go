@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -40,23 +41,17 @@ func (b *buyer) findingsList() *cobra.Command {
 }
 
 func (b *buyer) findingsResolve() *cobra.Command {
-	var reason, key string
 	var version uint32
-	cmd := &cobra.Command{
-		Use: "resolve ID", Args: oneArg,
-		Short: "Mark a finding as understood: it blocks nothing until there is more of it",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().ResolveFinding(ctx, &roamcardv1.ResolveFindingRequest{
+	cmd := action[*roamcardv1.Finding]{
+		use: "resolve ID", short: "Mark a finding as understood: it blocks nothing until there is more of it",
+		do: func(ctx context.Context, to roamcard.Admin, args []string, reason string) (*roamcardv1.Finding, error) {
+			res, err := to.ResolveFinding(ctx, &roamcardv1.ResolveFindingRequest{
 				Id: args[0], Reason: reason, Version: seen(version),
 			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetFinding(), func(w io.Writer) { findingText(w, res.GetFinding()) })
-		}),
-	}
-	actionFlags(cmd, &reason, &key)
+			return res.GetFinding(), err
+		},
+		text: findingText,
+	}.command(b)
 	versionFlag(cmd, &version)
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -43,33 +44,30 @@ func (b *buyer) transfersList() *cobra.Command {
 }
 
 func (b *buyer) transfersResolve() *cobra.Command {
-	var as, reason, key string
+	var as string
 	var version uint32
-	cmd := &cobra.Command{
-		Use: "resolve TRANSACTION/LOG", Args: oneArg,
-		Short: "Record what has become of a transfer, permanently; no money moves",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+	cmd := action[*roamcardv1.UnmatchedTransfer]{
+		use: "resolve TRANSACTION/LOG", short: "Record what has become of a transfer, permanently; no money moves",
+		do: func(
+			ctx context.Context, to roamcard.Admin, args []string, reason string,
+		) (*roamcardv1.UnmatchedTransfer, error) {
 			transaction, index, err := parseTransfer(args[0])
 			if err != nil {
-				return err
+				return nil, err
 			}
-			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Admin().ResolveTransfer(ctx, &roamcardv1.ResolveTransferRequest{
+			res, err := to.ResolveTransfer(ctx, &roamcardv1.ResolveTransferRequest{
 				Transaction: transaction, LogIndex: index, Resolution: strings.ReplaceAll(as, "-", "_"), Reason: reason,
 				Version: seen(version),
 			})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res.GetTransfer(), func(w io.Writer) {
-				transferText(w, res.GetTransfer())
-				pendingText(w, res.GetTransfer().GetPendingApproval())
-			})
-		}),
-	}
+			return res.GetTransfer(), err
+		},
+		text: func(w io.Writer, t *roamcardv1.UnmatchedTransfer) {
+			transferText(w, t)
+			pendingText(w, t.GetPendingApproval())
+		},
+	}.command(b)
 	cmd.Flags().StringVar(&as, "as", "", "refunded-by-hand, donation or known")
 	complete(cmd, "as", fixed("refunded-by-hand", "donation", "known"))
-	actionFlags(cmd, &reason, &key)
 	versionFlag(cmd, &version)
 	return cmd
 }

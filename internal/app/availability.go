@@ -23,7 +23,7 @@ func (a *App) newPayments(p *Parts) *availability.Payments {
 	if p.screening != nil {
 		config.Screening = p.screening.Ready
 	}
-	if treasury := a.keys.Treasury; treasury != nil && !treasury.Held() {
+	if treasury := a.keys.Treasury; treasury != nil && !treasury.IsLocal() {
 		config.Treasury = p.refunds.Treasury.Ready
 	}
 	return availability.NewPayments(config)

@@ -43,7 +43,7 @@ func openKeystore(text string) (payment.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the keystore %s: %w", path, err)
 	}
-	return curve.Hold(key), nil
+	return curve.NewLocalSigner(key), nil
 }
 
 // readReference reads the one line that file:PATH or env:NAME refers to.

@@ -247,7 +247,7 @@ func hold(text secret.Text) (payment.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return curve.Hold(key), nil
+	return curve.NewLocalSigner(key), nil
 }
 
 // splitAccount splits a reference that may end with # and an account.

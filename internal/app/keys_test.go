@@ -80,7 +80,8 @@ func TestEveryReferenceLeadsToItsKey(t *testing.T) {
 	} {
 		c := Config{Environment: Production, RelayerKeys: []secret.Text{secret.New(reference)}}
 		keys, err := c.Keys(t.Context())
-		if err != nil || len(keys.Relayers) != 1 || keys.Relayers[0].Address() != account || keys.Relayers[0].Held() != held {
+		if err != nil || len(keys.Relayers) != 1 || keys.Relayers[0].Address() != account ||
+			keys.Relayers[0].IsLocal() != held {
 			t.Errorf("%s: %v, %v", strings.ReplaceAll(reference, text, "KEY"), keys.Relayers, err)
 			continue
 		}

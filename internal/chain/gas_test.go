@@ -19,7 +19,7 @@ func (b *bench) relayerOf(wallets ...devnet.Wallet) *chain.Relayer {
 	b.Helper()
 	var keys []payment.Signer
 	for _, w := range wallets {
-		keys = append(keys, curve.Hold(keyOf(w)))
+		keys = append(keys, curve.NewLocalSigner(keyOf(w)))
 	}
 	r, err := chain.NewRelayer(chain.RelayerConfig{
 		Chain: b.chain, Transactions: b.attempts, Keys: keys, MinBalance: big.NewInt(1e15),
@@ -67,8 +67,8 @@ func TestGasBalancesAreOfEachKey(t *testing.T) {
 	}
 	// A retired key pays for the transactions that it began.
 	r, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: b.chain, Transactions: b.attempts, Keys: []payment.Signer{curve.Hold(keyOf(wallets[0]))},
-		Retired: []payment.Signer{curve.Hold(keyOf(wallets[1]))}, Now: b.now, Log: slog.New(slog.DiscardHandler),
+		Chain: b.chain, Transactions: b.attempts, Keys: []payment.Signer{curve.NewLocalSigner(keyOf(wallets[0]))},
+		Retired: []payment.Signer{curve.NewLocalSigner(keyOf(wallets[1]))}, Now: b.now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestCheckKeysNamesMissingKey(t *testing.T) {
 	check := func(wallets ...devnet.Wallet) error {
 		var keys []payment.Signer
 		for _, w := range wallets {
-			keys = append(keys, curve.Hold(keyOf(w)))
+			keys = append(keys, curve.NewLocalSigner(keyOf(w)))
 		}
 		return chain.CheckKeys(t.Context(), b.attempts, keys)
 	}

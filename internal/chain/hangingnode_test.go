@@ -212,8 +212,8 @@ func (s *simulation) open(t *testing.T, hosts []string) (*Chain, *Relayer) {
 		t.Fatal(err)
 	}
 	r, err := NewRelayer(RelayerConfig{
-		Chain: c, Transactions: paymenttest.NewTransactions(time.Now), Keys: []payment.Signer{curve.Hold(key)}, Now: time.Now,
-		Log: slog.New(slog.DiscardHandler),
+		Chain: c, Transactions: paymenttest.NewTransactions(time.Now), Keys: []payment.Signer{curve.NewLocalSigner(key)},
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

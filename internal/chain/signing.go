@@ -65,7 +65,7 @@ const draftTries = 5
 func (s *sender) prepare(
 	ctx context.Context, payments []uuid.UUID, window payment.Window, sign payment.SignBatch,
 ) ([]payment.Transaction, error) {
-	if s.by.key.Held() {
+	if s.by.key.IsLocal() {
 		return s.config.Transactions.Prepare(ctx, payments, s.by.address, window, sign)
 	}
 	var made draft

@@ -23,15 +23,15 @@ import (
 
 // elsewhere is a signer on another machine: its key, and what it does before it signs.
 type elsewhere struct {
-	key    curve.Held
+	key    curve.LocalSigner
 	before func() error
 	// by signs in place of the key, when it lies.
-	by    atomic.Pointer[curve.Held]
+	by    atomic.Pointer[curve.LocalSigner]
 	asked atomic.Int64
 }
 
 func (e *elsewhere) Address() x402.Address { return e.key.Address() }
-func (e *elsewhere) Held() bool            { return false }
+func (e *elsewhere) IsLocal() bool         { return false }
 
 func (e *elsewhere) Sign(ctx context.Context, message []byte) (x402.Signature, error) {
 	e.asked.Add(1)
@@ -72,7 +72,9 @@ func (b *bench) relayerBy(attempts payment.Transactions, signers, retired []paym
 	return r
 }
 
-func relayerKey(i int) curve.Held { return curve.Hold(keyOf(devnet.WalletsOf(devnet.RoleRelayer)[i])) }
+func relayerKey(i int) curve.LocalSigner {
+	return curve.NewLocalSigner(keyOf(devnet.WalletsOf(devnet.RoleRelayer)[i]))
+}
 
 // TestSignerElsewhereIsNeverAskedInsideATransaction, and several processes with its key settle every payment once.
 func TestSignerElsewhereIsNeverAskedInsideATransaction(t *testing.T) {

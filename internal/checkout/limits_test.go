@@ -12,7 +12,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -171,9 +170,7 @@ func TestUnpaidOrdersAreBounded(t *testing.T) {
 // TestCopiesThatWaitForSettlementAreBounded: the others get at once the answer that those get in the end.
 func TestCopiesThatWaitForSettlementAreBounded(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 5 * time.Second, Limits: limit.Rates{limit.Waiting: {Count: 2}}})
-	for range 5000 { // whatever is sent until the release
-		s.Chain.Next(paymenttest.Stall)
-	}
+	s.Chain.StallAll()
 	p := s.PaidCard(t, s.NewBuyer(t), "k")
 	first := make(chan error, 1)
 	go func() { _, err := s.Buy(t.Context(), p); first <- err }()

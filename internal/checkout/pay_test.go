@@ -269,9 +269,7 @@ func TestDeadPaymentLeavesTheOrderPayable(t *testing.T) {
 func TestOrderInSettlementIsNeverAChallenge(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
 	b, stranger := s.NewBuyer(t), s.NewBuyer(t)
-	for range 5000 { // whatever is sent until the release
-		s.Chain.Next(paymenttest.Stall)
-	}
+	s.Chain.StallAll()
 	o := mustCreate(t, s, newOrder(b, "k"))
 	required := termsOf(t, s, o.ID)
 	for _, paid := range []string{b.Pay(t, required), b.Pay(t, required), "", stranger.Pay(t, required)} {

@@ -10,7 +10,6 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 )
 
 // TestPreconfirmationIsShownOnceAndDecidesNothing has a payment wait for its block. Its watcher is told once that the
@@ -67,7 +66,7 @@ func stalled(t *testing.T) (*checkouttest.Shop, order.Order) {
 		Preconfirmed: func(_ context.Context, p payment.Payment) bool { return p.Status == payment.Claimed },
 	})
 	b := s.NewBuyer(t)
-	s.Chain.Next(paymenttest.Stall)
+	s.Chain.StallAll()
 	if _, err := s.Buy(t.Context(), s.PaidCard(t, b, "k")); fault.Of(err) != fault.SettlementUnknown {
 		t.Fatalf("%v, want settlement_unknown", err)
 	}

@@ -34,25 +34,25 @@ func Sign(d x402.Domain, a x402.Authorization, key *ecdsa.PrivateKey) (x402.Sign
 	return s, nil
 }
 
-// Held signs with a key that this process has. It is a payment.Signer.
-type Held struct {
+// LocalSigner signs with a key that this process has. It is a payment.Signer.
+type LocalSigner struct {
 	key     *ecdsa.PrivateKey
 	address x402.Address
 }
 
-// Hold makes a signer of a key.
-func Hold(key *ecdsa.PrivateKey) Held { return Held{key, AddressOf(key)} }
+// NewLocalSigner is a signer with a key.
+func NewLocalSigner(key *ecdsa.PrivateKey) LocalSigner { return LocalSigner{key, AddressOf(key)} }
 
 // Address is the account of the key.
-func (h Held) Address() x402.Address { return h.address }
+func (l LocalSigner) Address() x402.Address { return l.address }
 
-// Held reports that this process has the key.
-func (h Held) Held() bool { return true }
+// IsLocal reports that this process has the key.
+func (l LocalSigner) IsLocal() bool { return true }
 
 // Sign signs the Keccak-256 hash of a message.
-func (h Held) Sign(_ context.Context, message []byte) (x402.Signature, error) {
+func (l LocalSigner) Sign(_ context.Context, message []byte) (x402.Signature, error) {
 	digest := x402.Keccak256(message)
-	raw, err := crypto.Sign(digest[:], h.key)
+	raw, err := crypto.Sign(digest[:], l.key)
 	if err != nil {
 		return x402.Signature{}, fmt.Errorf("sign: %w", err)
 	}
@@ -62,7 +62,7 @@ func (h Held) Sign(_ context.Context, message []byte) (x402.Signature, error) {
 }
 
 // String hides the key.
-func (h Held) String() string { return "the key of " + h.address.String() }
+func (l LocalSigner) String() string { return "the key of " + l.address.String() }
 
 // AddressOfPoint is the account of a public key: 64 bytes, or 65 that begin with 4.
 func AddressOfPoint(raw []byte) (x402.Address, error) {

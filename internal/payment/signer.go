@@ -22,8 +22,8 @@ type Signer interface {
 	// hash themselves. It ends when ctx does, reads a bounded answer, and may be called again and concurrently: a
 	// signature has no effect before somebody uses it. Errors hold no key, no credential and no signature.
 	Sign(ctx context.Context, message []byte) (x402.Signature, error)
-	// Held reports that this process has the key, so that signing asks nobody.
-	Held() bool
+	// IsLocal reports that this process has the key, so that signing asks nobody.
+	IsLocal() bool
 }
 
 // The errors of an Account. After any of them nothing is stored, and nothing is sent.
@@ -62,8 +62,8 @@ func NewAccount(s Signer, chainID uint64, now func() time.Time) *Account {
 // Address is the account's address.
 func (a *Account) Address() x402.Address { return a.signer.Address() }
 
-// Held reports that this process has the key, so that signing asks nobody.
-func (a *Account) Held() bool { return a.signer.Held() }
+// IsLocal reports that this process has the key, so that signing asks nobody.
+func (a *Account) IsLocal() bool { return a.signer.IsLocal() }
 
 // SignTransaction signs a transaction of a chain: unsigned is what its sender signs, as EIP-2718 and its type say.
 func (a *Account) SignTransaction(ctx context.Context, chainID uint64, unsigned []byte) (x402.Signature, error) {
@@ -90,7 +90,7 @@ func (a *Account) SignAuthorization(
 // Ready fails with a fault while the signer does not work. One on another machine is asked for a signature that is of
 // no use to anybody, unless it has just given one.
 func (a *Account) Ready(ctx context.Context) error {
-	if a.Held() || a.since(&a.proven) < provenFor {
+	if a.IsLocal() || a.since(&a.proven) < provenFor {
 		return nil
 	}
 	if _, err := a.sign(ctx, probe(a.now())); err != nil {

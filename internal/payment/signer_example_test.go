@@ -35,7 +35,7 @@ func (m machine) Sign(ctx context.Context, message []byte) (x402.Signature, erro
 	return curve.Complete(digest, r, s, m.address)
 }
 
-func (m machine) Held() bool { return false }
+func (m machine) IsLocal() bool { return false }
 
 // signsWith is what the machine does with its key.
 func signsWith(key *ecdsa.PrivateKey) func(context.Context, x402.Hash) (r, s *big.Int, err error) {

@@ -16,7 +16,9 @@ import (
 
 func TestHeldKeySigns(t *testing.T) {
 	wallet := authtest.NewWallet(t, "held")
-	paymenttest.RunSigner(t, paymenttest.SignerHarness{Signer: curve.Hold(wallet.Key()), Address: wallet.Address()})
+	paymenttest.RunSigner(t, paymenttest.SignerHarness{
+		Signer: curve.NewLocalSigner(wallet.Key()), Address: wallet.Address(),
+	})
 }
 
 // pretending is a signer elsewhere that says it is of one account, and gives signatures that do is asked for.
@@ -26,18 +28,18 @@ type pretending struct {
 }
 
 func (p *pretending) Address() x402.Address { return p.of }
-func (p *pretending) Held() bool            { return false }
+func (p *pretending) IsLocal() bool         { return false }
 func (p *pretending) Sign(ctx context.Context, message []byte) (x402.Signature, error) {
 	return p.do(ctx, message)
 }
 
 func TestSignatureOfAnotherKeyIsNotedBeforeAnybodyHasIt(t *testing.T) {
 	ours, other := authtest.NewWallet(t, "ours"), authtest.NewWallet(t, "other")
-	of := curve.Hold(ours.Key())
+	of := curve.NewLocalSigner(ours.Key())
 	domain := x402.Domain{Name: "USD Coin", Version: "2", ChainID: 8453, Contract: x402.Address{1}}
 	a := x402.Authorization{From: ours.Address(), To: x402.Address{2}, Value: 1, ValidBefore: 2e9, Nonce: x402.Hash{3}}
 	for name, do := range map[string]func(context.Context, []byte) (x402.Signature, error){
-		"another key": curve.Hold(other.Key()).Sign,
+		"another key": curve.NewLocalSigner(other.Key()).Sign,
 		"another message": func(ctx context.Context, message []byte) (x402.Signature, error) {
 			return of.Sign(ctx, append(message, 0))
 		},
@@ -87,7 +89,7 @@ func TestReadinessAsksNoOftenerThanItHasTo(t *testing.T) {
 		if broken != nil {
 			return x402.Signature{}, broken
 		}
-		return curve.Hold(wallet.Key()).Sign(ctx, m)
+		return curve.NewLocalSigner(wallet.Key()).Sign(ctx, m)
 	}
 	account := payment.NewAccount(&pretending{wallet.Address(), sign}, 8453, func() time.Time { return now })
 	want := func(calls int, ready bool) {

@@ -77,7 +77,7 @@ func TestFormerTreasuryIsNotPaidOver(t *testing.T) {
 				verdict: payment.Verdict{State: payment.Unused},
 			}}
 			of := payment.TreasuryConfig{
-				Signer: curve.Hold(next.Key()), Retired: []payment.Signer{curve.Hold(former.Key())},
+				Signer: curve.NewLocalSigner(next.Key()), Retired: []payment.Signer{curve.NewLocalSigner(former.Key())},
 				Domain: checkouttest.Domain(), Window: time.Hour, Now: time.Now,
 			}
 			if tc.gone {
@@ -124,7 +124,7 @@ func TestRefundStaysWithTheTreasuryThatBeganIt(t *testing.T) {
 			Signer: signer, Retired: retired, Domain: checkouttest.Domain(), Window: time.Hour, Now: time.Now,
 		})
 	}
-	was, is := curve.Hold(former.Key()), curve.Hold(next.Key())
+	was, is := curve.NewLocalSigner(former.Key()), curve.NewLocalSigner(next.Key())
 	first, err := treasury(was).Refund(t.Context(), was.Address(), p, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func TestReturnWhoseAuthorizationIsDeadWaitsForAnOperator(t *testing.T) {
 			}
 			refunds := settlement.Refunds{
 				Treasury: payment.NewTreasury(payment.TreasuryConfig{
-					Signer: curve.Hold(wallet.Key()), Domain: checkouttest.Domain(), Window: window, Now: time.Now,
+					Signer: curve.NewLocalSigner(wallet.Key()), Domain: checkouttest.Domain(), Window: window, Now: time.Now,
 				}), Collect: r,
 			}
 			step := func(s *settlement.Settlement) order.Progress {

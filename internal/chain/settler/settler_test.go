@@ -44,7 +44,7 @@ func TestBadMembersCostOnlyThemselves(t *testing.T) {
 			garbage.Signature = x402.Signature{64: 0xff}
 			members := []settler.Member{
 				used, b.pays(poor), b.pays(blocked), forged, garbage,
-				b.pays(b.newPayer(), func(a *x402.Authorization) { a.ValidBefore = uint64(time.Now().Unix()) }),
+				b.pays(b.newPayer(), func(a *x402.Authorization) { a.ValidBefore = uint64(time.Now().Unix()) - 3600 }),
 				b.pays(b.newPayer(), func(a *x402.Authorization) { a.ValidAfter = a.ValidBefore - 1 }),
 				b.pays(b.newPayer(), func(a *x402.Authorization) { a.To = token }),
 				twice, twice,

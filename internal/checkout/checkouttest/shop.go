@@ -203,7 +203,7 @@ func (s *Shop) settle(o Options) *settlement.Settlement {
 	refunds := settlement.Refunds{Deadline: RefundDeadline}
 	if o.Treasury != nil {
 		refunds.Treasury = payment.NewTreasury(payment.TreasuryConfig{
-			Signer: curve.Hold(o.Treasury), Retired: o.FormerTreasuries, Former: o.Former, Domain: Domain(),
+			Signer: curve.NewLocalSigner(o.Treasury), Retired: o.FormerTreasuries, Former: o.Former, Domain: Domain(),
 			Window: RefundWindow, Now: s.now,
 		})
 	}

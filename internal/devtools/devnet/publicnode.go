@@ -181,17 +181,18 @@ func (n *publicNode) one(w http.ResponseWriter, body []byte, pass func(http.Resp
 	n.calls[call.Method]++
 	n.mu.Unlock()
 	var no *refusal
+	var err error
 	switch call.Method {
 	case "eth_getLogs":
-		no = refuseLogs(call.Params)
+		no, err = n.refuseLogs(call.Params)
 	case "eth_sendRawTransaction":
 		n.sending.Lock()
 		defer n.sending.Unlock()
-		var err error
-		if no, err = n.refuseTransaction(call.Params); err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
+		no, err = n.refuseTransaction(call.Params)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
 	}
 	if no == nil {
 		pass(w, body)
@@ -205,16 +206,46 @@ func (n *publicNode) one(w http.ResponseWriter, body []byte, pass func(http.Resp
 	}{"2.0", call.ID, no})
 }
 
-// refuseLogs refuses a range that is too wide. Tags are left to the node.
-func refuseLogs(params []json.RawMessage) *refusal {
-	var filter struct{ FromBlock, ToBlock hexutil.Uint64 }
-	if len(params) == 0 || json.Unmarshal(params[0], &filter) != nil {
-		return nil
+// refuseLogs refuses a range that is too wide. A filter that cannot be read is left to the node.
+func (n *publicNode) refuseLogs(params []json.RawMessage) (*refusal, error) {
+	var filter struct {
+		BlockHash          *common.Hash
+		FromBlock, ToBlock *rpc.BlockNumber
 	}
-	if to, from := filter.ToBlock, filter.FromBlock; to > from && to-from > maxLogRange {
-		return &refusal{codeInvalidParam, fmt.Sprintf("query exceeds max block range %d", maxLogRange)}
+	if len(params) == 0 || json.Unmarshal(params[0], &filter) != nil || filter.BlockHash != nil {
+		return nil, nil
 	}
-	return nil
+	from, err := n.height(filter.FromBlock)
+	if err != nil {
+		return nil, err
+	}
+	to, err := n.height(filter.ToBlock)
+	if err != nil {
+		return nil, err
+	}
+	if to-from > maxLogRange {
+		return &refusal{codeInvalidParam, fmt.Sprintf("query exceeds max block range %d", maxLogRange)}, nil
+	}
+	return nil, nil
+}
+
+// height is the number of a block that a filter names; no name is the latest's.
+func (n *publicNode) height(named *rpc.BlockNumber) (int64, error) {
+	name := rpc.LatestBlockNumber
+	if named != nil {
+		name = *named
+	}
+	if name >= 0 {
+		return name.Int64(), nil
+	}
+	var found *struct{ Number hexutil.Uint64 }
+	if err := n.node.Call(&found, "eth_getBlockByNumber", name.String(), false); err != nil {
+		return 0, fmt.Errorf("read the %s block: %w", name, err)
+	}
+	if found == nil {
+		return 0, nil
+	}
+	return int64(found.Number), nil
 }
 
 // refuseTransaction applies the rules of the pool. A transaction that cannot be read is left to the node.

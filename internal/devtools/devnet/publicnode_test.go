@@ -114,13 +114,23 @@ func TestPoolRefusesGaps(t *testing.T) {
 func TestNodeRefusesTooMuchGasAndTooWideLogQueries(t *testing.T) {
 	p := newPooling(t, ChainConfig{})
 	p.refuses(0, maxTxGas+1, codeInvalidInput, "exceeds max transaction gas limit")
-	logs := func(from, to string) error {
-		return p.client.CallContext(t.Context(), nil, "eth_getLogs", map[string]string{"fromBlock": from, "toBlock": to})
+	logs := func(filter map[string]string) error {
+		return p.client.CallContext(t.Context(), nil, "eth_getLogs", filter)
 	}
-	if err := logs("0x0", "0x1"); err != nil {
-		t.Error(err)
+	p.control("anvil_mine", hexutil.EncodeUint64(maxLogRange+1))
+	for _, filter := range []map[string]string{
+		{"fromBlock": "0x0", "toBlock": "0x1"}, {"fromBlock": "0x2", "toBlock": "latest"}, {"fromBlock": "latest"}, {},
+	} {
+		if err := logs(filter); err != nil {
+			t.Errorf("%v: %v", filter, err)
+		}
 	}
-	p.refused(logs("0x0", hexutil.EncodeUint64(maxLogRange+1)), codeInvalidParam, "query exceeds max block range 2000")
+	for _, filter := range []map[string]string{
+		{"fromBlock": "0x0", "toBlock": hexutil.EncodeUint64(maxLogRange + 1)},
+		{"fromBlock": "0x0", "toBlock": "latest"}, {"fromBlock": "earliest", "toBlock": "pending"}, {"fromBlock": "0x0"},
+	} {
+		p.refused(logs(filter), codeInvalidParam, "query exceeds max block range 2000")
+	}
 }
 
 func TestNodeAnswersBatches(t *testing.T) {

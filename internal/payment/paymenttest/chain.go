@@ -53,6 +53,7 @@ type Chain struct {
 	used     map[key]use
 	undone   map[key]bool
 	stalled  []x402.Authorization
+	stalling bool
 	faults   []Fault
 	down     bool
 	hidden   bool
@@ -112,6 +113,13 @@ func (c *Chain) Next(faults ...Fault) {
 	c.faults = append(c.faults, faults...)
 }
 
+// StallAll stalls every submission until Release, however often one comes.
+func (c *Chain) StallAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stalling = true
+}
+
 // Down makes every answer ErrDown, or ends that.
 func (c *Chain) Down(down bool) {
 	c.mu.Lock()
@@ -133,7 +141,7 @@ func (c *Chain) Release() {
 	for _, a := range c.stalled {
 		c.include(a, "ours")
 	}
-	c.stalled = nil
+	c.stalled, c.stalling = nil, false
 }
 
 // Settle is a third party submitting an authorization. It may have another payee or value than the
@@ -237,8 +245,11 @@ func (c *Chain) Submit(ctx context.Context, p payment.Payment) error {
 		return err
 	}
 	var fault Fault
-	if len(c.faults) > 0 {
+	switch {
+	case len(c.faults) > 0:
 		fault, c.faults = c.faults[0], c.faults[1:]
+	case c.stalling:
+		fault = Stall
 	}
 	a := p.Authorization
 	switch fault {

@@ -143,7 +143,7 @@ func (h SignerHarness) refusesOthers(t *testing.T) {
 }
 
 func (h SignerHarness) endsWithItsCaller(t *testing.T) {
-	if h.Signer.Held() {
+	if h.Signer.IsLocal() {
 		return // it waits for nobody
 	}
 	ctx, cancel := context.WithCancel(t.Context())

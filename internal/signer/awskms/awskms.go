@@ -72,8 +72,8 @@ func regionOf(key string) string {
 // Address is the account.
 func (s *Signer) Address() x402.Address { return s.address }
 
-// Held says that KMS has the key, which nobody ever sees.
-func (s *Signer) Held() bool { return false }
+// IsLocal says that KMS has the key, which nobody ever sees.
+func (s *Signer) IsLocal() bool { return false }
 
 // Sign signs the Keccak-256 hash of a message.
 func (s *Signer) Sign(ctx context.Context, message []byte) (x402.Signature, error) {

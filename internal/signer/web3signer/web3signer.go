@@ -64,8 +64,8 @@ func New(base string, account x402.Address, client *http.Client) (*Signer, error
 // Address is the account.
 func (s *Signer) Address() x402.Address { return s.address }
 
-// Held says that another machine has the key.
-func (s *Signer) Held() bool { return false }
+// IsLocal says that another machine has the key.
+func (s *Signer) IsLocal() bool { return false }
 
 // Sign signs the Keccak-256 hash of a message.
 func (s *Signer) Sign(ctx context.Context, message []byte) (x402.Signature, error) {

@@ -126,7 +126,7 @@ func (w *world) startFacilitator(t testing.TB) {
 	}
 	t.Cleanup(on.Close)
 	sender, err := chain.NewRelayer(chain.RelayerConfig{
-		Chain: on, Transactions: paymenttest.NewTransactions(time.Now), Keys: []payment.Signer{curve.Hold(key)},
+		Chain: on, Transactions: paymenttest.NewTransactions(time.Now), Keys: []payment.Signer{curve.NewLocalSigner(key)},
 		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

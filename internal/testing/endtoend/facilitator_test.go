@@ -70,7 +70,7 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 	}
 	t.Cleanup(on.Close)
 	relayer, err := chain.NewRelayer(chain.RelayerConfig{Chain: on, Transactions: paymenttest.NewTransactions(time.Now),
-		Keys:         []payment.Signer{curve.Hold(key)},
+		Keys:         []payment.Signer{curve.NewLocalSigner(key)},
 		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatalf("make the facilitator's relayer: %v", err)
