@@ -69,7 +69,11 @@ func TestShownVoidsInventedTransfer(t *testing.T) {
 				on := b.over(c.nodes...)
 				for range 3 {
 					for _, a := range []payment.Arrived{a, ofTheBooks} {
-						if got := shown(t, on, a); got != c.want {
+						got := shown(t, on, a)
+						for again := 0; got == payment.Unknown && c.want == payment.Void && again < 20; again++ {
+							got = shown(t, on, a) // a node was too slow
+						}
+						if got != c.want {
 							t.Fatalf("state %d, want %d", got, c.want)
 						}
 					}

@@ -225,7 +225,7 @@ func TestPoolErrorsDoNotContainEndpointKey(t *testing.T) {
 func TestPoolBoundsAnswerLength(t *testing.T) {
 	endless := newNode(t, func(string) string { return fmt.Sprintf(result, `"`+strings.Repeat("0", maxResponse)+`"`) })
 	p := openPool(t, &clock{}, endless)
-	p.timeout = 20 * time.Second
+	p.timeout = 2 * time.Minute
 	if err := p.call(t.Context(), nil, "eth_test"); !errors.Is(err, errTooLong) {
 		t.Errorf("%v, want %v", err, errTooLong)
 	}
