@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
 // action is what an operator does to something. Its command has flags for the reason and the Idempotency-Key.
@@ -16,7 +17,7 @@ type action[T proto.Message] struct {
 	// args checks the arguments; nil wants one.
 	args cobra.PositionalArgs
 	do   func(ctx context.Context, to roamcard.Admin, args []string, reason string) (T, error)
-	// text shows what has become of it.
+	// text shows what has become of it. That it waits for a second operator is shown for every action.
 	text func(w io.Writer, m T)
 }
 
@@ -31,7 +32,12 @@ func (a action[T]) command(b *buyer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, m, func(w io.Writer) { a.text(w, m) })
+			return b.show(cmd, m, func(w io.Writer) {
+				a.text(w, m)
+				if may, ok := any(m).(interface{ GetPendingApproval() *roamcardv1.Approval }); ok {
+					pendingText(w, may.GetPendingApproval())
+				}
+			})
 		}),
 	}
 	if a.args == nil {

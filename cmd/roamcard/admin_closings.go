@@ -29,7 +29,7 @@ func (b *buyer) closeCard() *cobra.Command {
 			res, err := to.CloseCard(ctx, &roamcardv1.CloseCardRequest{Id: args[0], Reason: reason})
 			return res.GetClosing(), err
 		},
-		text: showClosing,
+		text: closingText,
 	}.command(b)
 }
 
@@ -45,7 +45,7 @@ func (b *buyer) retryClosing() *cobra.Command {
 			})
 			return res.GetClosing(), err
 		},
-		text: showClosing,
+		text: closingText,
 	}.command(b)
 	revisionFlag(cmd, &revision)
 	return cmd
@@ -65,17 +65,12 @@ func (b *buyer) concludeClosing() *cobra.Command {
 			})
 			return res.GetClosing(), err
 		},
-		text: showClosing,
+		text: closingText,
 	}.command(b)
 	cmd.Flags().StringVar(&transaction, "transaction", "", "the hash of the transaction that refunded the remainder")
 	_ = cmd.MarkFlagRequired("transaction")
 	revisionFlag(cmd, &revision)
 	return cmd
-}
-
-func showClosing(w io.Writer, c *roamcardv1.CardClosing) {
-	closingText(w, c)
-	pendingText(w, c.GetPendingApproval())
 }
 
 func (b *buyer) closingsList() *cobra.Command {

@@ -121,10 +121,7 @@ func (b *buyer) ordersDecide() *cobra.Command {
 			})
 			return res.GetOrder(), err
 		},
-		text: func(w io.Writer, o *roamcardv1.ReviewItem) {
-			reviewItemText(w, o)
-			pendingText(w, o.GetPendingApproval())
-		},
+		text: reviewItemText,
 	}.command(b)
 	versionFlag(cmd, &version)
 	return cmd

@@ -61,10 +61,7 @@ func (b *buyer) transfersResolve() *cobra.Command {
 			})
 			return res.GetTransfer(), err
 		},
-		text: func(w io.Writer, t *roamcardv1.UnmatchedTransfer) {
-			transferText(w, t)
-			pendingText(w, t.GetPendingApproval())
-		},
+		text: transferText,
 	}.command(b)
 	cmd.Flags().StringVar(&as, "as", "", "refunded-by-hand, donation or known")
 	complete(cmd, "as", fixed("refunded-by-hand", "donation", "known"))

@@ -236,13 +236,13 @@ func openReference(ctx context.Context, text secret.Text, ask bool) (payment.Sig
 		if err != nil {
 			return nil, err
 		}
-		return hold(read)
+		return localSigner(read)
 	}
-	return hold(text)
+	return localSigner(text)
 }
 
-// hold makes the signer of a key that this process has.
-func hold(text secret.Text) (payment.Signer, error) {
+// localSigner makes the signer of a key that this process has.
+func localSigner(text secret.Text) (payment.Signer, error) {
 	key, err := chain.ParseKey(text.Reveal())
 	if err != nil {
 		return nil, err

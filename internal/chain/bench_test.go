@@ -161,14 +161,19 @@ func (b *bench) settles(p payment.Payment) payment.Receipt {
 
 func (b *bench) eventually(what string, done func() bool) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	eventually(b, what, done)
+}
+
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {
 		case <-ctx.Done():
-			b.Fatalf("never: %s", what)
+			t.Fatalf("never: %s", what)
 		case <-tick.C:
 		}
 	}

@@ -133,6 +133,14 @@ func (s *shop) offered(request string, quoted *order.Offer) (order.Offer, error)
 // paid lets an order for the cheapest plan be delivered.
 func (s *shop) paid() order.Order {
 	s.Helper()
+	o := s.undelivered()
+	s.made.Begin(s.T, o)
+	return o
+}
+
+// undelivered is a paid order for the cheapest plan whose delivery has not begun.
+func (s *shop) undelivered() order.Order {
+	s.Helper()
 	offer, err := s.offered(`{}`, nil)
 	if err != nil {
 		s.Fatal(err)
@@ -143,7 +151,6 @@ func (s *shop) paid() order.Order {
 		CreatedAt: now, UpdatedAt: now,
 	}
 	s.store.Put(o)
-	s.made.Begin(s.T, o)
 	return o
 }
 

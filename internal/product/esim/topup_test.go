@@ -150,17 +150,16 @@ func TestDataForACancelledEsimIsRefunded(t *testing.T) {
 
 func TestDataIsOfferedForWhatTakesIt(t *testing.T) {
 	tops(t, careful, func(x extending) {
-		early := x.paid()
+		early := x.undelivered()
 		wantFault := func(what string, id order.ID, want fault.Code) {
 			x.Helper()
 			if _, err := x.wanted(id, nil); fault.Of(err) != want {
 				x.Errorf("%s: %v, want %s", what, err, want)
 			}
 		}
-		if x.now(early).Status != order.Fulfilled { // it may be quick
-			wantFault("an eSIM that is not there yet", early.ID, fault.OrderNotFulfilled)
-		}
+		wantFault("an eSIM that is not there yet", early.ID, fault.OrderNotFulfilled)
 		wantFault("nobody's order", "ord_none", fault.OrderNotFound)
+		x.made.Begin(x.T, early)
 		x.pass(time.Minute)
 		o := x.now(early)
 		offer, err := x.wanted(o.ID, nil)
