@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/google/uuid"
@@ -22,7 +20,6 @@ type AuditCreate struct {
 	config
 	mutation *AuditMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetAt sets the "at" field.
@@ -203,7 +200,6 @@ func (_c *AuditCreate) createSpec() (*Audit, *sqlgraph.CreateSpec) {
 		_node = &Audit{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(audit.Table, sqlgraph.NewFieldSpec(audit.FieldID, field.TypeUUID))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = &id
@@ -243,171 +239,11 @@ func (_c *AuditCreate) createSpec() (*Audit, *sqlgraph.CreateSpec) {
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.Audit.Create().
-//		SetAt(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.AuditUpsert) {
-//			SetAt(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *AuditCreate) OnConflict(opts ...sql.ConflictOption) *AuditUpsertOne {
-	_c.conflict = opts
-	return &AuditUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.Audit.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *AuditCreate) OnConflictColumns(columns ...string) *AuditUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &AuditUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// AuditUpsertOne is the builder for "upsert"-ing
-	//  one Audit node.
-	AuditUpsertOne struct {
-		create *AuditCreate
-	}
-
-	// AuditUpsert is the "OnConflict" setter.
-	AuditUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.Audit.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(audit.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *AuditUpsertOne) UpdateNewValues() *AuditUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(audit.FieldID)
-		}
-		if _, exists := u.create.mutation.At(); exists {
-			s.SetIgnore(audit.FieldAt)
-		}
-		if _, exists := u.create.mutation.Actor(); exists {
-			s.SetIgnore(audit.FieldActor)
-		}
-		if _, exists := u.create.mutation.Action(); exists {
-			s.SetIgnore(audit.FieldAction)
-		}
-		if _, exists := u.create.mutation.Subject(); exists {
-			s.SetIgnore(audit.FieldSubject)
-		}
-		if _, exists := u.create.mutation.Reason(); exists {
-			s.SetIgnore(audit.FieldReason)
-		}
-		if _, exists := u.create.mutation.IdempotencyKey(); exists {
-			s.SetIgnore(audit.FieldIdempotencyKey)
-		}
-		if _, exists := u.create.mutation.Before(); exists {
-			s.SetIgnore(audit.FieldBefore)
-		}
-		if _, exists := u.create.mutation.After(); exists {
-			s.SetIgnore(audit.FieldAfter)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.Audit.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *AuditUpsertOne) Ignore() *AuditUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *AuditUpsertOne) DoNothing() *AuditUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the AuditCreate.OnConflict
-// documentation for more info.
-func (u *AuditUpsertOne) Update(set func(*AuditUpsert)) *AuditUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&AuditUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// Exec executes the query.
-func (u *AuditUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for AuditCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *AuditUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *AuditUpsertOne) ID(ctx context.Context) (id uuid.UUID, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: AuditUpsertOne.ID is not supported by MySQL driver. Use AuditUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *AuditUpsertOne) IDX(ctx context.Context) uuid.UUID {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // AuditCreateBulk is the builder for creating many Audit entities in bulk.
 type AuditCreateBulk struct {
 	config
 	err      error
 	builders []*AuditCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the Audit entities in the database.
@@ -437,7 +273,6 @@ func (_c *AuditCreateBulk) Save(ctx context.Context) ([]*Audit, error) {
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -484,144 +319,6 @@ func (_c *AuditCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *AuditCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.Audit.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.AuditUpsert) {
-//			SetAt(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *AuditCreateBulk) OnConflict(opts ...sql.ConflictOption) *AuditUpsertBulk {
-	_c.conflict = opts
-	return &AuditUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.Audit.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *AuditCreateBulk) OnConflictColumns(columns ...string) *AuditUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &AuditUpsertBulk{
-		create: _c,
-	}
-}
-
-// AuditUpsertBulk is the builder for "upsert"-ing
-// a bulk of Audit nodes.
-type AuditUpsertBulk struct {
-	create *AuditCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.Audit.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(audit.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *AuditUpsertBulk) UpdateNewValues() *AuditUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(audit.FieldID)
-			}
-			if _, exists := b.mutation.At(); exists {
-				s.SetIgnore(audit.FieldAt)
-			}
-			if _, exists := b.mutation.Actor(); exists {
-				s.SetIgnore(audit.FieldActor)
-			}
-			if _, exists := b.mutation.Action(); exists {
-				s.SetIgnore(audit.FieldAction)
-			}
-			if _, exists := b.mutation.Subject(); exists {
-				s.SetIgnore(audit.FieldSubject)
-			}
-			if _, exists := b.mutation.Reason(); exists {
-				s.SetIgnore(audit.FieldReason)
-			}
-			if _, exists := b.mutation.IdempotencyKey(); exists {
-				s.SetIgnore(audit.FieldIdempotencyKey)
-			}
-			if _, exists := b.mutation.Before(); exists {
-				s.SetIgnore(audit.FieldBefore)
-			}
-			if _, exists := b.mutation.After(); exists {
-				s.SetIgnore(audit.FieldAfter)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.Audit.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *AuditUpsertBulk) Ignore() *AuditUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *AuditUpsertBulk) DoNothing() *AuditUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the AuditCreateBulk.OnConflict
-// documentation for more info.
-func (u *AuditUpsertBulk) Update(set func(*AuditUpsert)) *AuditUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&AuditUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// Exec executes the query.
-func (u *AuditUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the AuditCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for AuditCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *AuditUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

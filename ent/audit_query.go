@@ -254,9 +254,8 @@ func (_q *AuditQuery) Clone() *AuditQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.Audit{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *AuditQuery) ForShare(opts ...sql.LockOption) *AuditQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *AuditQuery) Modify(modifiers ...func(s *sql.Selector)) *AuditSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // AuditGroupBy is the group-by builder for Audit entities.
 type AuditGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *AuditSelect) sqlScan(ctx context.Context, root *AuditQuery, v any) err
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *AuditSelect) Modify(modifiers ...func(s *sql.Selector)) *AuditSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

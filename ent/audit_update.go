@@ -17,9 +17,8 @@ import (
 // AuditUpdate is the builder for updating Audit entities.
 type AuditUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *AuditMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *AuditMutation
 }
 
 // Where appends a list predicates to the AuditUpdate builder.
@@ -60,12 +59,6 @@ func (_u *AuditUpdate) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *AuditUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *AuditUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *AuditUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	_spec := sqlgraph.NewUpdateSpec(audit.Table, audit.Columns, sqlgraph.NewFieldSpec(audit.FieldID, field.TypeUUID))
 	if ps := _u.mutation.predicates; len(ps) > 0 {
@@ -81,7 +74,6 @@ func (_u *AuditUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if _u.mutation.AfterCleared() {
 		_spec.ClearField(audit.FieldAfter, field.TypeJSON)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{audit.Label}
@@ -97,10 +89,9 @@ func (_u *AuditUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 // AuditUpdateOne is the builder for updating a single Audit entity.
 type AuditUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *AuditMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *AuditMutation
 }
 
 // Mutation returns the AuditMutation object of the builder.
@@ -148,12 +139,6 @@ func (_u *AuditUpdateOne) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *AuditUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *AuditUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *AuditUpdateOne) sqlSave(ctx context.Context) (_node *Audit, err error) {
 	_spec := sqlgraph.NewUpdateSpec(audit.Table, audit.Columns, sqlgraph.NewFieldSpec(audit.FieldID, field.TypeUUID))
 	id, ok := _u.mutation.ID()
@@ -186,7 +171,6 @@ func (_u *AuditUpdateOne) sqlSave(ctx context.Context) (_node *Audit, err error)
 	if _u.mutation.AfterCleared() {
 		_spec.ClearField(audit.FieldAfter, field.TypeJSON)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &Audit{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

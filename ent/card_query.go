@@ -254,9 +254,8 @@ func (_q *CardQuery) Clone() *CardQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.Card{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *CardQuery) ForShare(opts ...sql.LockOption) *CardQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *CardQuery) Modify(modifiers ...func(s *sql.Selector)) *CardSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // CardGroupBy is the group-by builder for Card entities.
 type CardGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *CardSelect) sqlScan(ctx context.Context, root *CardQuery, v any) error
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *CardSelect) Modify(modifiers ...func(s *sql.Selector)) *CardSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

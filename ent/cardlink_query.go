@@ -254,9 +254,8 @@ func (_q *CardLinkQuery) Clone() *CardLinkQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.CardLink{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *CardLinkQuery) ForShare(opts ...sql.LockOption) *CardLinkQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *CardLinkQuery) Modify(modifiers ...func(s *sql.Selector)) *CardLinkSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // CardLinkGroupBy is the group-by builder for CardLink entities.
 type CardLinkGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *CardLinkSelect) sqlScan(ctx context.Context, root *CardLinkQuery, v an
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *CardLinkSelect) Modify(modifiers ...func(s *sql.Selector)) *CardLinkSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

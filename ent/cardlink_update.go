@@ -18,9 +18,8 @@ import (
 // CardLinkUpdate is the builder for updating CardLink entities.
 type CardLinkUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *CardLinkMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *CardLinkMutation
 }
 
 // Where appends a list predicates to the CardLinkUpdate builder.
@@ -133,12 +132,6 @@ func (_u *CardLinkUpdate) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *CardLinkUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *CardLinkUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *CardLinkUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	_spec := sqlgraph.NewUpdateSpec(cardlink.Table, cardlink.Columns, sqlgraph.NewFieldSpec(cardlink.FieldID, field.TypeUUID))
 	if ps := _u.mutation.predicates; len(ps) > 0 {
@@ -172,7 +165,6 @@ func (_u *CardLinkUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if _u.mutation.UnlockedAtCleared() {
 		_spec.ClearField(cardlink.FieldUnlockedAt, field.TypeTime)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{cardlink.Label}
@@ -188,10 +180,9 @@ func (_u *CardLinkUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 // CardLinkUpdateOne is the builder for updating a single CardLink entity.
 type CardLinkUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *CardLinkMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *CardLinkMutation
 }
 
 // SetOpenedAt sets the "opened_at" field.
@@ -311,12 +302,6 @@ func (_u *CardLinkUpdateOne) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *CardLinkUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *CardLinkUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *CardLinkUpdateOne) sqlSave(ctx context.Context) (_node *CardLink, err error) {
 	_spec := sqlgraph.NewUpdateSpec(cardlink.Table, cardlink.Columns, sqlgraph.NewFieldSpec(cardlink.FieldID, field.TypeUUID))
 	id, ok := _u.mutation.ID()
@@ -367,7 +352,6 @@ func (_u *CardLinkUpdateOne) sqlSave(ctx context.Context) (_node *CardLink, err 
 	if _u.mutation.UnlockedAtCleared() {
 		_spec.ClearField(cardlink.FieldUnlockedAt, field.TypeTime)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &CardLink{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/google/uuid"
@@ -21,7 +19,6 @@ type ChallengeCreate struct {
 	config
 	mutation *ChallengeMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetPurpose sets the "purpose" field.
@@ -223,7 +220,6 @@ func (_c *ChallengeCreate) createSpec() (*Challenge, *sqlgraph.CreateSpec) {
 		_node = &Challenge{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(challenge.Table, sqlgraph.NewFieldSpec(challenge.FieldID, field.TypeUUID))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = &id
@@ -275,216 +271,11 @@ func (_c *ChallengeCreate) createSpec() (*Challenge, *sqlgraph.CreateSpec) {
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.Challenge.Create().
-//		SetPurpose(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.ChallengeUpsert) {
-//			SetPurpose(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *ChallengeCreate) OnConflict(opts ...sql.ConflictOption) *ChallengeUpsertOne {
-	_c.conflict = opts
-	return &ChallengeUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.Challenge.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *ChallengeCreate) OnConflictColumns(columns ...string) *ChallengeUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &ChallengeUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// ChallengeUpsertOne is the builder for "upsert"-ing
-	//  one Challenge node.
-	ChallengeUpsertOne struct {
-		create *ChallengeCreate
-	}
-
-	// ChallengeUpsert is the "OnConflict" setter.
-	ChallengeUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// SetConsumedAt sets the "consumed_at" field.
-func (u *ChallengeUpsert) SetConsumedAt(v time.Time) *ChallengeUpsert {
-	u.Set(challenge.FieldConsumedAt, v)
-	return u
-}
-
-// UpdateConsumedAt sets the "consumed_at" field to the value that was provided on create.
-func (u *ChallengeUpsert) UpdateConsumedAt() *ChallengeUpsert {
-	u.SetExcluded(challenge.FieldConsumedAt)
-	return u
-}
-
-// ClearConsumedAt clears the value of the "consumed_at" field.
-func (u *ChallengeUpsert) ClearConsumedAt() *ChallengeUpsert {
-	u.SetNull(challenge.FieldConsumedAt)
-	return u
-}
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.Challenge.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(challenge.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *ChallengeUpsertOne) UpdateNewValues() *ChallengeUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(challenge.FieldID)
-		}
-		if _, exists := u.create.mutation.Purpose(); exists {
-			s.SetIgnore(challenge.FieldPurpose)
-		}
-		if _, exists := u.create.mutation.Wallet(); exists {
-			s.SetIgnore(challenge.FieldWallet)
-		}
-		if _, exists := u.create.mutation.Scheme(); exists {
-			s.SetIgnore(challenge.FieldScheme)
-		}
-		if _, exists := u.create.mutation.Message(); exists {
-			s.SetIgnore(challenge.FieldMessage)
-		}
-		if _, exists := u.create.mutation.Nonce(); exists {
-			s.SetIgnore(challenge.FieldNonce)
-		}
-		if _, exists := u.create.mutation.CardID(); exists {
-			s.SetIgnore(challenge.FieldCardID)
-		}
-		if _, exists := u.create.mutation.SessionID(); exists {
-			s.SetIgnore(challenge.FieldSessionID)
-		}
-		if _, exists := u.create.mutation.RecipientKey(); exists {
-			s.SetIgnore(challenge.FieldRecipientKey)
-		}
-		if _, exists := u.create.mutation.IssuedAt(); exists {
-			s.SetIgnore(challenge.FieldIssuedAt)
-		}
-		if _, exists := u.create.mutation.ExpiresAt(); exists {
-			s.SetIgnore(challenge.FieldExpiresAt)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.Challenge.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *ChallengeUpsertOne) Ignore() *ChallengeUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *ChallengeUpsertOne) DoNothing() *ChallengeUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the ChallengeCreate.OnConflict
-// documentation for more info.
-func (u *ChallengeUpsertOne) Update(set func(*ChallengeUpsert)) *ChallengeUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&ChallengeUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetConsumedAt sets the "consumed_at" field.
-func (u *ChallengeUpsertOne) SetConsumedAt(v time.Time) *ChallengeUpsertOne {
-	return u.Update(func(s *ChallengeUpsert) {
-		s.SetConsumedAt(v)
-	})
-}
-
-// UpdateConsumedAt sets the "consumed_at" field to the value that was provided on create.
-func (u *ChallengeUpsertOne) UpdateConsumedAt() *ChallengeUpsertOne {
-	return u.Update(func(s *ChallengeUpsert) {
-		s.UpdateConsumedAt()
-	})
-}
-
-// ClearConsumedAt clears the value of the "consumed_at" field.
-func (u *ChallengeUpsertOne) ClearConsumedAt() *ChallengeUpsertOne {
-	return u.Update(func(s *ChallengeUpsert) {
-		s.ClearConsumedAt()
-	})
-}
-
-// Exec executes the query.
-func (u *ChallengeUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for ChallengeCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *ChallengeUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *ChallengeUpsertOne) ID(ctx context.Context) (id uuid.UUID, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: ChallengeUpsertOne.ID is not supported by MySQL driver. Use ChallengeUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *ChallengeUpsertOne) IDX(ctx context.Context) uuid.UUID {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // ChallengeCreateBulk is the builder for creating many Challenge entities in bulk.
 type ChallengeCreateBulk struct {
 	config
 	err      error
 	builders []*ChallengeCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the Challenge entities in the database.
@@ -514,7 +305,6 @@ func (_c *ChallengeCreateBulk) Save(ctx context.Context) ([]*Challenge, error) {
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -561,171 +351,6 @@ func (_c *ChallengeCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *ChallengeCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.Challenge.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.ChallengeUpsert) {
-//			SetPurpose(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *ChallengeCreateBulk) OnConflict(opts ...sql.ConflictOption) *ChallengeUpsertBulk {
-	_c.conflict = opts
-	return &ChallengeUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.Challenge.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *ChallengeCreateBulk) OnConflictColumns(columns ...string) *ChallengeUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &ChallengeUpsertBulk{
-		create: _c,
-	}
-}
-
-// ChallengeUpsertBulk is the builder for "upsert"-ing
-// a bulk of Challenge nodes.
-type ChallengeUpsertBulk struct {
-	create *ChallengeCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.Challenge.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(challenge.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *ChallengeUpsertBulk) UpdateNewValues() *ChallengeUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(challenge.FieldID)
-			}
-			if _, exists := b.mutation.Purpose(); exists {
-				s.SetIgnore(challenge.FieldPurpose)
-			}
-			if _, exists := b.mutation.Wallet(); exists {
-				s.SetIgnore(challenge.FieldWallet)
-			}
-			if _, exists := b.mutation.Scheme(); exists {
-				s.SetIgnore(challenge.FieldScheme)
-			}
-			if _, exists := b.mutation.Message(); exists {
-				s.SetIgnore(challenge.FieldMessage)
-			}
-			if _, exists := b.mutation.Nonce(); exists {
-				s.SetIgnore(challenge.FieldNonce)
-			}
-			if _, exists := b.mutation.CardID(); exists {
-				s.SetIgnore(challenge.FieldCardID)
-			}
-			if _, exists := b.mutation.SessionID(); exists {
-				s.SetIgnore(challenge.FieldSessionID)
-			}
-			if _, exists := b.mutation.RecipientKey(); exists {
-				s.SetIgnore(challenge.FieldRecipientKey)
-			}
-			if _, exists := b.mutation.IssuedAt(); exists {
-				s.SetIgnore(challenge.FieldIssuedAt)
-			}
-			if _, exists := b.mutation.ExpiresAt(); exists {
-				s.SetIgnore(challenge.FieldExpiresAt)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.Challenge.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *ChallengeUpsertBulk) Ignore() *ChallengeUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *ChallengeUpsertBulk) DoNothing() *ChallengeUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the ChallengeCreateBulk.OnConflict
-// documentation for more info.
-func (u *ChallengeUpsertBulk) Update(set func(*ChallengeUpsert)) *ChallengeUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&ChallengeUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetConsumedAt sets the "consumed_at" field.
-func (u *ChallengeUpsertBulk) SetConsumedAt(v time.Time) *ChallengeUpsertBulk {
-	return u.Update(func(s *ChallengeUpsert) {
-		s.SetConsumedAt(v)
-	})
-}
-
-// UpdateConsumedAt sets the "consumed_at" field to the value that was provided on create.
-func (u *ChallengeUpsertBulk) UpdateConsumedAt() *ChallengeUpsertBulk {
-	return u.Update(func(s *ChallengeUpsert) {
-		s.UpdateConsumedAt()
-	})
-}
-
-// ClearConsumedAt clears the value of the "consumed_at" field.
-func (u *ChallengeUpsertBulk) ClearConsumedAt() *ChallengeUpsertBulk {
-	return u.Update(func(s *ChallengeUpsert) {
-		s.ClearConsumedAt()
-	})
-}
-
-// Exec executes the query.
-func (u *ChallengeUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the ChallengeCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for ChallengeCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *ChallengeUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

@@ -254,9 +254,8 @@ func (_q *ChallengeQuery) Clone() *ChallengeQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.Challenge{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *ChallengeQuery) ForShare(opts ...sql.LockOption) *ChallengeQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *ChallengeQuery) Modify(modifiers ...func(s *sql.Selector)) *ChallengeSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // ChallengeGroupBy is the group-by builder for Challenge entities.
 type ChallengeGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *ChallengeSelect) sqlScan(ctx context.Context, root *ChallengeQuery, v 
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *ChallengeSelect) Modify(modifiers ...func(s *sql.Selector)) *ChallengeSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

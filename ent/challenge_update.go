@@ -18,9 +18,8 @@ import (
 // ChallengeUpdate is the builder for updating Challenge entities.
 type ChallengeUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *ChallengeMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *ChallengeMutation
 }
 
 // Where appends a list predicates to the ChallengeUpdate builder.
@@ -81,12 +80,6 @@ func (_u *ChallengeUpdate) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *ChallengeUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *ChallengeUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *ChallengeUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	_spec := sqlgraph.NewUpdateSpec(challenge.Table, challenge.Columns, sqlgraph.NewFieldSpec(challenge.FieldID, field.TypeUUID))
 	if ps := _u.mutation.predicates; len(ps) > 0 {
@@ -111,7 +104,6 @@ func (_u *ChallengeUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if _u.mutation.ConsumedAtCleared() {
 		_spec.ClearField(challenge.FieldConsumedAt, field.TypeTime)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{challenge.Label}
@@ -127,10 +119,9 @@ func (_u *ChallengeUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 // ChallengeUpdateOne is the builder for updating a single Challenge entity.
 type ChallengeUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *ChallengeMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *ChallengeMutation
 }
 
 // SetConsumedAt sets the "consumed_at" field.
@@ -198,12 +189,6 @@ func (_u *ChallengeUpdateOne) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *ChallengeUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *ChallengeUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *ChallengeUpdateOne) sqlSave(ctx context.Context) (_node *Challenge, err error) {
 	_spec := sqlgraph.NewUpdateSpec(challenge.Table, challenge.Columns, sqlgraph.NewFieldSpec(challenge.FieldID, field.TypeUUID))
 	id, ok := _u.mutation.ID()
@@ -245,7 +230,6 @@ func (_u *ChallengeUpdateOne) sqlSave(ctx context.Context) (_node *Challenge, er
 	if _u.mutation.ConsumedAtCleared() {
 		_spec.ClearField(challenge.FieldConsumedAt, field.TypeTime)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &Challenge{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

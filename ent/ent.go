@@ -15,44 +15,22 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/cardlink"
-	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
-	"github.com/roamcard/roamcard/ent/esimtopup"
-	"github.com/roamcard/roamcard/ent/event"
-	"github.com/roamcard/roamcard/ent/eventday"
-	"github.com/roamcard/roamcard/ent/finding"
-	"github.com/roamcard/roamcard/ent/issuerline"
-	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
-	"github.com/roamcard/roamcard/ent/ledgerentry"
-	"github.com/roamcard/roamcard/ent/ledgerposting"
-	"github.com/roamcard/roamcard/ent/lock"
 	"github.com/roamcard/roamcard/ent/operatorapproval"
 	"github.com/roamcard/roamcard/ent/operatortoken"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
-	"github.com/roamcard/roamcard/ent/progress"
-	"github.com/roamcard/roamcard/ent/ratelimit"
-	"github.com/roamcard/roamcard/ent/reconciliation"
-	"github.com/roamcard/roamcard/ent/reconciliationrun"
 	"github.com/roamcard/roamcard/ent/refund"
-	"github.com/roamcard/roamcard/ent/reportedtransfer"
-	"github.com/roamcard/roamcard/ent/reservation"
-	"github.com/roamcard/roamcard/ent/screenedaddress"
 	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
-	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transaction"
 	"github.com/roamcard/roamcard/ent/transactionmember"
-	"github.com/roamcard/roamcard/ent/transfer"
-	"github.com/roamcard/roamcard/ent/transferresolution"
-	"github.com/roamcard/roamcard/ent/webhookevent"
-	"github.com/roamcard/roamcard/ent/worker"
 )
 
 // ent aliases to avoid import conflicts in user's code.
@@ -113,47 +91,25 @@ var (
 func checkColumn(t, c string) error {
 	initCheck.Do(func() {
 		columnCheck = sql.NewColumnCheck(map[string]func(string) bool{
-			audit.Table:              audit.ValidColumn,
-			card.Table:               card.ValidColumn,
-			cardlink.Table:           cardlink.ValidColumn,
-			chainwatermark.Table:     chainwatermark.ValidColumn,
-			challenge.Table:          challenge.ValidColumn,
-			esimplan.Table:           esimplan.ValidColumn,
-			esimprofile.Table:        esimprofile.ValidColumn,
-			esimsync.Table:           esimsync.ValidColumn,
-			esimtoken.Table:          esimtoken.ValidColumn,
-			esimtopup.Table:          esimtopup.ValidColumn,
-			event.Table:              event.ValidColumn,
-			eventday.Table:           eventday.ValidColumn,
-			finding.Table:            finding.ValidColumn,
-			issuerline.Table:         issuerline.ValidColumn,
-			job.Table:                job.ValidColumn,
-			killswitch.Table:         killswitch.ValidColumn,
-			ledgerentry.Table:        ledgerentry.ValidColumn,
-			ledgerposting.Table:      ledgerposting.ValidColumn,
-			lock.Table:               lock.ValidColumn,
-			operatorapproval.Table:   operatorapproval.ValidColumn,
-			operatortoken.Table:      operatortoken.ValidColumn,
-			order.Table:              order.ValidColumn,
-			payment.Table:            payment.ValidColumn,
-			progress.Table:           progress.ValidColumn,
-			ratelimit.Table:          ratelimit.ValidColumn,
-			reconciliation.Table:     reconciliation.ValidColumn,
-			reconciliationrun.Table:  reconciliationrun.ValidColumn,
-			refund.Table:             refund.ValidColumn,
-			reportedtransfer.Table:   reportedtransfer.ValidColumn,
-			reservation.Table:        reservation.ValidColumn,
-			screenedaddress.Table:    screenedaddress.ValidColumn,
-			screeninglist.Table:      screeninglist.ValidColumn,
-			session.Table:            session.ValidColumn,
-			supplierorder.Table:      supplierorder.ValidColumn,
-			timeline.Table:           timeline.ValidColumn,
-			transaction.Table:        transaction.ValidColumn,
-			transactionmember.Table:  transactionmember.ValidColumn,
-			transfer.Table:           transfer.ValidColumn,
-			transferresolution.Table: transferresolution.ValidColumn,
-			webhookevent.Table:       webhookevent.ValidColumn,
-			worker.Table:             worker.ValidColumn,
+			audit.Table:             audit.ValidColumn,
+			card.Table:              card.ValidColumn,
+			cardlink.Table:          cardlink.ValidColumn,
+			challenge.Table:         challenge.ValidColumn,
+			esimplan.Table:          esimplan.ValidColumn,
+			esimprofile.Table:       esimprofile.ValidColumn,
+			esimsync.Table:          esimsync.ValidColumn,
+			esimtoken.Table:         esimtoken.ValidColumn,
+			killswitch.Table:        killswitch.ValidColumn,
+			operatorapproval.Table:  operatorapproval.ValidColumn,
+			operatortoken.Table:     operatortoken.ValidColumn,
+			order.Table:             order.ValidColumn,
+			payment.Table:           payment.ValidColumn,
+			refund.Table:            refund.ValidColumn,
+			screeninglist.Table:     screeninglist.ValidColumn,
+			session.Table:           session.ValidColumn,
+			timeline.Table:          timeline.ValidColumn,
+			transaction.Table:       transaction.ValidColumn,
+			transactionmember.Table: transactionmember.ValidColumn,
 		})
 	})
 	return columnCheck(t, c)

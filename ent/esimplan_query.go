@@ -253,9 +253,8 @@ func (_q *EsimPlanQuery) Clone() *EsimPlanQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.EsimPlan{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -474,12 +473,6 @@ func (_q *EsimPlanQuery) ForShare(opts ...sql.LockOption) *EsimPlanQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *EsimPlanQuery) Modify(modifiers ...func(s *sql.Selector)) *EsimPlanSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // EsimPlanGroupBy is the group-by builder for EsimPlan entities.
 type EsimPlanGroupBy struct {
 	selector
@@ -568,10 +561,4 @@ func (_s *EsimPlanSelect) sqlScan(ctx context.Context, root *EsimPlanQuery, v an
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *EsimPlanSelect) Modify(modifiers ...func(s *sql.Selector)) *EsimPlanSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -19,9 +19,8 @@ import (
 // EsimPlanUpdate is the builder for updating EsimPlan entities.
 type EsimPlanUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *EsimPlanMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *EsimPlanMutation
 }
 
 // Where appends a list predicates to the EsimPlanUpdate builder.
@@ -252,12 +251,6 @@ func (_u *EsimPlanUpdate) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *EsimPlanUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *EsimPlanUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *EsimPlanUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -320,7 +313,6 @@ func (_u *EsimPlanUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(esimplan.FieldUpdatedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{esimplan.Label}
@@ -336,10 +328,9 @@ func (_u *EsimPlanUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 // EsimPlanUpdateOne is the builder for updating a single EsimPlan entity.
 type EsimPlanUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *EsimPlanMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *EsimPlanMutation
 }
 
 // SetName sets the "name" field.
@@ -577,12 +568,6 @@ func (_u *EsimPlanUpdateOne) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *EsimPlanUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *EsimPlanUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *EsimPlanUpdateOne) sqlSave(ctx context.Context) (_node *EsimPlan, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -662,7 +647,6 @@ func (_u *EsimPlanUpdateOne) sqlSave(ctx context.Context) (_node *EsimPlan, err 
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(esimplan.FieldUpdatedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &EsimPlan{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

@@ -254,9 +254,8 @@ func (_q *EsimProfileQuery) Clone() *EsimProfileQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.EsimProfile{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *EsimProfileQuery) ForShare(opts ...sql.LockOption) *EsimProfileQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *EsimProfileQuery) Modify(modifiers ...func(s *sql.Selector)) *EsimProfileSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // EsimProfileGroupBy is the group-by builder for EsimProfile entities.
 type EsimProfileGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *EsimProfileSelect) sqlScan(ctx context.Context, root *EsimProfileQuery
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *EsimProfileSelect) Modify(modifiers ...func(s *sql.Selector)) *EsimProfileSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -18,9 +18,8 @@ import (
 // EsimProfileUpdate is the builder for updating EsimProfile entities.
 type EsimProfileUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *EsimProfileMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *EsimProfileMutation
 }
 
 // Where appends a list predicates to the EsimProfileUpdate builder.
@@ -160,12 +159,6 @@ func (_u *EsimProfileUpdate) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *EsimProfileUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *EsimProfileUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *EsimProfileUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -202,7 +195,6 @@ func (_u *EsimProfileUpdate) sqlSave(ctx context.Context) (_node int, err error)
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(esimprofile.FieldUpdatedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{esimprofile.Label}
@@ -218,10 +210,9 @@ func (_u *EsimProfileUpdate) sqlSave(ctx context.Context) (_node int, err error)
 // EsimProfileUpdateOne is the builder for updating a single EsimProfile entity.
 type EsimProfileUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *EsimProfileMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *EsimProfileMutation
 }
 
 // SetStatus sets the "status" field.
@@ -368,12 +359,6 @@ func (_u *EsimProfileUpdateOne) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *EsimProfileUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *EsimProfileUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *EsimProfileUpdateOne) sqlSave(ctx context.Context) (_node *EsimProfile, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -427,7 +412,6 @@ func (_u *EsimProfileUpdateOne) sqlSave(ctx context.Context) (_node *EsimProfile
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(esimprofile.FieldUpdatedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &EsimProfile{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/roamcard/roamcard/ent/esimsync"
@@ -20,7 +18,6 @@ type EsimSyncCreate struct {
 	config
 	mutation *EsimSyncMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetSyncedAt sets the "synced_at" field.
@@ -103,7 +100,6 @@ func (_c *EsimSyncCreate) createSpec() (*EsimSync, *sqlgraph.CreateSpec) {
 		_node = &EsimSync{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(esimsync.Table, sqlgraph.NewFieldSpec(esimsync.FieldID, field.TypeString))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = id
@@ -115,173 +111,11 @@ func (_c *EsimSyncCreate) createSpec() (*EsimSync, *sqlgraph.CreateSpec) {
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.EsimSync.Create().
-//		SetSyncedAt(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.EsimSyncUpsert) {
-//			SetSyncedAt(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *EsimSyncCreate) OnConflict(opts ...sql.ConflictOption) *EsimSyncUpsertOne {
-	_c.conflict = opts
-	return &EsimSyncUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.EsimSync.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *EsimSyncCreate) OnConflictColumns(columns ...string) *EsimSyncUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &EsimSyncUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// EsimSyncUpsertOne is the builder for "upsert"-ing
-	//  one EsimSync node.
-	EsimSyncUpsertOne struct {
-		create *EsimSyncCreate
-	}
-
-	// EsimSyncUpsert is the "OnConflict" setter.
-	EsimSyncUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// SetSyncedAt sets the "synced_at" field.
-func (u *EsimSyncUpsert) SetSyncedAt(v time.Time) *EsimSyncUpsert {
-	u.Set(esimsync.FieldSyncedAt, v)
-	return u
-}
-
-// UpdateSyncedAt sets the "synced_at" field to the value that was provided on create.
-func (u *EsimSyncUpsert) UpdateSyncedAt() *EsimSyncUpsert {
-	u.SetExcluded(esimsync.FieldSyncedAt)
-	return u
-}
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.EsimSync.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(esimsync.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *EsimSyncUpsertOne) UpdateNewValues() *EsimSyncUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(esimsync.FieldID)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.EsimSync.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *EsimSyncUpsertOne) Ignore() *EsimSyncUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *EsimSyncUpsertOne) DoNothing() *EsimSyncUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the EsimSyncCreate.OnConflict
-// documentation for more info.
-func (u *EsimSyncUpsertOne) Update(set func(*EsimSyncUpsert)) *EsimSyncUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&EsimSyncUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetSyncedAt sets the "synced_at" field.
-func (u *EsimSyncUpsertOne) SetSyncedAt(v time.Time) *EsimSyncUpsertOne {
-	return u.Update(func(s *EsimSyncUpsert) {
-		s.SetSyncedAt(v)
-	})
-}
-
-// UpdateSyncedAt sets the "synced_at" field to the value that was provided on create.
-func (u *EsimSyncUpsertOne) UpdateSyncedAt() *EsimSyncUpsertOne {
-	return u.Update(func(s *EsimSyncUpsert) {
-		s.UpdateSyncedAt()
-	})
-}
-
-// Exec executes the query.
-func (u *EsimSyncUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for EsimSyncCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *EsimSyncUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *EsimSyncUpsertOne) ID(ctx context.Context) (id string, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: EsimSyncUpsertOne.ID is not supported by MySQL driver. Use EsimSyncUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *EsimSyncUpsertOne) IDX(ctx context.Context) string {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // EsimSyncCreateBulk is the builder for creating many EsimSync entities in bulk.
 type EsimSyncCreateBulk struct {
 	config
 	err      error
 	builders []*EsimSyncCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the EsimSync entities in the database.
@@ -310,7 +144,6 @@ func (_c *EsimSyncCreateBulk) Save(ctx context.Context) ([]*EsimSync, error) {
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -357,134 +190,6 @@ func (_c *EsimSyncCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *EsimSyncCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.EsimSync.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.EsimSyncUpsert) {
-//			SetSyncedAt(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *EsimSyncCreateBulk) OnConflict(opts ...sql.ConflictOption) *EsimSyncUpsertBulk {
-	_c.conflict = opts
-	return &EsimSyncUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.EsimSync.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *EsimSyncCreateBulk) OnConflictColumns(columns ...string) *EsimSyncUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &EsimSyncUpsertBulk{
-		create: _c,
-	}
-}
-
-// EsimSyncUpsertBulk is the builder for "upsert"-ing
-// a bulk of EsimSync nodes.
-type EsimSyncUpsertBulk struct {
-	create *EsimSyncCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.EsimSync.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(esimsync.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *EsimSyncUpsertBulk) UpdateNewValues() *EsimSyncUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(esimsync.FieldID)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.EsimSync.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *EsimSyncUpsertBulk) Ignore() *EsimSyncUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *EsimSyncUpsertBulk) DoNothing() *EsimSyncUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the EsimSyncCreateBulk.OnConflict
-// documentation for more info.
-func (u *EsimSyncUpsertBulk) Update(set func(*EsimSyncUpsert)) *EsimSyncUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&EsimSyncUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetSyncedAt sets the "synced_at" field.
-func (u *EsimSyncUpsertBulk) SetSyncedAt(v time.Time) *EsimSyncUpsertBulk {
-	return u.Update(func(s *EsimSyncUpsert) {
-		s.SetSyncedAt(v)
-	})
-}
-
-// UpdateSyncedAt sets the "synced_at" field to the value that was provided on create.
-func (u *EsimSyncUpsertBulk) UpdateSyncedAt() *EsimSyncUpsertBulk {
-	return u.Update(func(s *EsimSyncUpsert) {
-		s.UpdateSyncedAt()
-	})
-}
-
-// Exec executes the query.
-func (u *EsimSyncUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the EsimSyncCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for EsimSyncCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *EsimSyncUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

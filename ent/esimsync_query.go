@@ -253,9 +253,8 @@ func (_q *EsimSyncQuery) Clone() *EsimSyncQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.EsimSync{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -474,12 +473,6 @@ func (_q *EsimSyncQuery) ForShare(opts ...sql.LockOption) *EsimSyncQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *EsimSyncQuery) Modify(modifiers ...func(s *sql.Selector)) *EsimSyncSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // EsimSyncGroupBy is the group-by builder for EsimSync entities.
 type EsimSyncGroupBy struct {
 	selector
@@ -568,10 +561,4 @@ func (_s *EsimSyncSelect) sqlScan(ctx context.Context, root *EsimSyncQuery, v an
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *EsimSyncSelect) Modify(modifiers ...func(s *sql.Selector)) *EsimSyncSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -18,9 +18,8 @@ import (
 // EsimSyncUpdate is the builder for updating EsimSync entities.
 type EsimSyncUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *EsimSyncMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *EsimSyncMutation
 }
 
 // Where appends a list predicates to the EsimSyncUpdate builder.
@@ -75,12 +74,6 @@ func (_u *EsimSyncUpdate) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *EsimSyncUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *EsimSyncUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *EsimSyncUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	_spec := sqlgraph.NewUpdateSpec(esimsync.Table, esimsync.Columns, sqlgraph.NewFieldSpec(esimsync.FieldID, field.TypeString))
 	if ps := _u.mutation.predicates; len(ps) > 0 {
@@ -93,7 +86,6 @@ func (_u *EsimSyncUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.SyncedAt(); ok {
 		_spec.SetField(esimsync.FieldSyncedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{esimsync.Label}
@@ -109,10 +101,9 @@ func (_u *EsimSyncUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 // EsimSyncUpdateOne is the builder for updating a single EsimSync entity.
 type EsimSyncUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *EsimSyncMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *EsimSyncMutation
 }
 
 // SetSyncedAt sets the "synced_at" field.
@@ -174,12 +165,6 @@ func (_u *EsimSyncUpdateOne) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *EsimSyncUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *EsimSyncUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *EsimSyncUpdateOne) sqlSave(ctx context.Context) (_node *EsimSync, err error) {
 	_spec := sqlgraph.NewUpdateSpec(esimsync.Table, esimsync.Columns, sqlgraph.NewFieldSpec(esimsync.FieldID, field.TypeString))
 	id, ok := _u.mutation.ID()
@@ -209,7 +194,6 @@ func (_u *EsimSyncUpdateOne) sqlSave(ctx context.Context) (_node *EsimSync, err 
 	if value, ok := _u.mutation.SyncedAt(); ok {
 		_spec.SetField(esimsync.FieldSyncedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &EsimSync{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

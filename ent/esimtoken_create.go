@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/roamcard/roamcard/ent/esimtoken"
@@ -20,7 +18,6 @@ type EsimTokenCreate struct {
 	config
 	mutation *EsimTokenMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetOwner sets the "owner" field.
@@ -121,7 +118,6 @@ func (_c *EsimTokenCreate) createSpec() (*EsimToken, *sqlgraph.CreateSpec) {
 		_node = &EsimToken{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(esimtoken.Table, sqlgraph.NewFieldSpec(esimtoken.FieldID, field.TypeString))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = id
@@ -141,215 +137,11 @@ func (_c *EsimTokenCreate) createSpec() (*EsimToken, *sqlgraph.CreateSpec) {
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.EsimToken.Create().
-//		SetOwner(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.EsimTokenUpsert) {
-//			SetOwner(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *EsimTokenCreate) OnConflict(opts ...sql.ConflictOption) *EsimTokenUpsertOne {
-	_c.conflict = opts
-	return &EsimTokenUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.EsimToken.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *EsimTokenCreate) OnConflictColumns(columns ...string) *EsimTokenUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &EsimTokenUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// EsimTokenUpsertOne is the builder for "upsert"-ing
-	//  one EsimToken node.
-	EsimTokenUpsertOne struct {
-		create *EsimTokenCreate
-	}
-
-	// EsimTokenUpsert is the "OnConflict" setter.
-	EsimTokenUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// SetVersion sets the "version" field.
-func (u *EsimTokenUpsert) SetVersion(v int) *EsimTokenUpsert {
-	u.Set(esimtoken.FieldVersion, v)
-	return u
-}
-
-// UpdateVersion sets the "version" field to the value that was provided on create.
-func (u *EsimTokenUpsert) UpdateVersion() *EsimTokenUpsert {
-	u.SetExcluded(esimtoken.FieldVersion)
-	return u
-}
-
-// AddVersion adds v to the "version" field.
-func (u *EsimTokenUpsert) AddVersion(v int) *EsimTokenUpsert {
-	u.Add(esimtoken.FieldVersion, v)
-	return u
-}
-
-// SetExpiresAt sets the "expires_at" field.
-func (u *EsimTokenUpsert) SetExpiresAt(v time.Time) *EsimTokenUpsert {
-	u.Set(esimtoken.FieldExpiresAt, v)
-	return u
-}
-
-// UpdateExpiresAt sets the "expires_at" field to the value that was provided on create.
-func (u *EsimTokenUpsert) UpdateExpiresAt() *EsimTokenUpsert {
-	u.SetExcluded(esimtoken.FieldExpiresAt)
-	return u
-}
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.EsimToken.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(esimtoken.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *EsimTokenUpsertOne) UpdateNewValues() *EsimTokenUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(esimtoken.FieldID)
-		}
-		if _, exists := u.create.mutation.Owner(); exists {
-			s.SetIgnore(esimtoken.FieldOwner)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.EsimToken.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *EsimTokenUpsertOne) Ignore() *EsimTokenUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *EsimTokenUpsertOne) DoNothing() *EsimTokenUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the EsimTokenCreate.OnConflict
-// documentation for more info.
-func (u *EsimTokenUpsertOne) Update(set func(*EsimTokenUpsert)) *EsimTokenUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&EsimTokenUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetVersion sets the "version" field.
-func (u *EsimTokenUpsertOne) SetVersion(v int) *EsimTokenUpsertOne {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.SetVersion(v)
-	})
-}
-
-// AddVersion adds v to the "version" field.
-func (u *EsimTokenUpsertOne) AddVersion(v int) *EsimTokenUpsertOne {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.AddVersion(v)
-	})
-}
-
-// UpdateVersion sets the "version" field to the value that was provided on create.
-func (u *EsimTokenUpsertOne) UpdateVersion() *EsimTokenUpsertOne {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.UpdateVersion()
-	})
-}
-
-// SetExpiresAt sets the "expires_at" field.
-func (u *EsimTokenUpsertOne) SetExpiresAt(v time.Time) *EsimTokenUpsertOne {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.SetExpiresAt(v)
-	})
-}
-
-// UpdateExpiresAt sets the "expires_at" field to the value that was provided on create.
-func (u *EsimTokenUpsertOne) UpdateExpiresAt() *EsimTokenUpsertOne {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.UpdateExpiresAt()
-	})
-}
-
-// Exec executes the query.
-func (u *EsimTokenUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for EsimTokenCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *EsimTokenUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *EsimTokenUpsertOne) ID(ctx context.Context) (id string, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: EsimTokenUpsertOne.ID is not supported by MySQL driver. Use EsimTokenUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *EsimTokenUpsertOne) IDX(ctx context.Context) string {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // EsimTokenCreateBulk is the builder for creating many EsimToken entities in bulk.
 type EsimTokenCreateBulk struct {
 	config
 	err      error
 	builders []*EsimTokenCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the EsimToken entities in the database.
@@ -378,7 +170,6 @@ func (_c *EsimTokenCreateBulk) Save(ctx context.Context) ([]*EsimToken, error) {
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -425,158 +216,6 @@ func (_c *EsimTokenCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *EsimTokenCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.EsimToken.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.EsimTokenUpsert) {
-//			SetOwner(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *EsimTokenCreateBulk) OnConflict(opts ...sql.ConflictOption) *EsimTokenUpsertBulk {
-	_c.conflict = opts
-	return &EsimTokenUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.EsimToken.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *EsimTokenCreateBulk) OnConflictColumns(columns ...string) *EsimTokenUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &EsimTokenUpsertBulk{
-		create: _c,
-	}
-}
-
-// EsimTokenUpsertBulk is the builder for "upsert"-ing
-// a bulk of EsimToken nodes.
-type EsimTokenUpsertBulk struct {
-	create *EsimTokenCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.EsimToken.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(esimtoken.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *EsimTokenUpsertBulk) UpdateNewValues() *EsimTokenUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(esimtoken.FieldID)
-			}
-			if _, exists := b.mutation.Owner(); exists {
-				s.SetIgnore(esimtoken.FieldOwner)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.EsimToken.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *EsimTokenUpsertBulk) Ignore() *EsimTokenUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *EsimTokenUpsertBulk) DoNothing() *EsimTokenUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the EsimTokenCreateBulk.OnConflict
-// documentation for more info.
-func (u *EsimTokenUpsertBulk) Update(set func(*EsimTokenUpsert)) *EsimTokenUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&EsimTokenUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetVersion sets the "version" field.
-func (u *EsimTokenUpsertBulk) SetVersion(v int) *EsimTokenUpsertBulk {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.SetVersion(v)
-	})
-}
-
-// AddVersion adds v to the "version" field.
-func (u *EsimTokenUpsertBulk) AddVersion(v int) *EsimTokenUpsertBulk {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.AddVersion(v)
-	})
-}
-
-// UpdateVersion sets the "version" field to the value that was provided on create.
-func (u *EsimTokenUpsertBulk) UpdateVersion() *EsimTokenUpsertBulk {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.UpdateVersion()
-	})
-}
-
-// SetExpiresAt sets the "expires_at" field.
-func (u *EsimTokenUpsertBulk) SetExpiresAt(v time.Time) *EsimTokenUpsertBulk {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.SetExpiresAt(v)
-	})
-}
-
-// UpdateExpiresAt sets the "expires_at" field to the value that was provided on create.
-func (u *EsimTokenUpsertBulk) UpdateExpiresAt() *EsimTokenUpsertBulk {
-	return u.Update(func(s *EsimTokenUpsert) {
-		s.UpdateExpiresAt()
-	})
-}
-
-// Exec executes the query.
-func (u *EsimTokenUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the EsimTokenCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for EsimTokenCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *EsimTokenUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

@@ -253,9 +253,8 @@ func (_q *EsimTokenQuery) Clone() *EsimTokenQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.EsimToken{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -474,12 +473,6 @@ func (_q *EsimTokenQuery) ForShare(opts ...sql.LockOption) *EsimTokenQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *EsimTokenQuery) Modify(modifiers ...func(s *sql.Selector)) *EsimTokenSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // EsimTokenGroupBy is the group-by builder for EsimToken entities.
 type EsimTokenGroupBy struct {
 	selector
@@ -568,10 +561,4 @@ func (_s *EsimTokenSelect) sqlScan(ctx context.Context, root *EsimTokenQuery, v 
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *EsimTokenSelect) Modify(modifiers ...func(s *sql.Selector)) *EsimTokenSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

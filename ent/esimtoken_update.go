@@ -18,9 +18,8 @@ import (
 // EsimTokenUpdate is the builder for updating EsimToken entities.
 type EsimTokenUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *EsimTokenMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *EsimTokenMutation
 }
 
 // Where appends a list predicates to the EsimTokenUpdate builder.
@@ -96,12 +95,6 @@ func (_u *EsimTokenUpdate) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *EsimTokenUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *EsimTokenUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *EsimTokenUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	_spec := sqlgraph.NewUpdateSpec(esimtoken.Table, esimtoken.Columns, sqlgraph.NewFieldSpec(esimtoken.FieldID, field.TypeString))
 	if ps := _u.mutation.predicates; len(ps) > 0 {
@@ -120,7 +113,6 @@ func (_u *EsimTokenUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.ExpiresAt(); ok {
 		_spec.SetField(esimtoken.FieldExpiresAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{esimtoken.Label}
@@ -136,10 +128,9 @@ func (_u *EsimTokenUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 // EsimTokenUpdateOne is the builder for updating a single EsimToken entity.
 type EsimTokenUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *EsimTokenMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *EsimTokenMutation
 }
 
 // SetVersion sets the "version" field.
@@ -222,12 +213,6 @@ func (_u *EsimTokenUpdateOne) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *EsimTokenUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *EsimTokenUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *EsimTokenUpdateOne) sqlSave(ctx context.Context) (_node *EsimToken, err error) {
 	_spec := sqlgraph.NewUpdateSpec(esimtoken.Table, esimtoken.Columns, sqlgraph.NewFieldSpec(esimtoken.FieldID, field.TypeString))
 	id, ok := _u.mutation.ID()
@@ -263,7 +248,6 @@ func (_u *EsimTokenUpdateOne) sqlSave(ctx context.Context) (_node *EsimToken, er
 	if value, ok := _u.mutation.ExpiresAt(); ok {
 		_spec.SetField(esimtoken.FieldExpiresAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &EsimToken{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/roamcard/roamcard/ent/killswitch"
@@ -20,7 +18,6 @@ type KillSwitchCreate struct {
 	config
 	mutation *KillSwitchMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetPaused sets the "paused" field.
@@ -130,7 +127,6 @@ func (_c *KillSwitchCreate) createSpec() (*KillSwitch, *sqlgraph.CreateSpec) {
 		_node = &KillSwitch{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(killswitch.Table, sqlgraph.NewFieldSpec(killswitch.FieldID, field.TypeString))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = id
@@ -154,251 +150,11 @@ func (_c *KillSwitchCreate) createSpec() (*KillSwitch, *sqlgraph.CreateSpec) {
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.KillSwitch.Create().
-//		SetPaused(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.KillSwitchUpsert) {
-//			SetPaused(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *KillSwitchCreate) OnConflict(opts ...sql.ConflictOption) *KillSwitchUpsertOne {
-	_c.conflict = opts
-	return &KillSwitchUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.KillSwitch.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *KillSwitchCreate) OnConflictColumns(columns ...string) *KillSwitchUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &KillSwitchUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// KillSwitchUpsertOne is the builder for "upsert"-ing
-	//  one KillSwitch node.
-	KillSwitchUpsertOne struct {
-		create *KillSwitchCreate
-	}
-
-	// KillSwitchUpsert is the "OnConflict" setter.
-	KillSwitchUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// SetPaused sets the "paused" field.
-func (u *KillSwitchUpsert) SetPaused(v bool) *KillSwitchUpsert {
-	u.Set(killswitch.FieldPaused, v)
-	return u
-}
-
-// UpdatePaused sets the "paused" field to the value that was provided on create.
-func (u *KillSwitchUpsert) UpdatePaused() *KillSwitchUpsert {
-	u.SetExcluded(killswitch.FieldPaused)
-	return u
-}
-
-// SetReason sets the "reason" field.
-func (u *KillSwitchUpsert) SetReason(v string) *KillSwitchUpsert {
-	u.Set(killswitch.FieldReason, v)
-	return u
-}
-
-// UpdateReason sets the "reason" field to the value that was provided on create.
-func (u *KillSwitchUpsert) UpdateReason() *KillSwitchUpsert {
-	u.SetExcluded(killswitch.FieldReason)
-	return u
-}
-
-// SetActor sets the "actor" field.
-func (u *KillSwitchUpsert) SetActor(v string) *KillSwitchUpsert {
-	u.Set(killswitch.FieldActor, v)
-	return u
-}
-
-// UpdateActor sets the "actor" field to the value that was provided on create.
-func (u *KillSwitchUpsert) UpdateActor() *KillSwitchUpsert {
-	u.SetExcluded(killswitch.FieldActor)
-	return u
-}
-
-// SetChangedAt sets the "changed_at" field.
-func (u *KillSwitchUpsert) SetChangedAt(v time.Time) *KillSwitchUpsert {
-	u.Set(killswitch.FieldChangedAt, v)
-	return u
-}
-
-// UpdateChangedAt sets the "changed_at" field to the value that was provided on create.
-func (u *KillSwitchUpsert) UpdateChangedAt() *KillSwitchUpsert {
-	u.SetExcluded(killswitch.FieldChangedAt)
-	return u
-}
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.KillSwitch.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(killswitch.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *KillSwitchUpsertOne) UpdateNewValues() *KillSwitchUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(killswitch.FieldID)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.KillSwitch.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *KillSwitchUpsertOne) Ignore() *KillSwitchUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *KillSwitchUpsertOne) DoNothing() *KillSwitchUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the KillSwitchCreate.OnConflict
-// documentation for more info.
-func (u *KillSwitchUpsertOne) Update(set func(*KillSwitchUpsert)) *KillSwitchUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&KillSwitchUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetPaused sets the "paused" field.
-func (u *KillSwitchUpsertOne) SetPaused(v bool) *KillSwitchUpsertOne {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.SetPaused(v)
-	})
-}
-
-// UpdatePaused sets the "paused" field to the value that was provided on create.
-func (u *KillSwitchUpsertOne) UpdatePaused() *KillSwitchUpsertOne {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.UpdatePaused()
-	})
-}
-
-// SetReason sets the "reason" field.
-func (u *KillSwitchUpsertOne) SetReason(v string) *KillSwitchUpsertOne {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.SetReason(v)
-	})
-}
-
-// UpdateReason sets the "reason" field to the value that was provided on create.
-func (u *KillSwitchUpsertOne) UpdateReason() *KillSwitchUpsertOne {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.UpdateReason()
-	})
-}
-
-// SetActor sets the "actor" field.
-func (u *KillSwitchUpsertOne) SetActor(v string) *KillSwitchUpsertOne {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.SetActor(v)
-	})
-}
-
-// UpdateActor sets the "actor" field to the value that was provided on create.
-func (u *KillSwitchUpsertOne) UpdateActor() *KillSwitchUpsertOne {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.UpdateActor()
-	})
-}
-
-// SetChangedAt sets the "changed_at" field.
-func (u *KillSwitchUpsertOne) SetChangedAt(v time.Time) *KillSwitchUpsertOne {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.SetChangedAt(v)
-	})
-}
-
-// UpdateChangedAt sets the "changed_at" field to the value that was provided on create.
-func (u *KillSwitchUpsertOne) UpdateChangedAt() *KillSwitchUpsertOne {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.UpdateChangedAt()
-	})
-}
-
-// Exec executes the query.
-func (u *KillSwitchUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for KillSwitchCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *KillSwitchUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *KillSwitchUpsertOne) ID(ctx context.Context) (id string, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: KillSwitchUpsertOne.ID is not supported by MySQL driver. Use KillSwitchUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *KillSwitchUpsertOne) IDX(ctx context.Context) string {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // KillSwitchCreateBulk is the builder for creating many KillSwitch entities in bulk.
 type KillSwitchCreateBulk struct {
 	config
 	err      error
 	builders []*KillSwitchCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the KillSwitch entities in the database.
@@ -427,7 +183,6 @@ func (_c *KillSwitchCreateBulk) Save(ctx context.Context) ([]*KillSwitch, error)
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -474,176 +229,6 @@ func (_c *KillSwitchCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *KillSwitchCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.KillSwitch.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.KillSwitchUpsert) {
-//			SetPaused(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *KillSwitchCreateBulk) OnConflict(opts ...sql.ConflictOption) *KillSwitchUpsertBulk {
-	_c.conflict = opts
-	return &KillSwitchUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.KillSwitch.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *KillSwitchCreateBulk) OnConflictColumns(columns ...string) *KillSwitchUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &KillSwitchUpsertBulk{
-		create: _c,
-	}
-}
-
-// KillSwitchUpsertBulk is the builder for "upsert"-ing
-// a bulk of KillSwitch nodes.
-type KillSwitchUpsertBulk struct {
-	create *KillSwitchCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.KillSwitch.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(killswitch.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *KillSwitchUpsertBulk) UpdateNewValues() *KillSwitchUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(killswitch.FieldID)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.KillSwitch.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *KillSwitchUpsertBulk) Ignore() *KillSwitchUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *KillSwitchUpsertBulk) DoNothing() *KillSwitchUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the KillSwitchCreateBulk.OnConflict
-// documentation for more info.
-func (u *KillSwitchUpsertBulk) Update(set func(*KillSwitchUpsert)) *KillSwitchUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&KillSwitchUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetPaused sets the "paused" field.
-func (u *KillSwitchUpsertBulk) SetPaused(v bool) *KillSwitchUpsertBulk {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.SetPaused(v)
-	})
-}
-
-// UpdatePaused sets the "paused" field to the value that was provided on create.
-func (u *KillSwitchUpsertBulk) UpdatePaused() *KillSwitchUpsertBulk {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.UpdatePaused()
-	})
-}
-
-// SetReason sets the "reason" field.
-func (u *KillSwitchUpsertBulk) SetReason(v string) *KillSwitchUpsertBulk {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.SetReason(v)
-	})
-}
-
-// UpdateReason sets the "reason" field to the value that was provided on create.
-func (u *KillSwitchUpsertBulk) UpdateReason() *KillSwitchUpsertBulk {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.UpdateReason()
-	})
-}
-
-// SetActor sets the "actor" field.
-func (u *KillSwitchUpsertBulk) SetActor(v string) *KillSwitchUpsertBulk {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.SetActor(v)
-	})
-}
-
-// UpdateActor sets the "actor" field to the value that was provided on create.
-func (u *KillSwitchUpsertBulk) UpdateActor() *KillSwitchUpsertBulk {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.UpdateActor()
-	})
-}
-
-// SetChangedAt sets the "changed_at" field.
-func (u *KillSwitchUpsertBulk) SetChangedAt(v time.Time) *KillSwitchUpsertBulk {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.SetChangedAt(v)
-	})
-}
-
-// UpdateChangedAt sets the "changed_at" field to the value that was provided on create.
-func (u *KillSwitchUpsertBulk) UpdateChangedAt() *KillSwitchUpsertBulk {
-	return u.Update(func(s *KillSwitchUpsert) {
-		s.UpdateChangedAt()
-	})
-}
-
-// Exec executes the query.
-func (u *KillSwitchUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the KillSwitchCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for KillSwitchCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *KillSwitchUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

@@ -253,9 +253,8 @@ func (_q *KillSwitchQuery) Clone() *KillSwitchQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.KillSwitch{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -474,12 +473,6 @@ func (_q *KillSwitchQuery) ForShare(opts ...sql.LockOption) *KillSwitchQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *KillSwitchQuery) Modify(modifiers ...func(s *sql.Selector)) *KillSwitchSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // KillSwitchGroupBy is the group-by builder for KillSwitch entities.
 type KillSwitchGroupBy struct {
 	selector
@@ -568,10 +561,4 @@ func (_s *KillSwitchSelect) sqlScan(ctx context.Context, root *KillSwitchQuery, 
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *KillSwitchSelect) Modify(modifiers ...func(s *sql.Selector)) *KillSwitchSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -18,9 +18,8 @@ import (
 // KillSwitchUpdate is the builder for updating KillSwitch entities.
 type KillSwitchUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *KillSwitchMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *KillSwitchMutation
 }
 
 // Where appends a list predicates to the KillSwitchUpdate builder.
@@ -117,12 +116,6 @@ func (_u *KillSwitchUpdate) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *KillSwitchUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *KillSwitchUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *KillSwitchUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	_spec := sqlgraph.NewUpdateSpec(killswitch.Table, killswitch.Columns, sqlgraph.NewFieldSpec(killswitch.FieldID, field.TypeString))
 	if ps := _u.mutation.predicates; len(ps) > 0 {
@@ -144,7 +137,6 @@ func (_u *KillSwitchUpdate) sqlSave(ctx context.Context) (_node int, err error) 
 	if value, ok := _u.mutation.ChangedAt(); ok {
 		_spec.SetField(killswitch.FieldChangedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{killswitch.Label}
@@ -160,10 +152,9 @@ func (_u *KillSwitchUpdate) sqlSave(ctx context.Context) (_node int, err error) 
 // KillSwitchUpdateOne is the builder for updating a single KillSwitch entity.
 type KillSwitchUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *KillSwitchMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *KillSwitchMutation
 }
 
 // SetPaused sets the "paused" field.
@@ -267,12 +258,6 @@ func (_u *KillSwitchUpdateOne) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *KillSwitchUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *KillSwitchUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *KillSwitchUpdateOne) sqlSave(ctx context.Context) (_node *KillSwitch, err error) {
 	_spec := sqlgraph.NewUpdateSpec(killswitch.Table, killswitch.Columns, sqlgraph.NewFieldSpec(killswitch.FieldID, field.TypeString))
 	id, ok := _u.mutation.ID()
@@ -311,7 +296,6 @@ func (_u *KillSwitchUpdateOne) sqlSave(ctx context.Context) (_node *KillSwitch, 
 	if value, ok := _u.mutation.ChangedAt(); ok {
 		_spec.SetField(killswitch.FieldChangedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &KillSwitch{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

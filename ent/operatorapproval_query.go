@@ -254,9 +254,8 @@ func (_q *OperatorApprovalQuery) Clone() *OperatorApprovalQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.OperatorApproval{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *OperatorApprovalQuery) ForShare(opts ...sql.LockOption) *OperatorAppro
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *OperatorApprovalQuery) Modify(modifiers ...func(s *sql.Selector)) *OperatorApprovalSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // OperatorApprovalGroupBy is the group-by builder for OperatorApproval entities.
 type OperatorApprovalGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *OperatorApprovalSelect) sqlScan(ctx context.Context, root *OperatorApp
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *OperatorApprovalSelect) Modify(modifiers ...func(s *sql.Selector)) *OperatorApprovalSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

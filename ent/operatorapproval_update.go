@@ -18,9 +18,8 @@ import (
 // OperatorApprovalUpdate is the builder for updating OperatorApproval entities.
 type OperatorApprovalUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *OperatorApprovalMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *OperatorApprovalMutation
 }
 
 // Where appends a list predicates to the OperatorApprovalUpdate builder.
@@ -133,12 +132,6 @@ func (_u *OperatorApprovalUpdate) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *OperatorApprovalUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *OperatorApprovalUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *OperatorApprovalUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -166,7 +159,6 @@ func (_u *OperatorApprovalUpdate) sqlSave(ctx context.Context) (_node int, err e
 	if _u.mutation.DecidedAtCleared() {
 		_spec.ClearField(operatorapproval.FieldDecidedAt, field.TypeTime)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{operatorapproval.Label}
@@ -182,10 +174,9 @@ func (_u *OperatorApprovalUpdate) sqlSave(ctx context.Context) (_node int, err e
 // OperatorApprovalUpdateOne is the builder for updating a single OperatorApproval entity.
 type OperatorApprovalUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *OperatorApprovalMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *OperatorApprovalMutation
 }
 
 // SetStatus sets the "status" field.
@@ -305,12 +296,6 @@ func (_u *OperatorApprovalUpdateOne) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *OperatorApprovalUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *OperatorApprovalUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *OperatorApprovalUpdateOne) sqlSave(ctx context.Context) (_node *OperatorApproval, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -355,7 +340,6 @@ func (_u *OperatorApprovalUpdateOne) sqlSave(ctx context.Context) (_node *Operat
 	if _u.mutation.DecidedAtCleared() {
 		_spec.ClearField(operatorapproval.FieldDecidedAt, field.TypeTime)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &OperatorApproval{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

@@ -254,9 +254,8 @@ func (_q *OperatorTokenQuery) Clone() *OperatorTokenQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.OperatorToken{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *OperatorTokenQuery) ForShare(opts ...sql.LockOption) *OperatorTokenQue
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *OperatorTokenQuery) Modify(modifiers ...func(s *sql.Selector)) *OperatorTokenSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // OperatorTokenGroupBy is the group-by builder for OperatorToken entities.
 type OperatorTokenGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *OperatorTokenSelect) sqlScan(ctx context.Context, root *OperatorTokenQ
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *OperatorTokenSelect) Modify(modifiers ...func(s *sql.Selector)) *OperatorTokenSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -18,9 +18,8 @@ import (
 // OperatorTokenUpdate is the builder for updating OperatorToken entities.
 type OperatorTokenUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *OperatorTokenMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *OperatorTokenMutation
 }
 
 // Where appends a list predicates to the OperatorTokenUpdate builder.
@@ -115,12 +114,6 @@ func (_u *OperatorTokenUpdate) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *OperatorTokenUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *OperatorTokenUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *OperatorTokenUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	_spec := sqlgraph.NewUpdateSpec(operatortoken.Table, operatortoken.Columns, sqlgraph.NewFieldSpec(operatortoken.FieldID, field.TypeUUID))
 	if ps := _u.mutation.predicates; len(ps) > 0 {
@@ -145,7 +138,6 @@ func (_u *OperatorTokenUpdate) sqlSave(ctx context.Context) (_node int, err erro
 	if value, ok := _u.mutation.RevokedBy(); ok {
 		_spec.SetField(operatortoken.FieldRevokedBy, field.TypeString, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{operatortoken.Label}
@@ -161,10 +153,9 @@ func (_u *OperatorTokenUpdate) sqlSave(ctx context.Context) (_node int, err erro
 // OperatorTokenUpdateOne is the builder for updating a single OperatorToken entity.
 type OperatorTokenUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *OperatorTokenMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *OperatorTokenMutation
 }
 
 // SetLastUsedAt sets the "last_used_at" field.
@@ -266,12 +257,6 @@ func (_u *OperatorTokenUpdateOne) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *OperatorTokenUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *OperatorTokenUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *OperatorTokenUpdateOne) sqlSave(ctx context.Context) (_node *OperatorToken, err error) {
 	_spec := sqlgraph.NewUpdateSpec(operatortoken.Table, operatortoken.Columns, sqlgraph.NewFieldSpec(operatortoken.FieldID, field.TypeUUID))
 	id, ok := _u.mutation.ID()
@@ -313,7 +298,6 @@ func (_u *OperatorTokenUpdateOne) sqlSave(ctx context.Context) (_node *OperatorT
 	if value, ok := _u.mutation.RevokedBy(); ok {
 		_spec.SetField(operatortoken.FieldRevokedBy, field.TypeString, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &OperatorToken{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

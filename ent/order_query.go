@@ -253,9 +253,8 @@ func (_q *OrderQuery) Clone() *OrderQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.Order{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -474,12 +473,6 @@ func (_q *OrderQuery) ForShare(opts ...sql.LockOption) *OrderQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *OrderQuery) Modify(modifiers ...func(s *sql.Selector)) *OrderSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // OrderGroupBy is the group-by builder for Order entities.
 type OrderGroupBy struct {
 	selector
@@ -568,10 +561,4 @@ func (_s *OrderSelect) sqlScan(ctx context.Context, root *OrderQuery, v any) err
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *OrderSelect) Modify(modifiers ...func(s *sql.Selector)) *OrderSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -254,9 +254,8 @@ func (_q *PaymentQuery) Clone() *PaymentQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.Payment{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *PaymentQuery) ForShare(opts ...sql.LockOption) *PaymentQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *PaymentQuery) Modify(modifiers ...func(s *sql.Selector)) *PaymentSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // PaymentGroupBy is the group-by builder for Payment entities.
 type PaymentGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *PaymentSelect) sqlScan(ctx context.Context, root *PaymentQuery, v any)
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *PaymentSelect) Modify(modifiers ...func(s *sql.Selector)) *PaymentSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

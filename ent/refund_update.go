@@ -18,9 +18,8 @@ import (
 // RefundUpdate is the builder for updating Refund entities.
 type RefundUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *RefundMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *RefundMutation
 }
 
 // Where appends a list predicates to the RefundUpdate builder.
@@ -254,12 +253,6 @@ func (_u *RefundUpdate) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *RefundUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *RefundUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *RefundUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -326,7 +319,6 @@ func (_u *RefundUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.SignedAt(); ok {
 		_spec.SetField(refund.FieldSignedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{refund.Label}
@@ -342,10 +334,9 @@ func (_u *RefundUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 // RefundUpdateOne is the builder for updating a single Refund entity.
 type RefundUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *RefundMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *RefundMutation
 }
 
 // SetStatus sets the "status" field.
@@ -586,12 +577,6 @@ func (_u *RefundUpdateOne) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *RefundUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *RefundUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *RefundUpdateOne) sqlSave(ctx context.Context) (_node *Refund, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -675,7 +660,6 @@ func (_u *RefundUpdateOne) sqlSave(ctx context.Context) (_node *Refund, err erro
 	if value, ok := _u.mutation.SignedAt(); ok {
 		_spec.SetField(refund.FieldSignedAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &Refund{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

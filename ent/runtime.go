@@ -7,35 +7,20 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/cardlink"
-	"github.com/roamcard/roamcard/ent/chainwatermark"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
-	"github.com/roamcard/roamcard/ent/esimtopup"
-	"github.com/roamcard/roamcard/ent/event"
-	"github.com/roamcard/roamcard/ent/eventday"
-	"github.com/roamcard/roamcard/ent/finding"
-	"github.com/roamcard/roamcard/ent/issuerline"
-	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/operatorapproval"
 	"github.com/roamcard/roamcard/ent/operatortoken"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
-	"github.com/roamcard/roamcard/ent/progress"
-	"github.com/roamcard/roamcard/ent/reconciliation"
-	"github.com/roamcard/roamcard/ent/reconciliationrun"
 	"github.com/roamcard/roamcard/ent/refund"
-	"github.com/roamcard/roamcard/ent/reservation"
 	"github.com/roamcard/roamcard/ent/schema"
-	"github.com/roamcard/roamcard/ent/screenedaddress"
 	"github.com/roamcard/roamcard/ent/screeninglist"
 	"github.com/roamcard/roamcard/ent/session"
-	"github.com/roamcard/roamcard/ent/supplierorder"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/transaction"
 	"github.com/roamcard/roamcard/ent/transactionmember"
-	"github.com/roamcard/roamcard/ent/transfer"
-	"github.com/roamcard/roamcard/ent/webhookevent"
 )
 
 // The init function reads all schema descriptors with runtime code
@@ -100,16 +85,6 @@ func init() {
 	cardlinkDescID := cardlinkFields[0].Descriptor()
 	// cardlink.DefaultID holds the default value on creation for the id field.
 	cardlink.DefaultID = cardlinkDescID.Default.(func() uuid.UUID)
-	chainwatermarkFields := schema.ChainWatermark{}.Fields()
-	_ = chainwatermarkFields
-	// chainwatermarkDescHeartbeat is the schema descriptor for heartbeat field.
-	chainwatermarkDescHeartbeat := chainwatermarkFields[2].Descriptor()
-	// chainwatermark.DefaultHeartbeat holds the default value on creation for the heartbeat field.
-	chainwatermark.DefaultHeartbeat = chainwatermarkDescHeartbeat.Default.(int64)
-	// chainwatermarkDescLastBlock is the schema descriptor for last_block field.
-	chainwatermarkDescLastBlock := chainwatermarkFields[3].Descriptor()
-	// chainwatermark.DefaultLastBlock holds the default value on creation for the last_block field.
-	chainwatermark.DefaultLastBlock = chainwatermarkDescLastBlock.Default.(int64)
 	challengeFields := schema.Challenge{}.Fields()
 	_ = challengeFields
 	// challengeDescID is the schema descriptor for id field.
@@ -144,102 +119,6 @@ func init() {
 	esimprofileDescID := esimprofileFields[0].Descriptor()
 	// esimprofile.DefaultID holds the default value on creation for the id field.
 	esimprofile.DefaultID = esimprofileDescID.Default.(func() uuid.UUID)
-	esimtopupFields := schema.EsimTopup{}.Fields()
-	_ = esimtopupFields
-	// esimtopupDescAccount is the schema descriptor for account field.
-	esimtopupDescAccount := esimtopupFields[8].Descriptor()
-	// esimtopup.DefaultAccount holds the default value on creation for the account field.
-	esimtopup.DefaultAccount = esimtopupDescAccount.Default.(string)
-	// esimtopupDescCostMicros is the schema descriptor for cost_micros field.
-	esimtopupDescCostMicros := esimtopupFields[9].Descriptor()
-	// esimtopup.DefaultCostMicros holds the default value on creation for the cost_micros field.
-	esimtopup.DefaultCostMicros = esimtopupDescCostMicros.Default.(int64)
-	// esimtopupDescID is the schema descriptor for id field.
-	esimtopupDescID := esimtopupFields[0].Descriptor()
-	// esimtopup.DefaultID holds the default value on creation for the id field.
-	esimtopup.DefaultID = esimtopupDescID.Default.(func() uuid.UUID)
-	eventFields := schema.Event{}.Fields()
-	_ = eventFields
-	// eventDescPath is the schema descriptor for path field.
-	eventDescPath := eventFields[3].Descriptor()
-	// event.DefaultPath holds the default value on creation for the path field.
-	event.DefaultPath = eventDescPath.Default.(string)
-	// eventDescID is the schema descriptor for id field.
-	eventDescID := eventFields[0].Descriptor()
-	// event.DefaultID holds the default value on creation for the id field.
-	event.DefaultID = eventDescID.Default.(func() uuid.UUID)
-	eventdayFields := schema.EventDay{}.Fields()
-	_ = eventdayFields
-	// eventdayDescID is the schema descriptor for id field.
-	eventdayDescID := eventdayFields[0].Descriptor()
-	// eventday.DefaultID holds the default value on creation for the id field.
-	eventday.DefaultID = eventdayDescID.Default.(func() uuid.UUID)
-	findingFields := schema.Finding{}.Fields()
-	_ = findingFields
-	// findingDescResolution is the schema descriptor for resolution field.
-	findingDescResolution := findingFields[16].Descriptor()
-	// finding.DefaultResolution holds the default value on creation for the resolution field.
-	finding.DefaultResolution = findingDescResolution.Default.(string)
-	// findingDescResolvedBy is the schema descriptor for resolved_by field.
-	findingDescResolvedBy := findingFields[17].Descriptor()
-	// finding.DefaultResolvedBy holds the default value on creation for the resolved_by field.
-	finding.DefaultResolvedBy = findingDescResolvedBy.Default.(string)
-	// findingDescReason is the schema descriptor for reason field.
-	findingDescReason := findingFields[18].Descriptor()
-	// finding.DefaultReason holds the default value on creation for the reason field.
-	finding.DefaultReason = findingDescReason.Default.(string)
-	issuerlineFields := schema.IssuerLine{}.Fields()
-	_ = issuerlineFields
-	// issuerlineDescBalanceUsdCents is the schema descriptor for balance_usd_cents field.
-	issuerlineDescBalanceUsdCents := issuerlineFields[7].Descriptor()
-	// issuerline.DefaultBalanceUsdCents holds the default value on creation for the balance_usd_cents field.
-	issuerline.DefaultBalanceUsdCents = issuerlineDescBalanceUsdCents.Default.(int64)
-	// issuerlineDescOrderID is the schema descriptor for order_id field.
-	issuerlineDescOrderID := issuerlineFields[8].Descriptor()
-	// issuerline.DefaultOrderID holds the default value on creation for the order_id field.
-	issuerline.DefaultOrderID = issuerlineDescOrderID.Default.(string)
-	// issuerlineDescSpentUsdCents is the schema descriptor for spent_usd_cents field.
-	issuerlineDescSpentUsdCents := issuerlineFields[9].Descriptor()
-	// issuerline.DefaultSpentUsdCents holds the default value on creation for the spent_usd_cents field.
-	issuerline.DefaultSpentUsdCents = issuerlineDescSpentUsdCents.Default.(int64)
-	// issuerlineDescPending is the schema descriptor for pending field.
-	issuerlineDescPending := issuerlineFields[11].Descriptor()
-	// issuerline.DefaultPending holds the default value on creation for the pending field.
-	issuerline.DefaultPending = issuerlineDescPending.Default.(bool)
-	jobFields := schema.Job{}.Fields()
-	_ = jobFields
-	// jobDescOwner is the schema descriptor for owner field.
-	jobDescOwner := jobFields[4].Descriptor()
-	// job.DefaultOwner holds the default value on creation for the owner field.
-	job.DefaultOwner = jobDescOwner.Default.(string)
-	// jobDescTraceparent is the schema descriptor for traceparent field.
-	jobDescTraceparent := jobFields[6].Descriptor()
-	// job.DefaultTraceparent holds the default value on creation for the traceparent field.
-	job.DefaultTraceparent = jobDescTraceparent.Default.(string)
-	// jobDescAttempt is the schema descriptor for attempt field.
-	jobDescAttempt := jobFields[8].Descriptor()
-	// job.DefaultAttempt holds the default value on creation for the attempt field.
-	job.DefaultAttempt = jobDescAttempt.Default.(int)
-	// jobDescUncountedAttempts is the schema descriptor for uncounted_attempts field.
-	jobDescUncountedAttempts := jobFields[9].Descriptor()
-	// job.DefaultUncountedAttempts holds the default value on creation for the uncounted_attempts field.
-	job.DefaultUncountedAttempts = jobDescUncountedAttempts.Default.(int)
-	// jobDescVersion is the schema descriptor for version field.
-	jobDescVersion := jobFields[11].Descriptor()
-	// job.DefaultVersion holds the default value on creation for the version field.
-	job.DefaultVersion = jobDescVersion.Default.(int64)
-	// jobDescStep is the schema descriptor for step field.
-	jobDescStep := jobFields[12].Descriptor()
-	// job.DefaultStep holds the default value on creation for the step field.
-	job.DefaultStep = jobDescStep.Default.(string)
-	// jobDescLastError is the schema descriptor for last_error field.
-	jobDescLastError := jobFields[17].Descriptor()
-	// job.DefaultLastError holds the default value on creation for the last_error field.
-	job.DefaultLastError = jobDescLastError.Default.(string)
-	// jobDescID is the schema descriptor for id field.
-	jobDescID := jobFields[0].Descriptor()
-	// job.DefaultID holds the default value on creation for the id field.
-	job.DefaultID = jobDescID.Default.(func() uuid.UUID)
 	operatorapprovalFields := schema.OperatorApproval{}.Fields()
 	_ = operatorapprovalFields
 	// operatorapprovalDescResolution is the schema descriptor for resolution field.
@@ -296,98 +175,12 @@ func init() {
 	paymentDescID := paymentFields[0].Descriptor()
 	// payment.DefaultID holds the default value on creation for the id field.
 	payment.DefaultID = paymentDescID.Default.(func() uuid.UUID)
-	progressFields := schema.Progress{}.Fields()
-	_ = progressFields
-	// progressDescPlace is the schema descriptor for place field.
-	progressDescPlace := progressFields[2].Descriptor()
-	// progress.DefaultPlace holds the default value on creation for the place field.
-	progress.DefaultPlace = progressDescPlace.Default.(string)
-	reconciliationFields := schema.Reconciliation{}.Fields()
-	_ = reconciliationFields
-	// reconciliationDescBlocks is the schema descriptor for blocks field.
-	reconciliationDescBlocks := reconciliationFields[4].Descriptor()
-	// reconciliation.DefaultBlocks holds the default value on creation for the blocks field.
-	reconciliation.DefaultBlocks = reconciliationDescBlocks.Default.(bool)
-	reconciliationrunFields := schema.ReconciliationRun{}.Fields()
-	_ = reconciliationrunFields
-	// reconciliationrunDescUnread is the schema descriptor for unread field.
-	reconciliationrunDescUnread := reconciliationrunFields[5].Descriptor()
-	// reconciliationrun.DefaultUnread holds the default value on creation for the unread field.
-	reconciliationrun.DefaultUnread = reconciliationrunDescUnread.Default.(string)
-	// reconciliationrunDescFirstBlock is the schema descriptor for first_block field.
-	reconciliationrunDescFirstBlock := reconciliationrunFields[6].Descriptor()
-	// reconciliationrun.DefaultFirstBlock holds the default value on creation for the first_block field.
-	reconciliationrun.DefaultFirstBlock = reconciliationrunDescFirstBlock.Default.(int64)
-	// reconciliationrunDescLastBlock is the schema descriptor for last_block field.
-	reconciliationrunDescLastBlock := reconciliationrunFields[7].Descriptor()
-	// reconciliationrun.DefaultLastBlock holds the default value on creation for the last_block field.
-	reconciliationrun.DefaultLastBlock = reconciliationrunDescLastBlock.Default.(int64)
-	// reconciliationrunDescOrders is the schema descriptor for orders field.
-	reconciliationrunDescOrders := reconciliationrunFields[8].Descriptor()
-	// reconciliationrun.DefaultOrders holds the default value on creation for the orders field.
-	reconciliationrun.DefaultOrders = reconciliationrunDescOrders.Default.(int64)
-	// reconciliationrunDescPayments is the schema descriptor for payments field.
-	reconciliationrunDescPayments := reconciliationrunFields[9].Descriptor()
-	// reconciliationrun.DefaultPayments holds the default value on creation for the payments field.
-	reconciliationrun.DefaultPayments = reconciliationrunDescPayments.Default.(int64)
-	// reconciliationrunDescTransfers is the schema descriptor for transfers field.
-	reconciliationrunDescTransfers := reconciliationrunFields[10].Descriptor()
-	// reconciliationrun.DefaultTransfers holds the default value on creation for the transfers field.
-	reconciliationrun.DefaultTransfers = reconciliationrunDescTransfers.Default.(int64)
-	// reconciliationrunDescPostings is the schema descriptor for postings field.
-	reconciliationrunDescPostings := reconciliationrunFields[11].Descriptor()
-	// reconciliationrun.DefaultPostings holds the default value on creation for the postings field.
-	reconciliationrun.DefaultPostings = reconciliationrunDescPostings.Default.(int64)
-	// reconciliationrunDescCards is the schema descriptor for cards field.
-	reconciliationrunDescCards := reconciliationrunFields[12].Descriptor()
-	// reconciliationrun.DefaultCards holds the default value on creation for the cards field.
-	reconciliationrun.DefaultCards = reconciliationrunDescCards.Default.(int64)
-	// reconciliationrunDescMovements is the schema descriptor for movements field.
-	reconciliationrunDescMovements := reconciliationrunFields[13].Descriptor()
-	// reconciliationrun.DefaultMovements holds the default value on creation for the movements field.
-	reconciliationrun.DefaultMovements = reconciliationrunDescMovements.Default.(int64)
-	// reconciliationrunDescSpentUsdCents is the schema descriptor for spent_usd_cents field.
-	reconciliationrunDescSpentUsdCents := reconciliationrunFields[14].Descriptor()
-	// reconciliationrun.DefaultSpentUsdCents holds the default value on creation for the spent_usd_cents field.
-	reconciliationrun.DefaultSpentUsdCents = reconciliationrunDescSpentUsdCents.Default.(int64)
-	// reconciliationrunDescOpened is the schema descriptor for opened field.
-	reconciliationrunDescOpened := reconciliationrunFields[15].Descriptor()
-	// reconciliationrun.DefaultOpened holds the default value on creation for the opened field.
-	reconciliationrun.DefaultOpened = reconciliationrunDescOpened.Default.(int64)
-	// reconciliationrunDescClosed is the schema descriptor for closed field.
-	reconciliationrunDescClosed := reconciliationrunFields[16].Descriptor()
-	// reconciliationrun.DefaultClosed holds the default value on creation for the closed field.
-	reconciliationrun.DefaultClosed = reconciliationrunDescClosed.Default.(int64)
-	// reconciliationrunDescOpen is the schema descriptor for open field.
-	reconciliationrunDescOpen := reconciliationrunFields[17].Descriptor()
-	// reconciliationrun.DefaultOpen holds the default value on creation for the open field.
-	reconciliationrun.DefaultOpen = reconciliationrunDescOpen.Default.(int64)
-	// reconciliationrunDescBlocking is the schema descriptor for blocking field.
-	reconciliationrunDescBlocking := reconciliationrunFields[18].Descriptor()
-	// reconciliationrun.DefaultBlocking holds the default value on creation for the blocking field.
-	reconciliationrun.DefaultBlocking = reconciliationrunDescBlocking.Default.(int64)
-	// reconciliationrunDescResolved is the schema descriptor for resolved field.
-	reconciliationrunDescResolved := reconciliationrunFields[19].Descriptor()
-	// reconciliationrun.DefaultResolved holds the default value on creation for the resolved field.
-	reconciliationrun.DefaultResolved = reconciliationrunDescResolved.Default.(int64)
 	refundFields := schema.Refund{}.Fields()
 	_ = refundFields
 	// refundDescID is the schema descriptor for id field.
 	refundDescID := refundFields[0].Descriptor()
 	// refund.DefaultID holds the default value on creation for the id field.
 	refund.DefaultID = refundDescID.Default.(func() uuid.UUID)
-	reservationFields := schema.Reservation{}.Fields()
-	_ = reservationFields
-	// reservationDescID is the schema descriptor for id field.
-	reservationDescID := reservationFields[0].Descriptor()
-	// reservation.DefaultID holds the default value on creation for the id field.
-	reservation.DefaultID = reservationDescID.Default.(func() uuid.UUID)
-	screenedaddressFields := schema.ScreenedAddress{}.Fields()
-	_ = screenedaddressFields
-	// screenedaddressDescID is the schema descriptor for id field.
-	screenedaddressDescID := screenedaddressFields[0].Descriptor()
-	// screenedaddress.DefaultID holds the default value on creation for the id field.
-	screenedaddress.DefaultID = screenedaddressDescID.Default.(func() uuid.UUID)
 	screeninglistFields := schema.ScreeningList{}.Fields()
 	_ = screeninglistFields
 	// screeninglistDescAddresses is the schema descriptor for addresses field.
@@ -400,20 +193,6 @@ func init() {
 	sessionDescID := sessionFields[0].Descriptor()
 	// session.DefaultID holds the default value on creation for the id field.
 	session.DefaultID = sessionDescID.Default.(func() uuid.UUID)
-	supplierorderFields := schema.SupplierOrder{}.Fields()
-	_ = supplierorderFields
-	// supplierorderDescAccount is the schema descriptor for account field.
-	supplierorderDescAccount := supplierorderFields[7].Descriptor()
-	// supplierorder.DefaultAccount holds the default value on creation for the account field.
-	supplierorder.DefaultAccount = supplierorderDescAccount.Default.(string)
-	// supplierorderDescOnto is the schema descriptor for onto field.
-	supplierorderDescOnto := supplierorderFields[8].Descriptor()
-	// supplierorder.DefaultOnto holds the default value on creation for the onto field.
-	supplierorder.DefaultOnto = supplierorderDescOnto.Default.(string)
-	// supplierorderDescID is the schema descriptor for id field.
-	supplierorderDescID := supplierorderFields[0].Descriptor()
-	// supplierorder.DefaultID holds the default value on creation for the id field.
-	supplierorder.DefaultID = supplierorderDescID.Default.(func() uuid.UUID)
 	timelineFields := schema.Timeline{}.Fields()
 	_ = timelineFields
 	// timelineDescID is the schema descriptor for id field.
@@ -440,16 +219,4 @@ func init() {
 	transactionmemberDescID := transactionmemberFields[0].Descriptor()
 	// transactionmember.DefaultID holds the default value on creation for the id field.
 	transactionmember.DefaultID = transactionmemberDescID.Default.(func() uuid.UUID)
-	transferFields := schema.Transfer{}.Fields()
-	_ = transferFields
-	// transferDescNonce is the schema descriptor for nonce field.
-	transferDescNonce := transferFields[8].Descriptor()
-	// transfer.DefaultNonce holds the default value on creation for the nonce field.
-	transfer.DefaultNonce = transferDescNonce.Default.(string)
-	webhookeventFields := schema.WebhookEvent{}.Fields()
-	_ = webhookeventFields
-	// webhookeventDescID is the schema descriptor for id field.
-	webhookeventDescID := webhookeventFields[0].Descriptor()
-	// webhookevent.DefaultID holds the default value on creation for the id field.
-	webhookevent.DefaultID = webhookeventDescID.Default.(func() uuid.UUID)
 }

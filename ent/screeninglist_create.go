@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/roamcard/roamcard/ent/screeninglist"
@@ -20,7 +18,6 @@ type ScreeningListCreate struct {
 	config
 	mutation *ScreeningListMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetDigest sets the "digest" field.
@@ -126,7 +123,6 @@ func (_c *ScreeningListCreate) createSpec() (*ScreeningList, *sqlgraph.CreateSpe
 		_node = &ScreeningList{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(screeninglist.Table, sqlgraph.NewFieldSpec(screeninglist.FieldID, field.TypeString))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = id
@@ -146,238 +142,11 @@ func (_c *ScreeningListCreate) createSpec() (*ScreeningList, *sqlgraph.CreateSpe
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.ScreeningList.Create().
-//		SetDigest(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.ScreeningListUpsert) {
-//			SetDigest(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *ScreeningListCreate) OnConflict(opts ...sql.ConflictOption) *ScreeningListUpsertOne {
-	_c.conflict = opts
-	return &ScreeningListUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.ScreeningList.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *ScreeningListCreate) OnConflictColumns(columns ...string) *ScreeningListUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &ScreeningListUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// ScreeningListUpsertOne is the builder for "upsert"-ing
-	//  one ScreeningList node.
-	ScreeningListUpsertOne struct {
-		create *ScreeningListCreate
-	}
-
-	// ScreeningListUpsert is the "OnConflict" setter.
-	ScreeningListUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// SetDigest sets the "digest" field.
-func (u *ScreeningListUpsert) SetDigest(v []byte) *ScreeningListUpsert {
-	u.Set(screeninglist.FieldDigest, v)
-	return u
-}
-
-// UpdateDigest sets the "digest" field to the value that was provided on create.
-func (u *ScreeningListUpsert) UpdateDigest() *ScreeningListUpsert {
-	u.SetExcluded(screeninglist.FieldDigest)
-	return u
-}
-
-// SetAddresses sets the "addresses" field.
-func (u *ScreeningListUpsert) SetAddresses(v int) *ScreeningListUpsert {
-	u.Set(screeninglist.FieldAddresses, v)
-	return u
-}
-
-// UpdateAddresses sets the "addresses" field to the value that was provided on create.
-func (u *ScreeningListUpsert) UpdateAddresses() *ScreeningListUpsert {
-	u.SetExcluded(screeninglist.FieldAddresses)
-	return u
-}
-
-// AddAddresses adds v to the "addresses" field.
-func (u *ScreeningListUpsert) AddAddresses(v int) *ScreeningListUpsert {
-	u.Add(screeninglist.FieldAddresses, v)
-	return u
-}
-
-// SetReadAt sets the "read_at" field.
-func (u *ScreeningListUpsert) SetReadAt(v time.Time) *ScreeningListUpsert {
-	u.Set(screeninglist.FieldReadAt, v)
-	return u
-}
-
-// UpdateReadAt sets the "read_at" field to the value that was provided on create.
-func (u *ScreeningListUpsert) UpdateReadAt() *ScreeningListUpsert {
-	u.SetExcluded(screeninglist.FieldReadAt)
-	return u
-}
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.ScreeningList.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(screeninglist.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *ScreeningListUpsertOne) UpdateNewValues() *ScreeningListUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(screeninglist.FieldID)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.ScreeningList.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *ScreeningListUpsertOne) Ignore() *ScreeningListUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *ScreeningListUpsertOne) DoNothing() *ScreeningListUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the ScreeningListCreate.OnConflict
-// documentation for more info.
-func (u *ScreeningListUpsertOne) Update(set func(*ScreeningListUpsert)) *ScreeningListUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&ScreeningListUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetDigest sets the "digest" field.
-func (u *ScreeningListUpsertOne) SetDigest(v []byte) *ScreeningListUpsertOne {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.SetDigest(v)
-	})
-}
-
-// UpdateDigest sets the "digest" field to the value that was provided on create.
-func (u *ScreeningListUpsertOne) UpdateDigest() *ScreeningListUpsertOne {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.UpdateDigest()
-	})
-}
-
-// SetAddresses sets the "addresses" field.
-func (u *ScreeningListUpsertOne) SetAddresses(v int) *ScreeningListUpsertOne {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.SetAddresses(v)
-	})
-}
-
-// AddAddresses adds v to the "addresses" field.
-func (u *ScreeningListUpsertOne) AddAddresses(v int) *ScreeningListUpsertOne {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.AddAddresses(v)
-	})
-}
-
-// UpdateAddresses sets the "addresses" field to the value that was provided on create.
-func (u *ScreeningListUpsertOne) UpdateAddresses() *ScreeningListUpsertOne {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.UpdateAddresses()
-	})
-}
-
-// SetReadAt sets the "read_at" field.
-func (u *ScreeningListUpsertOne) SetReadAt(v time.Time) *ScreeningListUpsertOne {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.SetReadAt(v)
-	})
-}
-
-// UpdateReadAt sets the "read_at" field to the value that was provided on create.
-func (u *ScreeningListUpsertOne) UpdateReadAt() *ScreeningListUpsertOne {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.UpdateReadAt()
-	})
-}
-
-// Exec executes the query.
-func (u *ScreeningListUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for ScreeningListCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *ScreeningListUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *ScreeningListUpsertOne) ID(ctx context.Context) (id string, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: ScreeningListUpsertOne.ID is not supported by MySQL driver. Use ScreeningListUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *ScreeningListUpsertOne) IDX(ctx context.Context) string {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // ScreeningListCreateBulk is the builder for creating many ScreeningList entities in bulk.
 type ScreeningListCreateBulk struct {
 	config
 	err      error
 	builders []*ScreeningListCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the ScreeningList entities in the database.
@@ -406,7 +175,6 @@ func (_c *ScreeningListCreateBulk) Save(ctx context.Context) ([]*ScreeningList, 
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -453,169 +221,6 @@ func (_c *ScreeningListCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *ScreeningListCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.ScreeningList.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.ScreeningListUpsert) {
-//			SetDigest(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *ScreeningListCreateBulk) OnConflict(opts ...sql.ConflictOption) *ScreeningListUpsertBulk {
-	_c.conflict = opts
-	return &ScreeningListUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.ScreeningList.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *ScreeningListCreateBulk) OnConflictColumns(columns ...string) *ScreeningListUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &ScreeningListUpsertBulk{
-		create: _c,
-	}
-}
-
-// ScreeningListUpsertBulk is the builder for "upsert"-ing
-// a bulk of ScreeningList nodes.
-type ScreeningListUpsertBulk struct {
-	create *ScreeningListCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.ScreeningList.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(screeninglist.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *ScreeningListUpsertBulk) UpdateNewValues() *ScreeningListUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(screeninglist.FieldID)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.ScreeningList.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *ScreeningListUpsertBulk) Ignore() *ScreeningListUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *ScreeningListUpsertBulk) DoNothing() *ScreeningListUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the ScreeningListCreateBulk.OnConflict
-// documentation for more info.
-func (u *ScreeningListUpsertBulk) Update(set func(*ScreeningListUpsert)) *ScreeningListUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&ScreeningListUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetDigest sets the "digest" field.
-func (u *ScreeningListUpsertBulk) SetDigest(v []byte) *ScreeningListUpsertBulk {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.SetDigest(v)
-	})
-}
-
-// UpdateDigest sets the "digest" field to the value that was provided on create.
-func (u *ScreeningListUpsertBulk) UpdateDigest() *ScreeningListUpsertBulk {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.UpdateDigest()
-	})
-}
-
-// SetAddresses sets the "addresses" field.
-func (u *ScreeningListUpsertBulk) SetAddresses(v int) *ScreeningListUpsertBulk {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.SetAddresses(v)
-	})
-}
-
-// AddAddresses adds v to the "addresses" field.
-func (u *ScreeningListUpsertBulk) AddAddresses(v int) *ScreeningListUpsertBulk {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.AddAddresses(v)
-	})
-}
-
-// UpdateAddresses sets the "addresses" field to the value that was provided on create.
-func (u *ScreeningListUpsertBulk) UpdateAddresses() *ScreeningListUpsertBulk {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.UpdateAddresses()
-	})
-}
-
-// SetReadAt sets the "read_at" field.
-func (u *ScreeningListUpsertBulk) SetReadAt(v time.Time) *ScreeningListUpsertBulk {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.SetReadAt(v)
-	})
-}
-
-// UpdateReadAt sets the "read_at" field to the value that was provided on create.
-func (u *ScreeningListUpsertBulk) UpdateReadAt() *ScreeningListUpsertBulk {
-	return u.Update(func(s *ScreeningListUpsert) {
-		s.UpdateReadAt()
-	})
-}
-
-// Exec executes the query.
-func (u *ScreeningListUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the ScreeningListCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for ScreeningListCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *ScreeningListUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

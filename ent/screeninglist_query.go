@@ -253,9 +253,8 @@ func (_q *ScreeningListQuery) Clone() *ScreeningListQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.ScreeningList{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -474,12 +473,6 @@ func (_q *ScreeningListQuery) ForShare(opts ...sql.LockOption) *ScreeningListQue
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *ScreeningListQuery) Modify(modifiers ...func(s *sql.Selector)) *ScreeningListSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // ScreeningListGroupBy is the group-by builder for ScreeningList entities.
 type ScreeningListGroupBy struct {
 	selector
@@ -568,10 +561,4 @@ func (_s *ScreeningListSelect) sqlScan(ctx context.Context, root *ScreeningListQ
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *ScreeningListSelect) Modify(modifiers ...func(s *sql.Selector)) *ScreeningListSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -18,9 +18,8 @@ import (
 // ScreeningListUpdate is the builder for updating ScreeningList entities.
 type ScreeningListUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *ScreeningListMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *ScreeningListMutation
 }
 
 // Where appends a list predicates to the ScreeningListUpdate builder.
@@ -112,12 +111,6 @@ func (_u *ScreeningListUpdate) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *ScreeningListUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *ScreeningListUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *ScreeningListUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -142,7 +135,6 @@ func (_u *ScreeningListUpdate) sqlSave(ctx context.Context) (_node int, err erro
 	if value, ok := _u.mutation.ReadAt(); ok {
 		_spec.SetField(screeninglist.FieldReadAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{screeninglist.Label}
@@ -158,10 +150,9 @@ func (_u *ScreeningListUpdate) sqlSave(ctx context.Context) (_node int, err erro
 // ScreeningListUpdateOne is the builder for updating a single ScreeningList entity.
 type ScreeningListUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *ScreeningListMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *ScreeningListMutation
 }
 
 // SetDigest sets the "digest" field.
@@ -260,12 +251,6 @@ func (_u *ScreeningListUpdateOne) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *ScreeningListUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *ScreeningListUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *ScreeningListUpdateOne) sqlSave(ctx context.Context) (_node *ScreeningList, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -307,7 +292,6 @@ func (_u *ScreeningListUpdateOne) sqlSave(ctx context.Context) (_node *Screening
 	if value, ok := _u.mutation.ReadAt(); ok {
 		_spec.SetField(screeninglist.FieldReadAt, field.TypeTime, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &ScreeningList{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/google/uuid"
@@ -21,7 +19,6 @@ type TimelineCreate struct {
 	config
 	mutation *TimelineMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetOrderID sets the "order_id" field.
@@ -204,7 +201,6 @@ func (_c *TimelineCreate) createSpec() (*Timeline, *sqlgraph.CreateSpec) {
 		_node = &Timeline{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(timeline.Table, sqlgraph.NewFieldSpec(timeline.FieldID, field.TypeUUID))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = &id
@@ -252,177 +248,11 @@ func (_c *TimelineCreate) createSpec() (*Timeline, *sqlgraph.CreateSpec) {
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.Timeline.Create().
-//		SetOrderID(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.TimelineUpsert) {
-//			SetOrderID(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *TimelineCreate) OnConflict(opts ...sql.ConflictOption) *TimelineUpsertOne {
-	_c.conflict = opts
-	return &TimelineUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.Timeline.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *TimelineCreate) OnConflictColumns(columns ...string) *TimelineUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &TimelineUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// TimelineUpsertOne is the builder for "upsert"-ing
-	//  one Timeline node.
-	TimelineUpsertOne struct {
-		create *TimelineCreate
-	}
-
-	// TimelineUpsert is the "OnConflict" setter.
-	TimelineUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.Timeline.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(timeline.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *TimelineUpsertOne) UpdateNewValues() *TimelineUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(timeline.FieldID)
-		}
-		if _, exists := u.create.mutation.OrderID(); exists {
-			s.SetIgnore(timeline.FieldOrderID)
-		}
-		if _, exists := u.create.mutation.Owner(); exists {
-			s.SetIgnore(timeline.FieldOwner)
-		}
-		if _, exists := u.create.mutation.Version(); exists {
-			s.SetIgnore(timeline.FieldVersion)
-		}
-		if _, exists := u.create.mutation.At(); exists {
-			s.SetIgnore(timeline.FieldAt)
-		}
-		if _, exists := u.create.mutation.FromStatus(); exists {
-			s.SetIgnore(timeline.FieldFromStatus)
-		}
-		if _, exists := u.create.mutation.ToStatus(); exists {
-			s.SetIgnore(timeline.FieldToStatus)
-		}
-		if _, exists := u.create.mutation.Actor(); exists {
-			s.SetIgnore(timeline.FieldActor)
-		}
-		if _, exists := u.create.mutation.Reason(); exists {
-			s.SetIgnore(timeline.FieldReason)
-		}
-		if _, exists := u.create.mutation.Evidence(); exists {
-			s.SetIgnore(timeline.FieldEvidence)
-		}
-		if _, exists := u.create.mutation.RequestID(); exists {
-			s.SetIgnore(timeline.FieldRequestID)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.Timeline.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *TimelineUpsertOne) Ignore() *TimelineUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *TimelineUpsertOne) DoNothing() *TimelineUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the TimelineCreate.OnConflict
-// documentation for more info.
-func (u *TimelineUpsertOne) Update(set func(*TimelineUpsert)) *TimelineUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&TimelineUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// Exec executes the query.
-func (u *TimelineUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for TimelineCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *TimelineUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *TimelineUpsertOne) ID(ctx context.Context) (id uuid.UUID, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: TimelineUpsertOne.ID is not supported by MySQL driver. Use TimelineUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *TimelineUpsertOne) IDX(ctx context.Context) uuid.UUID {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // TimelineCreateBulk is the builder for creating many Timeline entities in bulk.
 type TimelineCreateBulk struct {
 	config
 	err      error
 	builders []*TimelineCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the Timeline entities in the database.
@@ -452,7 +282,6 @@ func (_c *TimelineCreateBulk) Save(ctx context.Context) ([]*Timeline, error) {
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -499,150 +328,6 @@ func (_c *TimelineCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *TimelineCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.Timeline.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.TimelineUpsert) {
-//			SetOrderID(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *TimelineCreateBulk) OnConflict(opts ...sql.ConflictOption) *TimelineUpsertBulk {
-	_c.conflict = opts
-	return &TimelineUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.Timeline.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *TimelineCreateBulk) OnConflictColumns(columns ...string) *TimelineUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &TimelineUpsertBulk{
-		create: _c,
-	}
-}
-
-// TimelineUpsertBulk is the builder for "upsert"-ing
-// a bulk of Timeline nodes.
-type TimelineUpsertBulk struct {
-	create *TimelineCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.Timeline.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(timeline.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *TimelineUpsertBulk) UpdateNewValues() *TimelineUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(timeline.FieldID)
-			}
-			if _, exists := b.mutation.OrderID(); exists {
-				s.SetIgnore(timeline.FieldOrderID)
-			}
-			if _, exists := b.mutation.Owner(); exists {
-				s.SetIgnore(timeline.FieldOwner)
-			}
-			if _, exists := b.mutation.Version(); exists {
-				s.SetIgnore(timeline.FieldVersion)
-			}
-			if _, exists := b.mutation.At(); exists {
-				s.SetIgnore(timeline.FieldAt)
-			}
-			if _, exists := b.mutation.FromStatus(); exists {
-				s.SetIgnore(timeline.FieldFromStatus)
-			}
-			if _, exists := b.mutation.ToStatus(); exists {
-				s.SetIgnore(timeline.FieldToStatus)
-			}
-			if _, exists := b.mutation.Actor(); exists {
-				s.SetIgnore(timeline.FieldActor)
-			}
-			if _, exists := b.mutation.Reason(); exists {
-				s.SetIgnore(timeline.FieldReason)
-			}
-			if _, exists := b.mutation.Evidence(); exists {
-				s.SetIgnore(timeline.FieldEvidence)
-			}
-			if _, exists := b.mutation.RequestID(); exists {
-				s.SetIgnore(timeline.FieldRequestID)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.Timeline.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *TimelineUpsertBulk) Ignore() *TimelineUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *TimelineUpsertBulk) DoNothing() *TimelineUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the TimelineCreateBulk.OnConflict
-// documentation for more info.
-func (u *TimelineUpsertBulk) Update(set func(*TimelineUpsert)) *TimelineUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&TimelineUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// Exec executes the query.
-func (u *TimelineUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the TimelineCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for TimelineCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *TimelineUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

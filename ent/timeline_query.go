@@ -254,9 +254,8 @@ func (_q *TimelineQuery) Clone() *TimelineQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.Timeline{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *TimelineQuery) ForShare(opts ...sql.LockOption) *TimelineQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *TimelineQuery) Modify(modifiers ...func(s *sql.Selector)) *TimelineSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // TimelineGroupBy is the group-by builder for Timeline entities.
 type TimelineGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *TimelineSelect) sqlScan(ctx context.Context, root *TimelineQuery, v an
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *TimelineSelect) Modify(modifiers ...func(s *sql.Selector)) *TimelineSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -17,9 +17,8 @@ import (
 // TimelineUpdate is the builder for updating Timeline entities.
 type TimelineUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *TimelineMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *TimelineMutation
 }
 
 // Where appends a list predicates to the TimelineUpdate builder.
@@ -60,12 +59,6 @@ func (_u *TimelineUpdate) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *TimelineUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *TimelineUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *TimelineUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	_spec := sqlgraph.NewUpdateSpec(timeline.Table, timeline.Columns, sqlgraph.NewFieldSpec(timeline.FieldID, field.TypeUUID))
 	if ps := _u.mutation.predicates; len(ps) > 0 {
@@ -81,7 +74,6 @@ func (_u *TimelineUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if _u.mutation.RequestIDCleared() {
 		_spec.ClearField(timeline.FieldRequestID, field.TypeString)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{timeline.Label}
@@ -97,10 +89,9 @@ func (_u *TimelineUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 // TimelineUpdateOne is the builder for updating a single Timeline entity.
 type TimelineUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *TimelineMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *TimelineMutation
 }
 
 // Mutation returns the TimelineMutation object of the builder.
@@ -148,12 +139,6 @@ func (_u *TimelineUpdateOne) ExecX(ctx context.Context) {
 	}
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *TimelineUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *TimelineUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *TimelineUpdateOne) sqlSave(ctx context.Context) (_node *Timeline, err error) {
 	_spec := sqlgraph.NewUpdateSpec(timeline.Table, timeline.Columns, sqlgraph.NewFieldSpec(timeline.FieldID, field.TypeUUID))
 	id, ok := _u.mutation.ID()
@@ -186,7 +171,6 @@ func (_u *TimelineUpdateOne) sqlSave(ctx context.Context) (_node *Timeline, err 
 	if _u.mutation.RequestIDCleared() {
 		_spec.ClearField(timeline.FieldRequestID, field.TypeString)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &Timeline{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

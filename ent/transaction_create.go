@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/google/uuid"
@@ -22,7 +20,6 @@ type TransactionCreate struct {
 	config
 	mutation *TransactionMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetRelayer sets the "relayer" field.
@@ -184,7 +181,6 @@ func (_c *TransactionCreate) createSpec() (*Transaction, *sqlgraph.CreateSpec) {
 		_node = &Transaction{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(transaction.Table, sqlgraph.NewFieldSpec(transaction.FieldID, field.TypeUUID))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = &id
@@ -216,247 +212,11 @@ func (_c *TransactionCreate) createSpec() (*Transaction, *sqlgraph.CreateSpec) {
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.Transaction.Create().
-//		SetRelayer(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.TransactionUpsert) {
-//			SetRelayer(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *TransactionCreate) OnConflict(opts ...sql.ConflictOption) *TransactionUpsertOne {
-	_c.conflict = opts
-	return &TransactionUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.Transaction.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *TransactionCreate) OnConflictColumns(columns ...string) *TransactionUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &TransactionUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// TransactionUpsertOne is the builder for "upsert"-ing
-	//  one Transaction node.
-	TransactionUpsertOne struct {
-		create *TransactionCreate
-	}
-
-	// TransactionUpsert is the "OnConflict" setter.
-	TransactionUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// SetVariants sets the "variants" field.
-func (u *TransactionUpsert) SetVariants(v []schema.Variant) *TransactionUpsert {
-	u.Set(transaction.FieldVariants, v)
-	return u
-}
-
-// UpdateVariants sets the "variants" field to the value that was provided on create.
-func (u *TransactionUpsert) UpdateVariants() *TransactionUpsert {
-	u.SetExcluded(transaction.FieldVariants)
-	return u
-}
-
-// SetStatus sets the "status" field.
-func (u *TransactionUpsert) SetStatus(v transaction.Status) *TransactionUpsert {
-	u.Set(transaction.FieldStatus, v)
-	return u
-}
-
-// UpdateStatus sets the "status" field to the value that was provided on create.
-func (u *TransactionUpsert) UpdateStatus() *TransactionUpsert {
-	u.SetExcluded(transaction.FieldStatus)
-	return u
-}
-
-// SetSpentWei sets the "spent_wei" field.
-func (u *TransactionUpsert) SetSpentWei(v int64) *TransactionUpsert {
-	u.Set(transaction.FieldSpentWei, v)
-	return u
-}
-
-// UpdateSpentWei sets the "spent_wei" field to the value that was provided on create.
-func (u *TransactionUpsert) UpdateSpentWei() *TransactionUpsert {
-	u.SetExcluded(transaction.FieldSpentWei)
-	return u
-}
-
-// AddSpentWei adds v to the "spent_wei" field.
-func (u *TransactionUpsert) AddSpentWei(v int64) *TransactionUpsert {
-	u.Add(transaction.FieldSpentWei, v)
-	return u
-}
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.Transaction.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(transaction.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *TransactionUpsertOne) UpdateNewValues() *TransactionUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(transaction.FieldID)
-		}
-		if _, exists := u.create.mutation.Relayer(); exists {
-			s.SetIgnore(transaction.FieldRelayer)
-		}
-		if _, exists := u.create.mutation.Nonce(); exists {
-			s.SetIgnore(transaction.FieldNonce)
-		}
-		if _, exists := u.create.mutation.CreatedAt(); exists {
-			s.SetIgnore(transaction.FieldCreatedAt)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.Transaction.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *TransactionUpsertOne) Ignore() *TransactionUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *TransactionUpsertOne) DoNothing() *TransactionUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the TransactionCreate.OnConflict
-// documentation for more info.
-func (u *TransactionUpsertOne) Update(set func(*TransactionUpsert)) *TransactionUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&TransactionUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetVariants sets the "variants" field.
-func (u *TransactionUpsertOne) SetVariants(v []schema.Variant) *TransactionUpsertOne {
-	return u.Update(func(s *TransactionUpsert) {
-		s.SetVariants(v)
-	})
-}
-
-// UpdateVariants sets the "variants" field to the value that was provided on create.
-func (u *TransactionUpsertOne) UpdateVariants() *TransactionUpsertOne {
-	return u.Update(func(s *TransactionUpsert) {
-		s.UpdateVariants()
-	})
-}
-
-// SetStatus sets the "status" field.
-func (u *TransactionUpsertOne) SetStatus(v transaction.Status) *TransactionUpsertOne {
-	return u.Update(func(s *TransactionUpsert) {
-		s.SetStatus(v)
-	})
-}
-
-// UpdateStatus sets the "status" field to the value that was provided on create.
-func (u *TransactionUpsertOne) UpdateStatus() *TransactionUpsertOne {
-	return u.Update(func(s *TransactionUpsert) {
-		s.UpdateStatus()
-	})
-}
-
-// SetSpentWei sets the "spent_wei" field.
-func (u *TransactionUpsertOne) SetSpentWei(v int64) *TransactionUpsertOne {
-	return u.Update(func(s *TransactionUpsert) {
-		s.SetSpentWei(v)
-	})
-}
-
-// AddSpentWei adds v to the "spent_wei" field.
-func (u *TransactionUpsertOne) AddSpentWei(v int64) *TransactionUpsertOne {
-	return u.Update(func(s *TransactionUpsert) {
-		s.AddSpentWei(v)
-	})
-}
-
-// UpdateSpentWei sets the "spent_wei" field to the value that was provided on create.
-func (u *TransactionUpsertOne) UpdateSpentWei() *TransactionUpsertOne {
-	return u.Update(func(s *TransactionUpsert) {
-		s.UpdateSpentWei()
-	})
-}
-
-// Exec executes the query.
-func (u *TransactionUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for TransactionCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *TransactionUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *TransactionUpsertOne) ID(ctx context.Context) (id uuid.UUID, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: TransactionUpsertOne.ID is not supported by MySQL driver. Use TransactionUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *TransactionUpsertOne) IDX(ctx context.Context) uuid.UUID {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // TransactionCreateBulk is the builder for creating many Transaction entities in bulk.
 type TransactionCreateBulk struct {
 	config
 	err      error
 	builders []*TransactionCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the Transaction entities in the database.
@@ -486,7 +246,6 @@ func (_c *TransactionCreateBulk) Save(ctx context.Context) ([]*Transaction, erro
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -533,178 +292,6 @@ func (_c *TransactionCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *TransactionCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.Transaction.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.TransactionUpsert) {
-//			SetRelayer(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *TransactionCreateBulk) OnConflict(opts ...sql.ConflictOption) *TransactionUpsertBulk {
-	_c.conflict = opts
-	return &TransactionUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.Transaction.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *TransactionCreateBulk) OnConflictColumns(columns ...string) *TransactionUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &TransactionUpsertBulk{
-		create: _c,
-	}
-}
-
-// TransactionUpsertBulk is the builder for "upsert"-ing
-// a bulk of Transaction nodes.
-type TransactionUpsertBulk struct {
-	create *TransactionCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.Transaction.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(transaction.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *TransactionUpsertBulk) UpdateNewValues() *TransactionUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(transaction.FieldID)
-			}
-			if _, exists := b.mutation.Relayer(); exists {
-				s.SetIgnore(transaction.FieldRelayer)
-			}
-			if _, exists := b.mutation.Nonce(); exists {
-				s.SetIgnore(transaction.FieldNonce)
-			}
-			if _, exists := b.mutation.CreatedAt(); exists {
-				s.SetIgnore(transaction.FieldCreatedAt)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.Transaction.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *TransactionUpsertBulk) Ignore() *TransactionUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *TransactionUpsertBulk) DoNothing() *TransactionUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the TransactionCreateBulk.OnConflict
-// documentation for more info.
-func (u *TransactionUpsertBulk) Update(set func(*TransactionUpsert)) *TransactionUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&TransactionUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetVariants sets the "variants" field.
-func (u *TransactionUpsertBulk) SetVariants(v []schema.Variant) *TransactionUpsertBulk {
-	return u.Update(func(s *TransactionUpsert) {
-		s.SetVariants(v)
-	})
-}
-
-// UpdateVariants sets the "variants" field to the value that was provided on create.
-func (u *TransactionUpsertBulk) UpdateVariants() *TransactionUpsertBulk {
-	return u.Update(func(s *TransactionUpsert) {
-		s.UpdateVariants()
-	})
-}
-
-// SetStatus sets the "status" field.
-func (u *TransactionUpsertBulk) SetStatus(v transaction.Status) *TransactionUpsertBulk {
-	return u.Update(func(s *TransactionUpsert) {
-		s.SetStatus(v)
-	})
-}
-
-// UpdateStatus sets the "status" field to the value that was provided on create.
-func (u *TransactionUpsertBulk) UpdateStatus() *TransactionUpsertBulk {
-	return u.Update(func(s *TransactionUpsert) {
-		s.UpdateStatus()
-	})
-}
-
-// SetSpentWei sets the "spent_wei" field.
-func (u *TransactionUpsertBulk) SetSpentWei(v int64) *TransactionUpsertBulk {
-	return u.Update(func(s *TransactionUpsert) {
-		s.SetSpentWei(v)
-	})
-}
-
-// AddSpentWei adds v to the "spent_wei" field.
-func (u *TransactionUpsertBulk) AddSpentWei(v int64) *TransactionUpsertBulk {
-	return u.Update(func(s *TransactionUpsert) {
-		s.AddSpentWei(v)
-	})
-}
-
-// UpdateSpentWei sets the "spent_wei" field to the value that was provided on create.
-func (u *TransactionUpsertBulk) UpdateSpentWei() *TransactionUpsertBulk {
-	return u.Update(func(s *TransactionUpsert) {
-		s.UpdateSpentWei()
-	})
-}
-
-// Exec executes the query.
-func (u *TransactionUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the TransactionCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for TransactionCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *TransactionUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

@@ -254,9 +254,8 @@ func (_q *TransactionQuery) Clone() *TransactionQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.Transaction{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *TransactionQuery) ForShare(opts ...sql.LockOption) *TransactionQuery {
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *TransactionQuery) Modify(modifiers ...func(s *sql.Selector)) *TransactionSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // TransactionGroupBy is the group-by builder for Transaction entities.
 type TransactionGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *TransactionSelect) sqlScan(ctx context.Context, root *TransactionQuery
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *TransactionSelect) Modify(modifiers ...func(s *sql.Selector)) *TransactionSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

@@ -19,9 +19,8 @@ import (
 // TransactionUpdate is the builder for updating Transaction entities.
 type TransactionUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *TransactionMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *TransactionMutation
 }
 
 // Where appends a list predicates to the TransactionUpdate builder.
@@ -119,12 +118,6 @@ func (_u *TransactionUpdate) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *TransactionUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *TransactionUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *TransactionUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -154,7 +147,6 @@ func (_u *TransactionUpdate) sqlSave(ctx context.Context) (_node int, err error)
 	if value, ok := _u.mutation.AddedSpentWei(); ok {
 		_spec.AddField(transaction.FieldSpentWei, field.TypeInt64, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{transaction.Label}
@@ -170,10 +162,9 @@ func (_u *TransactionUpdate) sqlSave(ctx context.Context) (_node int, err error)
 // TransactionUpdateOne is the builder for updating a single Transaction entity.
 type TransactionUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *TransactionMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *TransactionMutation
 }
 
 // SetVariants sets the "variants" field.
@@ -278,12 +269,6 @@ func (_u *TransactionUpdateOne) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *TransactionUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *TransactionUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *TransactionUpdateOne) sqlSave(ctx context.Context) (_node *Transaction, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -330,7 +315,6 @@ func (_u *TransactionUpdateOne) sqlSave(ctx context.Context) (_node *Transaction
 	if value, ok := _u.mutation.AddedSpentWei(); ok {
 		_spec.AddField(transaction.FieldSpentWei, field.TypeInt64, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &Transaction{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

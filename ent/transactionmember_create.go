@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"entgo.io/ent/dialect"
-	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"entgo.io/ent/schema/field"
 	"github.com/google/uuid"
@@ -21,7 +19,6 @@ type TransactionMemberCreate struct {
 	config
 	mutation *TransactionMemberMutation
 	hooks    []Hook
-	conflict []sql.ConflictOption
 }
 
 // SetTransactionID sets the "transaction_id" field.
@@ -183,7 +180,6 @@ func (_c *TransactionMemberCreate) createSpec() (*TransactionMember, *sqlgraph.C
 		_node = &TransactionMember{config: _c.config}
 		_spec = sqlgraph.NewCreateSpec(transactionmember.Table, sqlgraph.NewFieldSpec(transactionmember.FieldID, field.TypeUUID))
 	)
-	_spec.OnConflict = _c.conflict
 	if id, ok := _c.mutation.ID(); ok {
 		_node.ID = id
 		_spec.ID.Value = &id
@@ -215,224 +211,11 @@ func (_c *TransactionMemberCreate) createSpec() (*TransactionMember, *sqlgraph.C
 	return _node, _spec
 }
 
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.TransactionMember.Create().
-//		SetTransactionID(v).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.TransactionMemberUpsert) {
-//			SetTransactionID(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *TransactionMemberCreate) OnConflict(opts ...sql.ConflictOption) *TransactionMemberUpsertOne {
-	_c.conflict = opts
-	return &TransactionMemberUpsertOne{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.TransactionMember.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *TransactionMemberCreate) OnConflictColumns(columns ...string) *TransactionMemberUpsertOne {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &TransactionMemberUpsertOne{
-		create: _c,
-	}
-}
-
-type (
-	// TransactionMemberUpsertOne is the builder for "upsert"-ing
-	//  one TransactionMember node.
-	TransactionMemberUpsertOne struct {
-		create *TransactionMemberCreate
-	}
-
-	// TransactionMemberUpsert is the "OnConflict" setter.
-	TransactionMemberUpsert struct {
-		*sql.UpdateSet
-	}
-)
-
-// SetStatus sets the "status" field.
-func (u *TransactionMemberUpsert) SetStatus(v transactionmember.Status) *TransactionMemberUpsert {
-	u.Set(transactionmember.FieldStatus, v)
-	return u
-}
-
-// UpdateStatus sets the "status" field to the value that was provided on create.
-func (u *TransactionMemberUpsert) UpdateStatus() *TransactionMemberUpsert {
-	u.SetExcluded(transactionmember.FieldStatus)
-	return u
-}
-
-// SetLostWei sets the "lost_wei" field.
-func (u *TransactionMemberUpsert) SetLostWei(v int64) *TransactionMemberUpsert {
-	u.Set(transactionmember.FieldLostWei, v)
-	return u
-}
-
-// UpdateLostWei sets the "lost_wei" field to the value that was provided on create.
-func (u *TransactionMemberUpsert) UpdateLostWei() *TransactionMemberUpsert {
-	u.SetExcluded(transactionmember.FieldLostWei)
-	return u
-}
-
-// AddLostWei adds v to the "lost_wei" field.
-func (u *TransactionMemberUpsert) AddLostWei(v int64) *TransactionMemberUpsert {
-	u.Add(transactionmember.FieldLostWei, v)
-	return u
-}
-
-// UpdateNewValues updates the mutable fields using the new values that were set on create except the ID field.
-// Using this option is equivalent to using:
-//
-//	client.TransactionMember.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(transactionmember.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *TransactionMemberUpsertOne) UpdateNewValues() *TransactionMemberUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		if _, exists := u.create.mutation.ID(); exists {
-			s.SetIgnore(transactionmember.FieldID)
-		}
-		if _, exists := u.create.mutation.TransactionID(); exists {
-			s.SetIgnore(transactionmember.FieldTransactionID)
-		}
-		if _, exists := u.create.mutation.PaymentID(); exists {
-			s.SetIgnore(transactionmember.FieldPaymentID)
-		}
-		if _, exists := u.create.mutation.Place(); exists {
-			s.SetIgnore(transactionmember.FieldPlace)
-		}
-		if _, exists := u.create.mutation.CreatedAt(); exists {
-			s.SetIgnore(transactionmember.FieldCreatedAt)
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.TransactionMember.Create().
-//	    OnConflict(sql.ResolveWithIgnore()).
-//	    Exec(ctx)
-func (u *TransactionMemberUpsertOne) Ignore() *TransactionMemberUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *TransactionMemberUpsertOne) DoNothing() *TransactionMemberUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the TransactionMemberCreate.OnConflict
-// documentation for more info.
-func (u *TransactionMemberUpsertOne) Update(set func(*TransactionMemberUpsert)) *TransactionMemberUpsertOne {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&TransactionMemberUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetStatus sets the "status" field.
-func (u *TransactionMemberUpsertOne) SetStatus(v transactionmember.Status) *TransactionMemberUpsertOne {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.SetStatus(v)
-	})
-}
-
-// UpdateStatus sets the "status" field to the value that was provided on create.
-func (u *TransactionMemberUpsertOne) UpdateStatus() *TransactionMemberUpsertOne {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.UpdateStatus()
-	})
-}
-
-// SetLostWei sets the "lost_wei" field.
-func (u *TransactionMemberUpsertOne) SetLostWei(v int64) *TransactionMemberUpsertOne {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.SetLostWei(v)
-	})
-}
-
-// AddLostWei adds v to the "lost_wei" field.
-func (u *TransactionMemberUpsertOne) AddLostWei(v int64) *TransactionMemberUpsertOne {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.AddLostWei(v)
-	})
-}
-
-// UpdateLostWei sets the "lost_wei" field to the value that was provided on create.
-func (u *TransactionMemberUpsertOne) UpdateLostWei() *TransactionMemberUpsertOne {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.UpdateLostWei()
-	})
-}
-
-// Exec executes the query.
-func (u *TransactionMemberUpsertOne) Exec(ctx context.Context) error {
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for TransactionMemberCreate.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *TransactionMemberUpsertOne) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// Exec executes the UPSERT query and returns the inserted/updated ID.
-func (u *TransactionMemberUpsertOne) ID(ctx context.Context) (id uuid.UUID, err error) {
-	if u.create.driver.Dialect() == dialect.MySQL {
-		// In case of "ON CONFLICT", there is no way to get back non-numeric ID
-		// fields from the database since MySQL does not support the RETURNING clause.
-		return id, errors.New("ent: TransactionMemberUpsertOne.ID is not supported by MySQL driver. Use TransactionMemberUpsertOne.Exec instead")
-	}
-	node, err := u.create.Save(ctx)
-	if err != nil {
-		return id, err
-	}
-	return node.ID, nil
-}
-
-// IDX is like ID, but panics if an error occurs.
-func (u *TransactionMemberUpsertOne) IDX(ctx context.Context) uuid.UUID {
-	id, err := u.ID(ctx)
-	if err != nil {
-		panic(err)
-	}
-	return id
-}
-
 // TransactionMemberCreateBulk is the builder for creating many TransactionMember entities in bulk.
 type TransactionMemberCreateBulk struct {
 	config
 	err      error
 	builders []*TransactionMemberCreate
-	conflict []sql.ConflictOption
 }
 
 // Save creates the TransactionMember entities in the database.
@@ -462,7 +245,6 @@ func (_c *TransactionMemberCreateBulk) Save(ctx context.Context) ([]*Transaction
 					_, err = mutators[i+1].Mutate(root, _c.builders[i+1].mutation)
 				} else {
 					spec := &sqlgraph.BatchCreateSpec{Nodes: specs}
-					spec.OnConflict = _c.conflict
 					// Invoke the actual operation on the latest mutation in the chain.
 					if err = sqlgraph.BatchCreate(ctx, _c.driver, spec); err != nil {
 						if sqlgraph.IsConstraintError(err) {
@@ -509,167 +291,6 @@ func (_c *TransactionMemberCreateBulk) Exec(ctx context.Context) error {
 // ExecX is like Exec, but panics if an error occurs.
 func (_c *TransactionMemberCreateBulk) ExecX(ctx context.Context) {
 	if err := _c.Exec(ctx); err != nil {
-		panic(err)
-	}
-}
-
-// OnConflict allows configuring the `ON CONFLICT` / `ON DUPLICATE KEY` clause
-// of the `INSERT` statement. For example:
-//
-//	client.TransactionMember.CreateBulk(builders...).
-//		OnConflict(
-//			// Update the row with the new values
-//			// the was proposed for insertion.
-//			sql.ResolveWithNewValues(),
-//		).
-//		// Override some of the fields with custom
-//		// update values.
-//		Update(func(u *ent.TransactionMemberUpsert) {
-//			SetTransactionID(v+v).
-//		}).
-//		Exec(ctx)
-func (_c *TransactionMemberCreateBulk) OnConflict(opts ...sql.ConflictOption) *TransactionMemberUpsertBulk {
-	_c.conflict = opts
-	return &TransactionMemberUpsertBulk{
-		create: _c,
-	}
-}
-
-// OnConflictColumns calls `OnConflict` and configures the columns
-// as conflict target. Using this option is equivalent to using:
-//
-//	client.TransactionMember.Create().
-//		OnConflict(sql.ConflictColumns(columns...)).
-//		Exec(ctx)
-func (_c *TransactionMemberCreateBulk) OnConflictColumns(columns ...string) *TransactionMemberUpsertBulk {
-	_c.conflict = append(_c.conflict, sql.ConflictColumns(columns...))
-	return &TransactionMemberUpsertBulk{
-		create: _c,
-	}
-}
-
-// TransactionMemberUpsertBulk is the builder for "upsert"-ing
-// a bulk of TransactionMember nodes.
-type TransactionMemberUpsertBulk struct {
-	create *TransactionMemberCreateBulk
-}
-
-// UpdateNewValues updates the mutable fields using the new values that
-// were set on create. Using this option is equivalent to using:
-//
-//	client.TransactionMember.Create().
-//		OnConflict(
-//			sql.ResolveWithNewValues(),
-//			sql.ResolveWith(func(u *sql.UpdateSet) {
-//				u.SetIgnore(transactionmember.FieldID)
-//			}),
-//		).
-//		Exec(ctx)
-func (u *TransactionMemberUpsertBulk) UpdateNewValues() *TransactionMemberUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithNewValues())
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(s *sql.UpdateSet) {
-		for _, b := range u.create.builders {
-			if _, exists := b.mutation.ID(); exists {
-				s.SetIgnore(transactionmember.FieldID)
-			}
-			if _, exists := b.mutation.TransactionID(); exists {
-				s.SetIgnore(transactionmember.FieldTransactionID)
-			}
-			if _, exists := b.mutation.PaymentID(); exists {
-				s.SetIgnore(transactionmember.FieldPaymentID)
-			}
-			if _, exists := b.mutation.Place(); exists {
-				s.SetIgnore(transactionmember.FieldPlace)
-			}
-			if _, exists := b.mutation.CreatedAt(); exists {
-				s.SetIgnore(transactionmember.FieldCreatedAt)
-			}
-		}
-	}))
-	return u
-}
-
-// Ignore sets each column to itself in case of conflict.
-// Using this option is equivalent to using:
-//
-//	client.TransactionMember.Create().
-//		OnConflict(sql.ResolveWithIgnore()).
-//		Exec(ctx)
-func (u *TransactionMemberUpsertBulk) Ignore() *TransactionMemberUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWithIgnore())
-	return u
-}
-
-// DoNothing configures the conflict_action to `DO NOTHING`.
-// Supported only by SQLite and PostgreSQL.
-func (u *TransactionMemberUpsertBulk) DoNothing() *TransactionMemberUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.DoNothing())
-	return u
-}
-
-// Update allows overriding fields `UPDATE` values. See the TransactionMemberCreateBulk.OnConflict
-// documentation for more info.
-func (u *TransactionMemberUpsertBulk) Update(set func(*TransactionMemberUpsert)) *TransactionMemberUpsertBulk {
-	u.create.conflict = append(u.create.conflict, sql.ResolveWith(func(update *sql.UpdateSet) {
-		set(&TransactionMemberUpsert{UpdateSet: update})
-	}))
-	return u
-}
-
-// SetStatus sets the "status" field.
-func (u *TransactionMemberUpsertBulk) SetStatus(v transactionmember.Status) *TransactionMemberUpsertBulk {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.SetStatus(v)
-	})
-}
-
-// UpdateStatus sets the "status" field to the value that was provided on create.
-func (u *TransactionMemberUpsertBulk) UpdateStatus() *TransactionMemberUpsertBulk {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.UpdateStatus()
-	})
-}
-
-// SetLostWei sets the "lost_wei" field.
-func (u *TransactionMemberUpsertBulk) SetLostWei(v int64) *TransactionMemberUpsertBulk {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.SetLostWei(v)
-	})
-}
-
-// AddLostWei adds v to the "lost_wei" field.
-func (u *TransactionMemberUpsertBulk) AddLostWei(v int64) *TransactionMemberUpsertBulk {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.AddLostWei(v)
-	})
-}
-
-// UpdateLostWei sets the "lost_wei" field to the value that was provided on create.
-func (u *TransactionMemberUpsertBulk) UpdateLostWei() *TransactionMemberUpsertBulk {
-	return u.Update(func(s *TransactionMemberUpsert) {
-		s.UpdateLostWei()
-	})
-}
-
-// Exec executes the query.
-func (u *TransactionMemberUpsertBulk) Exec(ctx context.Context) error {
-	if u.create.err != nil {
-		return u.create.err
-	}
-	for i, b := range u.create.builders {
-		if len(b.conflict) != 0 {
-			return fmt.Errorf("ent: OnConflict was set for builder %d. Set it on the TransactionMemberCreateBulk instead", i)
-		}
-	}
-	if len(u.create.conflict) == 0 {
-		return errors.New("ent: missing options for TransactionMemberCreateBulk.OnConflict")
-	}
-	return u.create.Exec(ctx)
-}
-
-// ExecX is like Exec, but panics if an error occurs.
-func (u *TransactionMemberUpsertBulk) ExecX(ctx context.Context) {
-	if err := u.create.Exec(ctx); err != nil {
 		panic(err)
 	}
 }

@@ -254,9 +254,8 @@ func (_q *TransactionMemberQuery) Clone() *TransactionMemberQuery {
 		inters:     append([]Interceptor{}, _q.inters...),
 		predicates: append([]predicate.TransactionMember{}, _q.predicates...),
 		// clone intermediate query.
-		sql:       _q.sql.Clone(),
-		path:      _q.path,
-		modifiers: append([]func(*sql.Selector){}, _q.modifiers...),
+		sql:  _q.sql.Clone(),
+		path: _q.path,
 	}
 }
 
@@ -475,12 +474,6 @@ func (_q *TransactionMemberQuery) ForShare(opts ...sql.LockOption) *TransactionM
 	return _q
 }
 
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_q *TransactionMemberQuery) Modify(modifiers ...func(s *sql.Selector)) *TransactionMemberSelect {
-	_q.modifiers = append(_q.modifiers, modifiers...)
-	return _q.Select()
-}
-
 // TransactionMemberGroupBy is the group-by builder for TransactionMember entities.
 type TransactionMemberGroupBy struct {
 	selector
@@ -569,10 +562,4 @@ func (_s *TransactionMemberSelect) sqlScan(ctx context.Context, root *Transactio
 	}
 	defer rows.Close()
 	return sql.ScanSlice(rows, v)
-}
-
-// Modify adds a query modifier for attaching custom logic to queries.
-func (_s *TransactionMemberSelect) Modify(modifiers ...func(s *sql.Selector)) *TransactionMemberSelect {
-	_s.modifiers = append(_s.modifiers, modifiers...)
-	return _s
 }

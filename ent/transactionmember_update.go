@@ -17,9 +17,8 @@ import (
 // TransactionMemberUpdate is the builder for updating TransactionMember entities.
 type TransactionMemberUpdate struct {
 	config
-	hooks     []Hook
-	mutation  *TransactionMemberMutation
-	modifiers []func(*sql.UpdateBuilder)
+	hooks    []Hook
+	mutation *TransactionMemberMutation
 }
 
 // Where appends a list predicates to the TransactionMemberUpdate builder.
@@ -105,12 +104,6 @@ func (_u *TransactionMemberUpdate) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *TransactionMemberUpdate) Modify(modifiers ...func(u *sql.UpdateBuilder)) *TransactionMemberUpdate {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *TransactionMemberUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -132,7 +125,6 @@ func (_u *TransactionMemberUpdate) sqlSave(ctx context.Context) (_node int, err 
 	if value, ok := _u.mutation.AddedLostWei(); ok {
 		_spec.AddField(transactionmember.FieldLostWei, field.TypeInt64, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
 			err = &NotFoundError{transactionmember.Label}
@@ -148,10 +140,9 @@ func (_u *TransactionMemberUpdate) sqlSave(ctx context.Context) (_node int, err 
 // TransactionMemberUpdateOne is the builder for updating a single TransactionMember entity.
 type TransactionMemberUpdateOne struct {
 	config
-	fields    []string
-	hooks     []Hook
-	mutation  *TransactionMemberMutation
-	modifiers []func(*sql.UpdateBuilder)
+	fields   []string
+	hooks    []Hook
+	mutation *TransactionMemberMutation
 }
 
 // SetStatus sets the "status" field.
@@ -244,12 +235,6 @@ func (_u *TransactionMemberUpdateOne) check() error {
 	return nil
 }
 
-// Modify adds a statement modifier for attaching custom logic to the UPDATE statement.
-func (_u *TransactionMemberUpdateOne) Modify(modifiers ...func(u *sql.UpdateBuilder)) *TransactionMemberUpdateOne {
-	_u.modifiers = append(_u.modifiers, modifiers...)
-	return _u
-}
-
 func (_u *TransactionMemberUpdateOne) sqlSave(ctx context.Context) (_node *TransactionMember, err error) {
 	if err := _u.check(); err != nil {
 		return _node, err
@@ -288,7 +273,6 @@ func (_u *TransactionMemberUpdateOne) sqlSave(ctx context.Context) (_node *Trans
 	if value, ok := _u.mutation.AddedLostWei(); ok {
 		_spec.AddField(transactionmember.FieldLostWei, field.TypeInt64, value)
 	}
-	_spec.AddModifiers(_u.modifiers...)
 	_node = &TransactionMember{config: _u.config}
 	_spec.Assign = _node.assignValues
 	_spec.ScanValues = _node.scanValues

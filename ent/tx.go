@@ -18,8 +18,6 @@ type Tx struct {
 	Card *CardClient
 	// CardLink is the client for interacting with the CardLink builders.
 	CardLink *CardLinkClient
-	// ChainWatermark is the client for interacting with the ChainWatermark builders.
-	ChainWatermark *ChainWatermarkClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
 	// EsimPlan is the client for interacting with the EsimPlan builders.
@@ -30,26 +28,8 @@ type Tx struct {
 	EsimSync *EsimSyncClient
 	// EsimToken is the client for interacting with the EsimToken builders.
 	EsimToken *EsimTokenClient
-	// EsimTopup is the client for interacting with the EsimTopup builders.
-	EsimTopup *EsimTopupClient
-	// Event is the client for interacting with the Event builders.
-	Event *EventClient
-	// EventDay is the client for interacting with the EventDay builders.
-	EventDay *EventDayClient
-	// Finding is the client for interacting with the Finding builders.
-	Finding *FindingClient
-	// IssuerLine is the client for interacting with the IssuerLine builders.
-	IssuerLine *IssuerLineClient
-	// Job is the client for interacting with the Job builders.
-	Job *JobClient
 	// KillSwitch is the client for interacting with the KillSwitch builders.
 	KillSwitch *KillSwitchClient
-	// LedgerEntry is the client for interacting with the LedgerEntry builders.
-	LedgerEntry *LedgerEntryClient
-	// LedgerPosting is the client for interacting with the LedgerPosting builders.
-	LedgerPosting *LedgerPostingClient
-	// Lock is the client for interacting with the Lock builders.
-	Lock *LockClient
 	// OperatorApproval is the client for interacting with the OperatorApproval builders.
 	OperatorApproval *OperatorApprovalClient
 	// OperatorToken is the client for interacting with the OperatorToken builders.
@@ -58,42 +38,18 @@ type Tx struct {
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
-	// Progress is the client for interacting with the Progress builders.
-	Progress *ProgressClient
-	// RateLimit is the client for interacting with the RateLimit builders.
-	RateLimit *RateLimitClient
-	// Reconciliation is the client for interacting with the Reconciliation builders.
-	Reconciliation *ReconciliationClient
-	// ReconciliationRun is the client for interacting with the ReconciliationRun builders.
-	ReconciliationRun *ReconciliationRunClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
-	// ReportedTransfer is the client for interacting with the ReportedTransfer builders.
-	ReportedTransfer *ReportedTransferClient
-	// Reservation is the client for interacting with the Reservation builders.
-	Reservation *ReservationClient
-	// ScreenedAddress is the client for interacting with the ScreenedAddress builders.
-	ScreenedAddress *ScreenedAddressClient
 	// ScreeningList is the client for interacting with the ScreeningList builders.
 	ScreeningList *ScreeningListClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
-	// SupplierOrder is the client for interacting with the SupplierOrder builders.
-	SupplierOrder *SupplierOrderClient
 	// Timeline is the client for interacting with the Timeline builders.
 	Timeline *TimelineClient
 	// Transaction is the client for interacting with the Transaction builders.
 	Transaction *TransactionClient
 	// TransactionMember is the client for interacting with the TransactionMember builders.
 	TransactionMember *TransactionMemberClient
-	// Transfer is the client for interacting with the Transfer builders.
-	Transfer *TransferClient
-	// TransferResolution is the client for interacting with the TransferResolution builders.
-	TransferResolution *TransferResolutionClient
-	// WebhookEvent is the client for interacting with the WebhookEvent builders.
-	WebhookEvent *WebhookEventClient
-	// Worker is the client for interacting with the Worker builders.
-	Worker *WorkerClient
 
 	// lazily loaded.
 	client     *Client
@@ -228,44 +184,22 @@ func (tx *Tx) init() {
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
 	tx.CardLink = NewCardLinkClient(tx.config)
-	tx.ChainWatermark = NewChainWatermarkClient(tx.config)
 	tx.Challenge = NewChallengeClient(tx.config)
 	tx.EsimPlan = NewEsimPlanClient(tx.config)
 	tx.EsimProfile = NewEsimProfileClient(tx.config)
 	tx.EsimSync = NewEsimSyncClient(tx.config)
 	tx.EsimToken = NewEsimTokenClient(tx.config)
-	tx.EsimTopup = NewEsimTopupClient(tx.config)
-	tx.Event = NewEventClient(tx.config)
-	tx.EventDay = NewEventDayClient(tx.config)
-	tx.Finding = NewFindingClient(tx.config)
-	tx.IssuerLine = NewIssuerLineClient(tx.config)
-	tx.Job = NewJobClient(tx.config)
 	tx.KillSwitch = NewKillSwitchClient(tx.config)
-	tx.LedgerEntry = NewLedgerEntryClient(tx.config)
-	tx.LedgerPosting = NewLedgerPostingClient(tx.config)
-	tx.Lock = NewLockClient(tx.config)
 	tx.OperatorApproval = NewOperatorApprovalClient(tx.config)
 	tx.OperatorToken = NewOperatorTokenClient(tx.config)
 	tx.Order = NewOrderClient(tx.config)
 	tx.Payment = NewPaymentClient(tx.config)
-	tx.Progress = NewProgressClient(tx.config)
-	tx.RateLimit = NewRateLimitClient(tx.config)
-	tx.Reconciliation = NewReconciliationClient(tx.config)
-	tx.ReconciliationRun = NewReconciliationRunClient(tx.config)
 	tx.Refund = NewRefundClient(tx.config)
-	tx.ReportedTransfer = NewReportedTransferClient(tx.config)
-	tx.Reservation = NewReservationClient(tx.config)
-	tx.ScreenedAddress = NewScreenedAddressClient(tx.config)
 	tx.ScreeningList = NewScreeningListClient(tx.config)
 	tx.Session = NewSessionClient(tx.config)
-	tx.SupplierOrder = NewSupplierOrderClient(tx.config)
 	tx.Timeline = NewTimelineClient(tx.config)
 	tx.Transaction = NewTransactionClient(tx.config)
 	tx.TransactionMember = NewTransactionMemberClient(tx.config)
-	tx.Transfer = NewTransferClient(tx.config)
-	tx.TransferResolution = NewTransferResolutionClient(tx.config)
-	tx.WebhookEvent = NewWebhookEventClient(tx.config)
-	tx.Worker = NewWorkerClient(tx.config)
 }
 
 // txDriver wraps the given dialect.Tx with a nop dialect.Driver implementation.

@@ -45,18 +45,6 @@ func (f CardLinkFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, er
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CardLinkMutation", m)
 }
 
-// The ChainWatermarkFunc type is an adapter to allow the use of ordinary
-// function as ChainWatermark mutator.
-type ChainWatermarkFunc func(context.Context, *ent.ChainWatermarkMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ChainWatermarkFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ChainWatermarkMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ChainWatermarkMutation", m)
-}
-
 // The ChallengeFunc type is an adapter to allow the use of ordinary
 // function as Challenge mutator.
 type ChallengeFunc func(context.Context, *ent.ChallengeMutation) (ent.Value, error)
@@ -117,78 +105,6 @@ func (f EsimTokenFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, e
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimTokenMutation", m)
 }
 
-// The EsimTopupFunc type is an adapter to allow the use of ordinary
-// function as EsimTopup mutator.
-type EsimTopupFunc func(context.Context, *ent.EsimTopupMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f EsimTopupFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.EsimTopupMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimTopupMutation", m)
-}
-
-// The EventFunc type is an adapter to allow the use of ordinary
-// function as Event mutator.
-type EventFunc func(context.Context, *ent.EventMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f EventFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.EventMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EventMutation", m)
-}
-
-// The EventDayFunc type is an adapter to allow the use of ordinary
-// function as EventDay mutator.
-type EventDayFunc func(context.Context, *ent.EventDayMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f EventDayFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.EventDayMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EventDayMutation", m)
-}
-
-// The FindingFunc type is an adapter to allow the use of ordinary
-// function as Finding mutator.
-type FindingFunc func(context.Context, *ent.FindingMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f FindingFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.FindingMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.FindingMutation", m)
-}
-
-// The IssuerLineFunc type is an adapter to allow the use of ordinary
-// function as IssuerLine mutator.
-type IssuerLineFunc func(context.Context, *ent.IssuerLineMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f IssuerLineFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.IssuerLineMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.IssuerLineMutation", m)
-}
-
-// The JobFunc type is an adapter to allow the use of ordinary
-// function as Job mutator.
-type JobFunc func(context.Context, *ent.JobMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f JobFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.JobMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.JobMutation", m)
-}
-
 // The KillSwitchFunc type is an adapter to allow the use of ordinary
 // function as KillSwitch mutator.
 type KillSwitchFunc func(context.Context, *ent.KillSwitchMutation) (ent.Value, error)
@@ -199,42 +115,6 @@ func (f KillSwitchFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, 
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.KillSwitchMutation", m)
-}
-
-// The LedgerEntryFunc type is an adapter to allow the use of ordinary
-// function as LedgerEntry mutator.
-type LedgerEntryFunc func(context.Context, *ent.LedgerEntryMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f LedgerEntryFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.LedgerEntryMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.LedgerEntryMutation", m)
-}
-
-// The LedgerPostingFunc type is an adapter to allow the use of ordinary
-// function as LedgerPosting mutator.
-type LedgerPostingFunc func(context.Context, *ent.LedgerPostingMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f LedgerPostingFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.LedgerPostingMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.LedgerPostingMutation", m)
-}
-
-// The LockFunc type is an adapter to allow the use of ordinary
-// function as Lock mutator.
-type LockFunc func(context.Context, *ent.LockMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f LockFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.LockMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.LockMutation", m)
 }
 
 // The OperatorApprovalFunc type is an adapter to allow the use of ordinary
@@ -285,54 +165,6 @@ func (f PaymentFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.PaymentMutation", m)
 }
 
-// The ProgressFunc type is an adapter to allow the use of ordinary
-// function as Progress mutator.
-type ProgressFunc func(context.Context, *ent.ProgressMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ProgressFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ProgressMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ProgressMutation", m)
-}
-
-// The RateLimitFunc type is an adapter to allow the use of ordinary
-// function as RateLimit mutator.
-type RateLimitFunc func(context.Context, *ent.RateLimitMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f RateLimitFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.RateLimitMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.RateLimitMutation", m)
-}
-
-// The ReconciliationFunc type is an adapter to allow the use of ordinary
-// function as Reconciliation mutator.
-type ReconciliationFunc func(context.Context, *ent.ReconciliationMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ReconciliationFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ReconciliationMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReconciliationMutation", m)
-}
-
-// The ReconciliationRunFunc type is an adapter to allow the use of ordinary
-// function as ReconciliationRun mutator.
-type ReconciliationRunFunc func(context.Context, *ent.ReconciliationRunMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ReconciliationRunFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ReconciliationRunMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReconciliationRunMutation", m)
-}
-
 // The RefundFunc type is an adapter to allow the use of ordinary
 // function as Refund mutator.
 type RefundFunc func(context.Context, *ent.RefundMutation) (ent.Value, error)
@@ -343,42 +175,6 @@ func (f RefundFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, erro
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.RefundMutation", m)
-}
-
-// The ReportedTransferFunc type is an adapter to allow the use of ordinary
-// function as ReportedTransfer mutator.
-type ReportedTransferFunc func(context.Context, *ent.ReportedTransferMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ReportedTransferFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ReportedTransferMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReportedTransferMutation", m)
-}
-
-// The ReservationFunc type is an adapter to allow the use of ordinary
-// function as Reservation mutator.
-type ReservationFunc func(context.Context, *ent.ReservationMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ReservationFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ReservationMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReservationMutation", m)
-}
-
-// The ScreenedAddressFunc type is an adapter to allow the use of ordinary
-// function as ScreenedAddress mutator.
-type ScreenedAddressFunc func(context.Context, *ent.ScreenedAddressMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ScreenedAddressFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ScreenedAddressMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ScreenedAddressMutation", m)
 }
 
 // The ScreeningListFunc type is an adapter to allow the use of ordinary
@@ -403,18 +199,6 @@ func (f SessionFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.SessionMutation", m)
-}
-
-// The SupplierOrderFunc type is an adapter to allow the use of ordinary
-// function as SupplierOrder mutator.
-type SupplierOrderFunc func(context.Context, *ent.SupplierOrderMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f SupplierOrderFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.SupplierOrderMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.SupplierOrderMutation", m)
 }
 
 // The TimelineFunc type is an adapter to allow the use of ordinary
@@ -451,54 +235,6 @@ func (f TransactionMemberFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransactionMemberMutation", m)
-}
-
-// The TransferFunc type is an adapter to allow the use of ordinary
-// function as Transfer mutator.
-type TransferFunc func(context.Context, *ent.TransferMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f TransferFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.TransferMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransferMutation", m)
-}
-
-// The TransferResolutionFunc type is an adapter to allow the use of ordinary
-// function as TransferResolution mutator.
-type TransferResolutionFunc func(context.Context, *ent.TransferResolutionMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f TransferResolutionFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.TransferResolutionMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransferResolutionMutation", m)
-}
-
-// The WebhookEventFunc type is an adapter to allow the use of ordinary
-// function as WebhookEvent mutator.
-type WebhookEventFunc func(context.Context, *ent.WebhookEventMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f WebhookEventFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.WebhookEventMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.WebhookEventMutation", m)
-}
-
-// The WorkerFunc type is an adapter to allow the use of ordinary
-// function as Worker mutator.
-type WorkerFunc func(context.Context, *ent.WorkerMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f WorkerFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.WorkerMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.WorkerMutation", m)
 }
 
 // Condition is a hook condition function.

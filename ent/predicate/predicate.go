@@ -15,9 +15,6 @@ type Card func(*sql.Selector)
 // CardLink is the predicate function for cardlink builders.
 type CardLink func(*sql.Selector)
 
-// ChainWatermark is the predicate function for chainwatermark builders.
-type ChainWatermark func(*sql.Selector)
-
 // Challenge is the predicate function for challenge builders.
 type Challenge func(*sql.Selector)
 
@@ -33,35 +30,8 @@ type EsimSync func(*sql.Selector)
 // EsimToken is the predicate function for esimtoken builders.
 type EsimToken func(*sql.Selector)
 
-// EsimTopup is the predicate function for esimtopup builders.
-type EsimTopup func(*sql.Selector)
-
-// Event is the predicate function for event builders.
-type Event func(*sql.Selector)
-
-// EventDay is the predicate function for eventday builders.
-type EventDay func(*sql.Selector)
-
-// Finding is the predicate function for finding builders.
-type Finding func(*sql.Selector)
-
-// IssuerLine is the predicate function for issuerline builders.
-type IssuerLine func(*sql.Selector)
-
-// Job is the predicate function for job builders.
-type Job func(*sql.Selector)
-
 // KillSwitch is the predicate function for killswitch builders.
 type KillSwitch func(*sql.Selector)
-
-// LedgerEntry is the predicate function for ledgerentry builders.
-type LedgerEntry func(*sql.Selector)
-
-// LedgerPosting is the predicate function for ledgerposting builders.
-type LedgerPosting func(*sql.Selector)
-
-// Lock is the predicate function for lock builders.
-type Lock func(*sql.Selector)
 
 // OperatorApproval is the predicate function for operatorapproval builders.
 type OperatorApproval func(*sql.Selector)
@@ -75,38 +45,14 @@ type Order func(*sql.Selector)
 // Payment is the predicate function for payment builders.
 type Payment func(*sql.Selector)
 
-// Progress is the predicate function for progress builders.
-type Progress func(*sql.Selector)
-
-// RateLimit is the predicate function for ratelimit builders.
-type RateLimit func(*sql.Selector)
-
-// Reconciliation is the predicate function for reconciliation builders.
-type Reconciliation func(*sql.Selector)
-
-// ReconciliationRun is the predicate function for reconciliationrun builders.
-type ReconciliationRun func(*sql.Selector)
-
 // Refund is the predicate function for refund builders.
 type Refund func(*sql.Selector)
-
-// ReportedTransfer is the predicate function for reportedtransfer builders.
-type ReportedTransfer func(*sql.Selector)
-
-// Reservation is the predicate function for reservation builders.
-type Reservation func(*sql.Selector)
-
-// ScreenedAddress is the predicate function for screenedaddress builders.
-type ScreenedAddress func(*sql.Selector)
 
 // ScreeningList is the predicate function for screeninglist builders.
 type ScreeningList func(*sql.Selector)
 
 // Session is the predicate function for session builders.
 type Session func(*sql.Selector)
-
-// SupplierOrder is the predicate function for supplierorder builders.
-type SupplierOrder func(*sql.Selector)
 
 // Timeline is the predicate function for timeline builders.
 type Timeline func(*sql.Selector)
@@ -116,15 +62,3 @@ type Transaction func(*sql.Selector)
 
 // TransactionMember is the predicate function for transactionmember builders.
 type TransactionMember func(*sql.Selector)
-
-// Transfer is the predicate function for transfer builders.
-type Transfer func(*sql.Selector)
-
-// TransferResolution is the predicate function for transferresolution builders.
-type TransferResolution func(*sql.Selector)
-
-// WebhookEvent is the predicate function for webhookevent builders.
-type WebhookEvent func(*sql.Selector)
-
-// Worker is the predicate function for worker builders.
-type Worker func(*sql.Selector)
