@@ -5,6 +5,8 @@
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
 #   QUICK=1     runs the suite and the clients of MCP, the linters of the OpenAPI document, and the page that pays a
 #               link
+#   ROAMCARD_READY=…  the ready file of a server that runs already, of bin/roamcard-conformance; nobody else may use it
+#               at the same time, because its sales are paused
 set -uo pipefail
 cd "$(dirname "$0")/.."
 here=tools/conformance
@@ -13,6 +15,7 @@ work=$(mktemp -d)
 # PostgreSQL may run as another user, who has to get in.
 chmod 755 "$work"
 server=
+binary=$PWD/bin/roamcard-conformance
 
 finish() {
   if [[ -n $server ]]; then
@@ -23,25 +26,39 @@ finish() {
 }
 trap finish EXIT
 
+# processors is how many hundredths of a second this shell's ended children have had of the processors, with theirs.
+processors() {
+  local stat
+  read -r -a stat <"/proc/$BASHPID/stat"
+  spent=$((stat[15] + stat[16]))
+}
+
+# costs NAME HUNDREDTHS adds a line to the file that ROAMCARD_COSTS names.
+costs() {
+  if [[ -z ${ROAMCARD_COSTS:-} ]]; then return; fi
+  printf '{"suite":"conformance","test":"%s","seconds":%d.%02d}\n' "$1" $(($2 / 100)) $(($2 % 100)) >>"$ROAMCARD_COSTS"
+}
+
 # step NAME COMMAND… runs one check that counts as one.
 step() {
-  local name=$1 begin=$SECONDS
+  local name=$1 begin=$SECONDS before verdict=ok
   shift
   echo "--- $name"
-  if "$@"; then
-    passed=$((passed + 1))
-    echo "--- $name: ok ($((SECONDS - begin)) s)"
-  else
-    failed=$((failed + 1))
-    echo "--- $name: FAILED ($((SECONDS - begin)) s)"
-  fi
+  processors
+  before=$spent
+  "$@" || verdict=FAILED
+  processors
+  costs "$name" $((spent - before))
+  if [[ $verdict == ok ]]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  echo "--- $name: $verdict ($((SECONDS - begin)) s)"
 }
 
 # tests NAME FILE runs a file of node:test and counts each of its tests.
 tests() {
   local name=$1 code=0 begin=$SECONDS p f
   echo "--- $name"
-  node --test --test-force-exit --test-reporter=spec "$here/$2" >"$work/tests" 2>&1 || code=$?
+  ROAMCARD_SUITE=conformance node --import "./clients/typescript/test/support/costs.mjs" --test --test-force-exit \
+    --test-reporter=spec "$here/$2" >"$work/tests" 2>&1 || code=$?
   cat "$work/tests"
   p=$(sed -n 's/^ℹ pass //p' "$work/tests") f=$(sed -n 's/^ℹ fail //p' "$work/tests")
   # A file that breaks fails no test by itself.
@@ -56,38 +73,39 @@ operators() {
   local ready=$work/operators.json log=$work/operators.log own second
   # As tools/conformance/operating.mjs has it.
   second=ben:$(printf %s the-second-operators-token | sha256sum | cut -d ' ' -f 1):treasurer
-  "$work/roamcard" dev --addr 127.0.0.1:0 --supplier esim-access --supplier-visibility-delay 2s \
+  "$binary" dev --addr 127.0.0.1:0 --supplier esim-access --supplier-visibility-delay 2s \
     --data "$work/operators" \
     --set supplier.deadline=15s --second-approver-above 600 --set "operators=$second" \
     --ready-file "$ready" >"$log" 2>&1 &
   own=$!
-  for _ in $(seq 600); do
-    [[ -s $ready ]] && break
-    kill -0 "$own" 2>/dev/null || break
-    sleep 0.2
-  done
+  ready "$ready" "$own" || tail -n 40 "$log"
   ROAMCARD_READY=$ready ROAMCARD_LOG=$log tests "browser, the operators' console" console.test.mjs
   ROAMCARD_READY=$ready tests "browser, what waits for operators" console-work.test.mjs
   kill "$own" 2>/dev/null
   wait "$own" 2>/dev/null
 }
 
-# start brings a development server up: with the two tools that the conformance suite calls by name.
-start() {
-  go build -tags conformance -o "$work/roamcard" ./cmd/roamcard || return 1
-  "$work/roamcard" dev --addr 127.0.0.1:0 --data "$work/data" --ready-file "$work/ready.json" >"$work/log" 2>&1 &
-  server=$!
-  for _ in $(seq 600); do
-    [[ -s $work/ready.json ]] && break
-    kill -0 "$server" 2>/dev/null || break
+# ready FILE PID waits until a server has written its ready file, or has ended.
+ready() {
+  until [[ -s $1 ]]; do
+    kill -0 "$2" 2>/dev/null || return 1
     sleep 0.2
   done
-  if [[ ! -s $work/ready.json ]]; then
-    tail -n 40 "$work/log"
-    return 1
+}
+
+# start brings a development server up: with the two tools that the conformance suite calls by name.
+start() {
+  go build -tags conformance -o "$binary" ./cmd/roamcard || return 1
+  if [[ -z ${ROAMCARD_READY:-} ]]; then
+    "$binary" dev --addr 127.0.0.1:0 --data "$work/data" --ready-file "$work/ready.json" >"$work/log" 2>&1 &
+    server=$!
+    if ! ready "$work/ready.json" "$server"; then
+      tail -n 40 "$work/log"
+      return 1
+    fi
+    ROAMCARD_READY=$work/ready.json
   fi
   # ROAMCARD_URL and ROAMCARD_READY are what the checks go by.
-  ROAMCARD_READY=$work/ready.json
   ROAMCARD_URL=$(node -p "JSON.parse(require('fs').readFileSync('$ROAMCARD_READY')).baseUrl")
   export ROAMCARD_READY ROAMCARD_URL
   curl -fsS "$ROAMCARD_URL/openapi.json" -o "$work/openapi.json"
@@ -145,7 +163,7 @@ openapi_go() {
 recipe() {
   local code=0
   echo "--- recipe $1"
-  ROAMCARD_BIN=$work/roamcard "$here/recipes.sh" "$1" || code=$?
+  ROAMCARD_BIN=$binary "$here/recipes.sh" "$1" || code=$?
   case $code in
     0) passed=$((passed + 1)); echo "--- recipe $1: ok" ;;
     77) echo "--- recipe $1: left out, its packages do not install here" ;;
@@ -155,8 +173,8 @@ recipe() {
 
 # bundle builds the MCP bundle and server.json, which their own tools check, and settings for the server in it.
 bundle() {
-  OUT=$work/bundle ROAMCARD_BIN=$work/roamcard tools/mcpb.sh &&
-    "$work/roamcard" mcp install --client cursor --yes --file "$work/cursor.json" --config "$work/agent.json" \
+  OUT=$work/bundle ROAMCARD_BIN=$binary tools/mcpb.sh &&
+    "$binary" mcp install --client cursor --yes --file "$work/cursor.json" --config "$work/agent.json" \
       --ready-file "$ROAMCARD_READY"
 }
 
@@ -211,7 +229,7 @@ if ! start; then
   echo "$passed passed, $((failed + 1)) failed"
   exit 1
 fi
-export ROAMCARD_BIN=$work/roamcard
+export ROAMCARD_BIN=$binary
 step "MCP conformance suite, 2025-06-18" mcp_scenarios
 step "MCP conformance suite, DNS rebinding" mcp_rebinding
 tests "official MCP clients" mcp-clients.test.mjs

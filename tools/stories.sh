@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs made-up stories of crash, lie and lost answer against the fake service of each language's testing package, and
-# ends with one line: N passed, N failed. Prints its seed.
+# Runs made-up stories of crash, lie and lost answer against the fake service of each language's testing package, kills
+# development servers at several moments of a purchase, and ends with one line: N passed, N failed. Prints its seed.
 #
 #   RUNS=2000   how many stories in each language
 #   SEED=…      repeats a run
@@ -20,12 +20,17 @@ typescript_stories() {
   npm run --silent build --prefix clients/typescript &&
     node --test --test-force-exit --test-reporter=spec clients/typescript/test/property.test.mjs
 }
+kills() {
+  make --no-print-directory build &&
+    ROAMCARD_TORTURE=1 node --test --test-force-exit --test-reporter=spec clients/typescript/test/crash.test.mjs
+}
 python_stories() { clients/python/setup.sh && (cd clients/python && .venv/bin/pytest -q -s tests/test_property.py); }
 
 echo "seed $ROAMCARD_SEED, $ROAMCARD_RUNS stories in each language"
 tell Go go_stories
 tell TypeScript typescript_stories
 tell Python python_stories
+tell "killed servers" kills
 echo "seed $ROAMCARD_SEED"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

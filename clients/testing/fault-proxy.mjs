@@ -5,7 +5,8 @@
 //
 // POST controlUrl takes a list of faults for the requests to come, and forgets what was there before. Each fault is
 // used by the first request it fits, once. GET controlUrl lists the requests that came: [{ path, payment,
-// authorization, fault }].
+// authorization, fault }]. PUT controlUrl closes the proxy and starts another one, with no faults and no requests, for
+// the next test; it answers with its { "baseUrl" }.
 //
 //   on        "paid", "unpaid" (of the paid routes), or the path; every request when absent
 //   cut       how many bytes of the answer pass before the connection is reset, a negative number counted from its end;
@@ -205,11 +206,16 @@ function held(ms, socket) {
 }
 
 async function main(upstream) {
-  const proxy = await startFaultProxy(upstream);
+  let proxy = await startFaultProxy(upstream);
   const control = createServer(async (request, response) => {
-    if (request.method === "POST") proxy.inject(...JSON.parse(await bytesOf(request)));
     response.setHeader("content-type", "application/json");
-    response.end(JSON.stringify(proxy.requests));
+    if (request.method === "PUT") {
+      await proxy.close();
+      proxy = await startFaultProxy(upstream);
+      return response.end(JSON.stringify({ baseUrl: proxy.baseUrl }));
+    }
+    if (request.method === "POST") proxy.inject(...JSON.parse(await bytesOf(request)));
+    return response.end(JSON.stringify(proxy.requests));
   });
   control.listen(0, "127.0.0.1");
   await once(control, "listening");

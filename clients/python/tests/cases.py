@@ -6,6 +6,7 @@ import json
 import resource
 from typing import Any
 
+import pytest
 from conftest import ROOT, CountingSigner, Dev, Hostile, Side
 
 from roamcard import AmbiguousPaymentError, ApiError, Policy, PolicyDeniedError, RoamcardError, TermsMismatchError
@@ -13,14 +14,18 @@ from roamcard import AmbiguousPaymentError, ApiError, Policy, PolicyDeniedError,
 CASES: list[dict[str, Any]] = json.loads((ROOT / "clients/testing/hostile.json").read_text())
 
 
-def play(case: dict[str, Any], dev: Dev, side: Side, hostile: Hostile, **options: Any) -> None:
+def play(
+    case: dict[str, Any], dev: Dev, side: Side, hostile: Hostile, request: pytest.FixtureRequest, **options: Any
+) -> None:
     """Buys as the steps of a case say, and counts on the chain what it cost."""
     account = dev.wallet()
     signer = CountingSigner(account)
     policy = Policy("autonomous", max_per_payment_usd="250", max_per_day_usd=case.get("caps", {}).get("day", "1000"))
-    # What the real service sells in the end may take more than one repeat.
+    # What the real service sells in the end may take more than one repeat, and time between them. A lie takes none.
     repeats = {} if any(step["expect"] == "ok" for step in case["steps"]) else {"max_replays": 1}
-    client = side.client(signer, policy=policy, base_url=hostile.base_url, timeout=20, **repeats, **options)
+    if repeats:
+        request.getfixturevalue("pauses")
+    client = side.client(signer, policy=policy, base_url=hostile.base_url, timeout=120, **repeats, **options)
     hostile.lie(case["lies"])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     keys: dict[str, str] = {}

@@ -65,7 +65,7 @@ class Dev:
 
     def locked_card(self, last4: str) -> str:
         """The issuer's name of a card that is locked."""
-        with urllib.request.urlopen(f"{self._sandbox}/control/books", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self._sandbox}/control/books") as answer:
             cards = json.load(answer)["cards"]
         return next(c["id"] for c in cards if c["status"] == "locked" and c["number"].endswith(last4))
 
@@ -74,12 +74,12 @@ class Dev:
         body = json.dumps({"amountCents": cents, "merchant": "Corner shop"}).encode()
         url = f"{self._sandbox}/control/cards/{card}/purchases"
         request = urllib.request.Request(url, body, {"content-type": "application/json"})
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request).close()
 
     def call(self, method: str, *params: Any) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self._rpc, body, {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request) as answer:
             return json.load(answer)["result"]
 
 
@@ -100,6 +100,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "[async" in item.name)
 
 
+COSTS = "ROAMCARD_COSTS"
+"""Names the file that is told what each test took of the processors, one JSON line each."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Counts the processors' time of one test, with that of its fixtures and of the processes that it ended."""
+    before = sum(os.times()[:4])
+    result = yield
+    if COSTS in os.environ:
+        line = {"suite": "python", "test": item.nodeid, "seconds": round(sum(os.times()[:4]) - before, 2)}
+        with open(os.environ[COSTS], "a") as file:
+            file.write(json.dumps(line) + "\n")
+    return result
+
+
 @pytest.fixture(scope="session")
 def dev() -> Iterator[Dev]:
     with nullcontext(Path(os.environ[SHARED])) if SHARED in os.environ else running() as ready:
@@ -116,16 +132,17 @@ def running(*more: str) -> Iterator[Path]:
             arguments = [BINARY, "dev", "--data", folder, "--addr", "127.0.0.1:0", "--ready-file", str(ready), *more]
             server = subprocess.Popen(arguments, stdout=output, stderr=output)
         try:
-            eventually("the development server", lambda: ready.exists() or server.poll() is not None, 90)
+            while not ready.exists() and server.poll() is None:
+                time.sleep(0.05)
             assert server.poll() is None, log.read_text()
             yield ready
         finally:
             server.terminate()
-            assert server.wait(30) == 0, log.read_text()[-4000:]
+            assert server.wait() == 0, log.read_text()[-4000:]
 
 
 class Proxy:
-    """The fault proxy, see clients/testing/fault-proxy.mjs."""
+    """The fault proxy, see clients/testing/fault-proxy.mjs: one process, which gives each test a proxy of its own."""
 
     def __init__(self, upstream: str) -> None:
         script = str(ROOT / "clients/testing/fault-proxy.mjs")
@@ -137,12 +154,17 @@ class Proxy:
         self.base_url: str = where["baseUrl"]
         self._control: str = where["controlUrl"]
 
+    def renew(self) -> None:
+        """Starts anew at another port: what an earlier test sent, or left to come, is no part of this one."""
+        with urllib.request.urlopen(urllib.request.Request(self._control, method="PUT")) as answer:
+            self.base_url = json.load(answer)["baseUrl"]
+
     def inject(self, *faults: dict[str, Any]) -> None:
         """The faults of the requests to come."""
-        urllib.request.urlopen(self._control, json.dumps(faults).encode(), timeout=10).close()
+        urllib.request.urlopen(self._control, json.dumps(faults).encode()).close()
 
     def requests(self) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(self._control, timeout=10) as answer:
+        with urllib.request.urlopen(self._control) as answer:
             requests: list[dict[str, Any]] = json.load(answer)
             return requests
 
@@ -154,11 +176,17 @@ class Proxy:
         self._process.communicate("")
 
 
-@pytest.fixture
-def proxy(dev: Dev) -> Iterator[Proxy]:
+@pytest.fixture(scope="session")
+def proxies(dev: Dev) -> Iterator[Proxy]:
     proxy = Proxy(dev.base_url)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture
+def proxy(proxies: Proxy) -> Proxy:
+    proxies.renew()
+    return proxies
 
 
 class Hostile:
@@ -174,10 +202,10 @@ class Hostile:
         self._control: str = where["controlUrl"]
 
     def lie(self, lies: list[dict[str, Any]]) -> None:
-        urllib.request.urlopen(self._control, json.dumps({"lies": lies}).encode(), timeout=10).close()
+        urllib.request.urlopen(self._control, json.dumps({"lies": lies}).encode()).close()
 
     def told(self) -> dict[str, Any]:
-        with urllib.request.urlopen(self._control, timeout=10) as answer:
+        with urllib.request.urlopen(self._control) as answer:
             told: dict[str, Any] = json.load(answer)
             return told
 
@@ -266,6 +294,19 @@ async def _listed(items: Any) -> list[Any]:
     return [item async for item in items]
 
 
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the clients wait for between their requests, in seconds; here no time passes."""
+    asked: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        asked.append(seconds)
+
+    monkeypatch.setattr("roamcard._sync.engine.sleep", asked.append)
+    monkeypatch.setattr("roamcard._async.engine.sleep", sleep)
+    return asked
+
+
 @pytest.fixture(params=["sync", "async"])
 def side(request: pytest.FixtureRequest, dev: Dev, proxy: Proxy) -> Iterator[Side]:
     side = Side(request.param, dev, proxy)
@@ -323,10 +364,14 @@ def age(store: Any, seconds: int) -> None:
     store.update(change)
 
 
-def eventually(what: str, holds: Callable[[], Any], seconds: float = 30) -> Any:
-    """Asks again until it holds, for at most so long."""
-    end = time.monotonic() + seconds
+HANGS = 300
+"""What only something that hangs takes in seconds, on however busy a machine."""
+
+
+def eventually(what: str, holds: Callable[[], Any]) -> Any:
+    """Asks again until it holds."""
+    end = time.monotonic() + HANGS
     while not (value := holds()):
-        assert time.monotonic() < end, f"{what} did not come within {seconds} s"
+        assert time.monotonic() < end, f"{what} did not come within {HANGS} s"
         time.sleep(0.05)
     return value

@@ -10,5 +10,7 @@ from conftest import Dev, Hostile, Side
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
-def test_a_hostile_service_gains_nothing(case: dict[str, Any], dev: Dev, side: Side, hostile: Hostile) -> None:
-    play(case, dev, side, hostile)
+def test_a_hostile_service_gains_nothing(
+    case: dict[str, Any], dev: Dev, side: Side, hostile: Hostile, request: pytest.FixtureRequest
+) -> None:
+    play(case, dev, side, hostile, request)

@@ -127,7 +127,7 @@ def test_processes_of_two_languages_share_a_folder(tmp_path: Path) -> None:
     ]
     writers.append(subprocess.Popen([*node, "node"], cwd=typescript / "test"))
     for writer in writers:
-        writer.wait(60)
+        writer.wait()
     book: Book = FileStore(tmp_path).read()
     missing = [
         f"https://{name}.example/{n}"

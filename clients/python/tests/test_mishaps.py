@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from conftest import CountingSigner, age, eventually
+from conftest import HANGS, CountingSigner, age, eventually
 from eth_account import Account
 
 from roamcard import (
@@ -324,13 +324,13 @@ def test_an_interrupt_while_another_thread_buys_names_the_key() -> None:
 
     def approve(_: Any) -> bool:
         asked.set()
-        return go_on.wait(60)
+        return go_on.wait(HANGS)
 
     policy = Policy("human_approval", approve=approve)
     client = Roamcard(service.url, signer, policy, http_transport=service.transport())
     buying = threading.Thread(target=lambda: client.cards.purchase(idempotency_key="k"))
     buying.start()
-    assert asked.wait(60)
+    assert asked.wait(HANGS)
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -1,7 +1,7 @@
 """Stories that are made up of crashes, lies and lost answers.
 
 After each event no key has two live authorizations, and no day more than its cap. ROAMCARD_SEED and ROAMCARD_RUNS
-repeat a story.
+repeat a story; tools/stories.sh runs thousands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from world import Clock, World
 
 def test_whatever_happens_nothing_is_paid_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     seed = int(os.environ.get("ROAMCARD_SEED", time.time_ns() % 2**31))
-    runs = int(os.environ.get("ROAMCARD_RUNS", "150"))
+    runs = int(os.environ.get("ROAMCARD_RUNS", "40"))
     print(f"seed {seed}, {runs} runs")
     clock = Clock(monkeypatch)
     events = sent = taken = 0

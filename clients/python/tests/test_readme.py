@@ -35,7 +35,6 @@ def run(dev: Dev, account: Any, folder: Path, arguments: list[str]) -> str:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=90,
     ).stdout
 
 

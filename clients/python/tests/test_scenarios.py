@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, CountingSigner, Dev, Proxy, Side, eventually
+from conftest import HANGS, ROOT, CountingSigner, Dev, Proxy, Side, eventually
 
 from roamcard import (
     ApprovalDeniedError,
@@ -205,7 +205,7 @@ def test_esim_late(dev: Dev, side: Side, moved: Moved) -> None:
     assert bought.credentials is None and bought.delivery_token is not None and bought.status != "fulfilled"
     with pytest.raises(Exception, match="order_not_fulfilled"):
         client.esim.install(bought, PagePresenter(open_page))
-    assert client.orders.wait_until_fulfilled(bought, interval=0.5, timeout=60).status == "fulfilled"
+    assert client.orders.wait_until_fulfilled(bought, interval=0.5, timeout=HANGS).status == "fulfilled"
     assert client.esim.status(bought).delivery.status == "fulfilled"
     assert client.esim.install(bought, PagePresenter(open_page)).presented
     paid_once(dev, account, moved, int(plan.amount))
@@ -250,9 +250,10 @@ def test_reply_dropped(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None
 def test_reply_late(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     account = dev.wallet()
     signer = CountingSigner(account)
-    proxy.inject({"on": "paid", "delayMs": 60_000})
-    side.client(signer, timeout=2).cards.purchase()
-    assert (len(signer.signed), len(proxy.payments()), len(set(proxy.payments()))) == (1, 2, 1)
+    proxy.inject({"on": "paid", "delayMs": 3_600_000})
+    side.client(signer, timeout=5).cards.purchase()
+    # On a busy machine more answers than this one may be late.
+    assert (len(signer.signed), len(set(proxy.payments()))) == (1, 1) and len(proxy.payments()) >= 2
     paid_once(dev, account, moved)
 
 
@@ -279,12 +280,12 @@ def test_killed(dev: Dev, proxy: Proxy, side: Side, moved: Moved, tmp_path: Path
         new_key(),
     ]
     environment = {**os.environ, "WALLET_KEY": account.key.hex()}
-    proxy.inject({"on": "paid", "delayMs": 60_000})
+    proxy.inject({"on": "paid", "delayMs": 3_600_000})
     first = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE)
     eventually("the payment", lambda: len(proxy.payments()) == 1)
     first.kill()
     first.communicate()
-    second = subprocess.run(arguments, env=environment, stdout=subprocess.PIPE, check=True, timeout=60)
+    second = subprocess.run(arguments, env=environment, stdout=subprocess.PIPE, check=True)
     assert json.loads(second.stdout)["replayed"] is True
     assert (len(proxy.payments()), len(set(proxy.payments()))) == (2, 1)
     assert os.stat(tmp_path / "journal.json").st_mode & 0o777 == 0o600
@@ -339,18 +340,18 @@ def test_caps(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
 
     def refuse(quote: Any) -> bool:
         asked.set()
-        return answered.wait(30) and False
+        return answered.wait(HANGS) and False
 
     store, policy = MemoryStore(), Policy("human_approval", "25", "25", approve=refuse)
     one, two = (side.client(signer, store=store, policy=policy) for _ in range(2))
     results: list[Any] = []
     first = threading.Thread(target=lambda: results.extend(side.at_once(one.cards.purchase)))
     first.start()
-    assert asked.wait(30)
+    assert asked.wait(HANGS)
     other = Side(side.kind, dev, proxy)
     [denied] = other.at_once(other.client(signer, store=store, policy=policy).cards.purchase)
     answered.set()
-    first.join(30)
+    first.join()
     other.loop.close()
     assert (type(denied), [type(r) for r in results]) == (PolicyDeniedError, [ApprovalDeniedError])
     with pytest.raises(TypeError):
@@ -428,7 +429,7 @@ def test_poor(dev: Dev, side: Side, moved: Moved) -> None:
 
 def fetch(url: str, **headers: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, ""
@@ -502,7 +503,7 @@ def test_watch(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
         order = card if way == "the stream" else client.cards.top_up(2500)
         proxy.inject(*faults)
         before = {method: calls(proxy, method) for method in ("GetOrder", "WatchOrder")}
-        seen = list(client.orders.watch(order, interval=0.1, timeout=60))
+        seen = list(client.orders.watch(order, interval=0.1, timeout=HANGS))
         # It is seen to move forwards only, each time once, to its end.
         states = [(LIFECYCLE.index(o.status), (o.issuance or o.topup).status) for o in seen]
         assert [step for step, _ in states] == sorted(step for step, _ in states), way
@@ -513,9 +514,9 @@ def test_watch(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
             assert looks == 0
         if way.startswith("looks"):
             assert streams <= 2 and looks >= 4
-    assert [o.status for o in client.orders.watch(card, timeout=20)] == ["fulfilled"]
+    assert [o.status for o in client.orders.watch(card, timeout=HANGS)] == ["fulfilled"]
     with pytest.raises(NotFoundError):
-        list(side.client(CountingSigner(dev.wallet())).orders.watch(card, timeout=20))
+        list(side.client(CountingSigner(dev.wallet())).orders.watch(card, timeout=HANGS))
     assert len(dev.transfers(account)) == len(WAYS)
     moved(len(WAYS))
 
@@ -531,7 +532,7 @@ def test_sign_in(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     assert sign_ins() == 1
     token = next(r["authorization"] for r in proxy.requests() if r["path"].partition("?")[0].endswith("/ListCards"))
     logout = urllib.request.Request(f"{dev.base_url}/api/auth/logout", b"", {"authorization": token}, method="POST")
-    urllib.request.urlopen(logout, timeout=10).close()
+    urllib.request.urlopen(logout).close()
     assert side.at_once(*[client.cards.list] * 3) == [[], [], []]
     assert sign_ins() == 2
     assert client.auth.sign_in().wallet.lower() == account.address.lower()

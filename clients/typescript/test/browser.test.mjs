@@ -12,7 +12,7 @@ const cardNumber = /\d{4} \d{4} \d{4} \d{4}/;
 
 test(
   "a browser keeps its payments in IndexedDB, over a reload and for all its tabs",
-  { timeout: 120_000, skip: missing && "tools/conformance is not installed" },
+  { timeout: 600_000, skip: missing && "tools/conformance is not installed" },
   (t) =>
     explained(t.name, async () => {
       const account = buyer();
@@ -72,7 +72,7 @@ async function visibleText(tab) {
 
 test(
   "a card and an eSIM are shown in a page, to the person and not to the page, and are gone afterwards",
-  { timeout: 120_000, skip: missing && "tools/conformance is not installed" },
+  { timeout: 600_000, skip: missing && "tools/conformance is not installed" },
   (t) =>
     explained(t.name, async () => {
       const account = buyer();

@@ -25,7 +25,7 @@ async function runModule(file, cwd, walletKey) {
     ROAMCARD_MAX_PER_PAYMENT_USD: "25",
     ROAMCARD_MAX_PER_DAY_USD: "100",
   };
-  const { stdout } = await run(process.execPath, [file], { cwd, env, timeout: 60_000 });
+  const { stdout } = await run(process.execPath, [file], { cwd, env });
   return stdout;
 }
 
@@ -47,13 +47,14 @@ scenario("the strict compiler has nothing against the snippets of any README", a
   const own = await snippetsOf(join(root, "README.md"), "ts");
   const service = await snippetsOf(join(root, "../../README.md"), "ts");
   assert.deepEqual([own.length, service.length], [9, 2]);
-  // The service's own are one module, the second a part of the first.
-  assert.deepEqual(await complaints([...own, service.join("\n")]), []);
   const code = ['import { fromEnv } from "roamcard/node";', "const client = await fromEnv();", "client.cards.buy();"];
   code.push('const done = (await client.orders.get("ord_1")).status === "fulfiled";');
-  const wrong = await complaints([code.join("\n")]);
-  assert.match(wrong[0], /line 3: Property 'buy' does not exist/);
-  assert.match(wrong[1], /line 4: .* '"fulfiled"' have no overlap/);
+  // The service's own are one module, the second a part of the first. What is wrong is checked with what is right, for
+  // most of the compiler's time is for the types of the packages.
+  const told = await complaints([...own, service.join("\n"), code.join("\n")]);
+  assert.equal(told.length, 2, told.join("\n"));
+  assert.match(told[0], /^snippet 11, line 3: Property 'buy' does not exist/);
+  assert.match(told[1], /^snippet 11, line 4: .* '"fulfiled"' have no overlap/);
 });
 
 scenario("the README's snippets run, one after the other, for one card", async (t) => {
@@ -64,13 +65,14 @@ scenario("the README's snippets run, one after the other, for one card", async (
   assert.equal(snippets.length, 8);
   const folder = await workFolder(t);
   const { key, account } = await newWallet();
-  let output = "";
-  for (const [i, code] of snippets.entries()) {
-    const file = join(root, "dist", `snippet-${process.pid}-${i}.mjs`);
-    await writeFile(file, runnable(code));
-    t.after(() => rm(file, { force: true }));
-    output += await runModule(file, folder, key);
-  }
+  const dist = join(root, "dist");
+  const names = snippets.map((_, i) => `snippet-${process.pid}-${i}.mjs`);
+  // In one process, one after the other: each by itself would load the packages again.
+  const whole = `all-${process.pid}.mjs`;
+  t.after(() => Promise.all([...names, whole].map((name) => rm(join(dist, name), { force: true }))));
+  await Promise.all(names.map((name, i) => writeFile(join(dist, name), runnable(snippets[i]))));
+  await writeFile(join(dist, whole), names.map((name) => `await import("./${name}");\n`).join(""));
+  const output = await runModule(join(dist, whole), folder, key);
   assert.match(output, /was shown/);
   assert.match(output, /NotFoundError \S{8,}/);
   // One card, one top-up, one eSIM and one order that was made first: the later purchases repeat the first.

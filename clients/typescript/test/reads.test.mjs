@@ -16,6 +16,8 @@ import { answer, problem, scripted } from "./support/scripted.mjs";
 
 const config = answer({ network: { chainId: 8453 } });
 const unavailable = problem({ status: 503, code: "dependency_down", retryable: true });
+/** A limit in ms that is not the one that ends a call here, on however busy a machine. */
+const patience = 600_000;
 const signer = {
   address: "0x000000000000000000000000000000000000dEaD",
   signTypedData: () => Promise.reject(new Error("nothing is signed here")),
@@ -105,14 +107,14 @@ test("who gives up waits for no further try, and a call has a limit of its own",
   setTimeout(() => gone.abort(new Error("enough")), 100);
   await assert.rejects(call, { message: "enough" });
 
-  const silent = await client(t, ["silence"]);
+  const silent = await client(t, ["silence"], { timeoutMs: patience });
   const began = Date.now();
   await assert.rejects(
     silent.client.discovery.config({ timeoutMs: 200 }),
     (error) => error instanceof ApiError && error.status === 0,
   );
   await assert.rejects(silent.client.discovery.agent({ timeoutMs: 200 }));
-  assert.ok(Date.now() - began < 10_000);
+  assert.ok(Date.now() - began < patience / 2);
   assert.equal(silent.requests.length, 2, "a time that is over is not tried again");
 });
 
@@ -121,10 +123,11 @@ test("payments have the limit of their call for each request", async (t) => {
     signer,
     maxReplays: 1,
     store: new MemoryStore(),
+    timeoutMs: patience,
   });
   const began = Date.now();
   await assert.rejects(roamcard.cards.purchase({ timeoutMs: 150 }), RoamcardError);
-  assert.ok(Date.now() - began < 10_000);
+  assert.ok(Date.now() - began < patience / 2);
   assert.equal(requests.length, 2);
 });
 

@@ -34,7 +34,7 @@ scenario("the official client buys a card and an eSIM as the README shows", asyn
   const file = join(import.meta.dirname, "..", "dist", `service-snippet-${process.pid}.mjs`);
   await writeFile(file, `${runnable(code.join("\n"))}\nconsole.log(orderId, credentials.lpa, delivery.token);\n`);
   t.after(() => rm(file, { force: true }));
-  const { stdout } = await run(process.execPath, [file], { env: { ...process.env, WALLET_KEY: key }, timeout: 60_000 });
+  const { stdout } = await run(process.execPath, [file], { env: { ...process.env, WALLET_KEY: key } });
   assert.match(stdout, /^200 /);
   assert.match(stdout, /\nord_\S+ LPA:1\$\S+ \S{20,}\n$/);
   assert.equal((await chain.transfers(account.address)).length, 2);

@@ -6,8 +6,8 @@ import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
 const binary = resolve(process.env.ROAMCARD_BIN ?? join(import.meta.dirname, "../../../../bin/roamcard"));
-const readyWithin = 90_000;
-const stopWithin = 30_000;
+// What only a process that hangs takes, on however busy a machine.
+const stopWithin = 300_000;
 const keptLines = 4000;
 
 /** Makes a folder for the data of a development server. */
@@ -90,8 +90,8 @@ function startRoamcard(args) {
   };
 }
 
+// readOnce reads a file once it is there, or fails when the process that is to write it has ended.
 async function readOnce(file, child) {
-  const deadline = Date.now() + readyWithin;
   for (;;) {
     const text = await readFile(file, "utf8").catch(() => "");
     if (text !== "") return JSON.parse(text);
@@ -100,10 +100,6 @@ async function readOnce(file, child) {
       throw new Error(`roamcard ended before it was ready: ${JSON.stringify(end)}\n${child.lines.join("\n")}`, {
         cause: end.error,
       });
-    }
-    if (Date.now() > deadline) {
-      await child.kill();
-      throw new Error(`roamcard was not ready within ${readyWithin} ms\n${child.lines.join("\n")}`);
     }
   }
 }

@@ -21,7 +21,7 @@ export async function buy({ baseUrl, origin, walletKey, policy, steps }) {
   };
   // What the real service sells in the end may take more than one repeat.
   const repeats = steps.some(({ expect }) => expect === "ok") ? {} : { maxReplays: 1 };
-  const limits = { timeoutMs: 20_000, ...repeats };
+  const limits = { timeoutMs: 120_000, ...repeats };
   const client = new Roamcard({ baseUrl, origin, signer, policy, store: new MemoryStore(), ...limits });
   const keys = {};
   const ends = [];

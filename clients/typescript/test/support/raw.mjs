@@ -13,7 +13,7 @@ export function send(baseUrl, { method = "POST", path, headers = {}, body }) {
         text: Buffer.concat(parts).toString("utf8"),
       }));
     });
-    call.on("error", fail).setTimeout(10_000, () => call.destroy(new Error("no answer within 10 s")));
+    call.on("error", fail).setTimeout(300_000, () => call.destroy(new Error("no answer within 300 s")));
     call.end(bytes);
   });
 }

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { hangsAfter } from "./api.mjs";
 import { Chain } from "./chain.mjs";
 import { dataFolder, removeFolder, startDev } from "./dev.mjs";
 
@@ -61,7 +62,7 @@ export function buyer() {
 
 /** A test that shows what the server logged meanwhile when it fails. */
 export function scenario(name, run, options = {}) {
-  test(name, { timeout: 120_000, ...options }, (t) => explained(name, () => run(t)));
+  test(name, { timeout: 2 * hangsAfter, ...options }, (t) => explained(name, () => run(t)));
 }
 
 /** Runs an action, and shows what the server logged meanwhile when it fails. */
