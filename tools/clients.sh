@@ -29,8 +29,7 @@ go() { command go test -count=1 -run '^TestScenarios$' ./internal/testing/goclie
 
 bin/roamcard dev --addr 127.0.0.1:0 --limits off --ready-file "$work/ready.json" >"$work/server.log" 2>&1 &
 server=$!
-for _ in {1..600}; do
-  if [[ -s $work/ready.json ]]; then break; fi
+until [[ -s $work/ready.json ]]; do
   if ! kill -0 "$server" 2>/dev/null; then
     cat "$work/server.log"
     exit 1

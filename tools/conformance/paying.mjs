@@ -7,6 +7,8 @@ import { privateKeyToAccount } from "viem/accounts";
 
 export const dev = JSON.parse(await readFile(process.env.ROAMCARD_READY, "utf8"));
 const shots = process.env.ROAMCARD_SHOTS ?? join(import.meta.dirname, "../../bin/pages");
+/** What only something that hangs takes in ms, on however busy a machine. */
+export const hangsAfter = 300_000;
 const chain = `0x${dev.chainId.toString(16)}`;
 
 // This build of the browser is run without the rules for other origins, unless a test is about them.
@@ -16,7 +18,7 @@ export function launch({ strict = false, without = [], more = [] } = {}) {
   const left = [...(strict ? lawless : []), ...without];
   const args = [...chromium.args.filter((each) => !left.includes(each)), ...more];
   return chromium.executablePath().then((executablePath) =>
-    puppeteer.launch({ executablePath, args, headless: "shell" }));
+    puppeteer.launch({ executablePath, args, headless: "shell", protocolTimeout: 2 * hangsAfter }));
 }
 
 /** Asks a node of the development chain. */
@@ -118,6 +120,7 @@ export function walletOf(account, changes = {}) {
 /** A tab that has a wallet, or several, and notes what a page must not do. */
 export async function tabWith(browser, wallets, { language = "en-US" } = {}) {
   const tab = await browser.newPage();
+  tab.setDefaultTimeout(hangsAfter);
   const notes = { asked: [], complaints: [] };
   tab.on("request", (request) => notes.asked.push(request.url()));
   tab.on("pageerror", (error) => notes.complaints.push(String(error)));
@@ -164,7 +167,7 @@ export async function tabWith(browser, wallets, { language = "en-US" } = {}) {
 /** Waits until the page says something, and returns its text. */
 export async function says(tab, text) {
   const holds = (wanted) => document.body.innerText.includes(wanted);
-  await tab.waitForFunction(holds, { timeout: 60_000 }, text).catch(async (error) => {
+  await tab.waitForFunction(holds, { timeout: hangsAfter }, text).catch(async (error) => {
     throw new Error(`the page does not say "${text}" but: ${await tab.evaluate(() => document.body.innerText)}`, {
       cause: error,
     });
@@ -176,12 +179,13 @@ export async function says(tab, text) {
 export async function press(tab, text) {
   const find = (wanted) =>
     [...document.querySelectorAll("button")].find((each) => each.innerText.includes(wanted) && !each.disabled);
-  const handle = await tab.waitForFunction(find, { timeout: 60_000 }, text);
+  const handle = await tab.waitForFunction(find, { timeout: hangsAfter }, text);
   await handle.asElement().click();
 }
 
-/** Keeps a picture of a tab. */
+/** Keeps a picture of a tab; with QUICK only when it is said where. */
 export async function shot(tab, name) {
+  if (process.env.QUICK && !process.env.ROAMCARD_SHOTS) return;
   await mkdir(shots, { recursive: true });
   await tab.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
 }

@@ -15,9 +15,18 @@ from conftest import Dev
 PACKAGE = Path(__file__).parents[1]
 SNIPPETS: list[str] = re.findall(r"```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.S)
 CARD = 25_000_000
+END = "--- the end of a snippet"
+RUNNER = f"""
+import json, sys
+
+for code in json.load(sys.stdin):
+    exec(compile(code, "README.md", "exec", dont_inherit=True), {{"__name__": "__main__"}})
+    print({END!r})
+"""
+"""Runs snippets one after the other, in one process: each by itself would load the packages again."""
 
 
-def run(dev: Dev, account: Any, folder: Path, arguments: list[str]) -> str:
+def run(dev: Dev, account: Any, folder: Path, arguments: list[str], given: str = "") -> str:
     browser = folder / "browser"
     # A browser that looks at the page, in place of a person's.
     browser.write_text(
@@ -32,6 +41,7 @@ def run(dev: Dev, account: Any, folder: Path, arguments: list[str]) -> str:
         [sys.executable, *arguments],
         cwd=folder,
         env=environment,
+        input=given,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -40,9 +50,10 @@ def run(dev: Dev, account: Any, folder: Path, arguments: list[str]) -> str:
 
 def test_the_readmes_snippets_run_one_after_the_other_for_one_wallet(dev: Dev, tmp_path: Path) -> None:
     account = dev.wallet()
-    cards, esims, settings, awaiting, auto, official, answers = (
-        run(dev, account, tmp_path, ["-c", s.replace("http://127.0.0.1:8402", dev.base_url)]) for s in SNIPPETS
-    )
+    snippets = json.dumps([s.replace("http://127.0.0.1:8402", dev.base_url) for s in SNIPPETS])
+    output = run(dev, account, tmp_path, ["-c", RUNNER], snippets).split(f"{END}\n")
+    cards, esims, settings, awaiting, auto, official, answers, rest = output
+    assert rest == ""
     assert re.match(r"\d{4} \d+\n", cards)
     assert "Presented(presented=True" in esims and "Presented(presented=True" in awaiting
     listed, fulfilled, pay_to = settings.splitlines()

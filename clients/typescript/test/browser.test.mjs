@@ -2,7 +2,7 @@
 // the one of tools/conformance, where that is installed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { newKey } from "./support/api.mjs";
+import { hangsAfter, newKey } from "./support/api.mjs";
 import { assertSameBytes, behindProxy } from "./support/behind.mjs";
 import { launch, missing, placeOf, readable, site } from "./support/browser.mjs";
 import { buyer, chain, dev, explained } from "./support/shared.mjs";
@@ -26,6 +26,7 @@ test(
       };
       const open = async () => {
         const tab = await browser.newPage();
+        tab.setDefaultTimeout(hangsAfter);
         await tab.exposeFunction("wallet", wallet);
         await tab.goto(url);
         await tab.waitForFunction("window.ready");
@@ -78,6 +79,7 @@ test(
       const account = buyer();
       const [url, browser] = [await site(t), await launch(t)];
       const tab = await browser.newPage();
+      tab.setDefaultTimeout(hangsAfter);
       const wallet = (method, params) => {
         if (method === "eth_requestAccounts") return [account.address];
         if (method === "personal_sign") return account.signMessage({ message: { raw: params[0] } });

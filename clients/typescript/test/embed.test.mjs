@@ -6,6 +6,7 @@ import { inspect } from "node:util";
 import { MemoryStore, RevealError, Roamcard, UntrustedMessageError } from "roamcard";
 import { pagePresenter } from "roamcard/node";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { hangsAfter } from "./support/api.mjs";
 import { autonomous } from "./support/behind.mjs";
 import { launch, missing, placeOf, readable, site } from "./support/browser.mjs";
 import { Chain } from "./support/chain.mjs";
@@ -153,6 +154,7 @@ test(
     const account = await wallet(servers.lithic);
     const [url, browser] = [await site(t), await launch(t)];
     const tab = await browser.newPage();
+    tab.setDefaultTimeout(hangsAfter);
     await tab.exposeFunction("wallet", (method, params) => {
       if (method === "eth_requestAccounts") return [account.address];
       if (method === "personal_sign") return account.signMessage({ message: { raw: params[0] } });
@@ -174,6 +176,7 @@ test(
     await tab.mouse.click(link.x, link.y);
     const page = await (await target).page();
     assert.deepEqual(await over(), [{ presented: false, reason: "opened_in_browser" }, 0]);
+    page.setDefaultTimeout(hangsAfter);
     await page.waitForSelector("button");
     assert.equal(await page.evaluate("window.opener"), null);
     await Promise.all([page.waitForNavigation({ waitUntil: "networkidle0" }), page.click("button")]);

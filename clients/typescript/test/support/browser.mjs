@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { once } from "node:events";
 import { extname, join } from "node:path";
+import { hangsAfter } from "./api.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const conformance = join(root, "../../tools/conformance/package.json");
@@ -95,6 +96,7 @@ export async function launch(t) {
     executablePath: await chromium.executablePath(),
     args: chromium.args,
     headless: "shell",
+    protocolTimeout: 2 * hangsAfter,
   });
   t.after(() => browser.close());
   return browser;
