@@ -55,7 +55,7 @@ type keysOfCall struct {
 	unreachable error
 }
 
-// VerifySignature implements oidc.KeySet.
+// VerifySignature implements the KeySet of go-oidc.
 func (k *keysOfCall) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(token, allowed())
 	if err != nil {

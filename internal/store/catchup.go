@@ -17,7 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Watermarks keep the mark of this process in the database. They implement reconcile.Marks.
+// Watermarks keep the mark of this process in the database. They implement reconcile.Watermarks.
 type Watermarks struct{ Treasury }
 
 var _ reconcile.Watermarks = Watermarks{}
@@ -72,7 +72,7 @@ const (
 		ORDER BY a.block, a.log_index`
 )
 
-// Begin implements reconcile.Marks.
+// Begin implements reconcile.Watermarks.
 func (m Watermarks) Begin(ctx context.Context) (reconcile.ProcessWatermark, error) {
 	id := uuid.New()
 	server := serverSQL
@@ -102,7 +102,7 @@ func hidden(code string) bool {
 	return code == "42501" || code == "42883" || code == "0A000"
 }
 
-// Keep implements reconcile.Marks.
+// Keep implements reconcile.Watermarks.
 func (m Watermarks) Keep(
 	ctx context.Context, k reconcile.ProcessWatermark, head uint64,
 ) (reconcile.ProcessWatermark, error) {
@@ -122,7 +122,7 @@ func (m Watermarks) Keep(
 	return k, nil
 }
 
-// Revoke implements reconcile.Marks.
+// Revoke implements reconcile.Watermarks.
 func (m Watermarks) Revoke() {
 	now := mark{server: databaseSQL}
 	if before := m.s.mark.Load(); before != nil {
@@ -139,7 +139,7 @@ func (s *Store) caughtUp(tx *ent.Tx) {
 	}
 }
 
-// Refunds implements reconcile.Marks.
+// Refunds implements reconcile.Watermarks.
 func (m Watermarks) Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error) {
 	texts := make([]string, len(nonces))
 	for i, n := range nonces {
@@ -161,7 +161,7 @@ func (m Watermarks) Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Has
 	return found, mapError(err)
 }
 
-// Unclaimed implements reconcile.Marks.
+// Unclaimed implements reconcile.Watermarks.
 func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]reconcile.Transfer, error) {
 	names := make([]string, len(senders))
 	for i, a := range senders {
@@ -180,7 +180,7 @@ func (m Watermarks) Unclaimed(ctx context.Context, senders []x402.Address) ([]re
 // catchUpActor is the actor of resolutions of refunded transfers.
 const catchUpActor = "catch-up"
 
-// ResolveRefunded implements reconcile.Marks.
+// ResolveRefunded implements reconcile.Watermarks.
 func (m Watermarks) ResolveRefunded(ctx context.Context, back []reconcile.RefundedTransfer) error {
 	return m.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		now := m.s.stamp()

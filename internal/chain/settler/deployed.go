@@ -67,7 +67,7 @@ var ErrNotDeployed = errors.New("the contract is not deployed")
 // ErrOtherCode says that the contract's address has code that is not the contract's.
 var ErrOtherCode = errors.New("other code than the contract's")
 
-// Caller is a node of a chain; *rpc.Client is one.
+// Caller is a node of a chain; the RPC client of go-ethereum is one.
 type Caller interface {
 	CallContext(ctx context.Context, result any, method string, args ...any) error
 }

@@ -218,7 +218,7 @@ func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, _ time.Time) 
 	return payment.Verdict{State: payment.Settled, Receipt: &receipt}, nil
 }
 
-// VerifyArrived is payment.Moved for a transfer that there is. One that a reorganisation took out may come back; any
+// VerifyArrived is the Verdict of a transfer that there is. One that a reorganisation took out may come back; any
 // other was never made.
 func (c *Chain) VerifyArrived(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
 	verdict, err := c.Verdict(ctx, a.Authorization, a.Receipt.SettledAt)

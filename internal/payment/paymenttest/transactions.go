@@ -90,7 +90,7 @@ func holdsAny(t *transaction, payments []uuid.UUID) bool {
 	return slices.ContainsFunc(payments, func(id uuid.UUID) bool { return slices.Contains(t.Payments, id) })
 }
 
-// Replace implements payment.Attempts.
+// Replace implements payment.Transactions.
 func (s *Transactions) Replace(_ context.Context, id uuid.UUID, v variant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,14 +105,14 @@ func (s *Transactions) Replace(_ context.Context, id uuid.UUID, v variant) error
 	return nil
 }
 
-// Open implements payment.Attempts.
+// Open implements payment.Transactions.
 func (s *Transactions) Open(_ context.Context, relayer x402.Address, from uint64) ([]transaction, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list(func(t *transaction) bool { return t.Relayer == relayer && t.Status == open && t.Nonce >= from }), nil
 }
 
-// ByPayment implements payment.Attempts.
+// ByPayment implements payment.Transactions.
 func (s *Transactions) ByPayment(_ context.Context, payment uuid.UUID) (transaction, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *Transactions) ByPayment(_ context.Context, payment uuid.UUID) (transact
 	return transaction{}, false, nil
 }
 
-// Last implements payment.Attempts.
+// Last implements payment.Transactions.
 func (s *Transactions) Last(_ context.Context, relayer x402.Address) (nonce uint64, ok bool, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Transactions) Last(_ context.Context, relayer x402.Address) (nonce uint
 	return nonce, ok, nil
 }
 
-// Relayers implements payment.Attempts.
+// Relayers implements payment.Transactions.
 func (s *Transactions) Relayers(context.Context) ([]x402.Address, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
