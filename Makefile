@@ -97,7 +97,7 @@ ci: ## What runs on every change, from a clean clone
 	.ci/run
 
 .PHONY: lint
-lint: $(NEEDS) ## Check formatting, vet, staticcheck, protos, and that planted bugs and generated code are current
+lint: $(NEEDS) ## Check formatting, vet, staticcheck, clocks in tests, protos, and that planted bugs and generated code are current
 	tools/lint.sh
 
 .PHONY: breaking

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck, planted bugs that still compile, protos, and generated code that is current.
+# Formatting, vet, staticcheck, clocks in tests, comments that name what is gone, planted bugs that still compile,
+# protos, and generated code that is current.
 #
 #   tools/lint.sh            all of it
 #   tools/lint.sh generated  that generated code is current, which writes it anew, and that the pages have no type error
 #   tools/lint.sh sources    the rest, which writes nothing
 set -euo pipefail
 cd "$(dirname "$0")/.."
+root=$PWD
 
 sources() {
-  local unformatted long module
+  local unformatted long failed=0
   unformatted=$(gofmt -l cmd internal clients/go ent/schema gen/*.go tools)
   if [[ -n $unformatted ]]; then
     echo "not formatted:" "$unformatted"
@@ -24,12 +26,31 @@ sources() {
     echo "longer than 120 characters:" "$long"
     return 1
   fi
-  # Each module by itself, as those see it who import it; what is generated is not checked for style.
-  for module in $(go list -m -f '{{.Dir}}') tools; do (cd "$module" && GOWORK=off go vet ./...); done
-  GOWORK=off go build -C tools -o ../bin/ honnef.co/go/tools/cmd/staticcheck
-  bin/staticcheck ./cmd/... ./internal/... ./ent/schema/... \
-    $(go list -m -f '{{.Dir}}/...' | grep -e /internal/ -e /clients/)
-  tools/teeth.sh --check
+  GOWORK=off go build -C tools -o ../bin/ ./lint ./comments
+  find cmd internal clients/go ent gen tools -name '*.go' -not -path '*/testdata/*' -print0 |
+    xargs -0 bin/comments || failed=1
+  # What is generated is not checked, only read by what uses it. What lint finds is kept in go's build cache.
+  go vet -vettool="$PWD/bin/lint" ./cmd/... ./internal/... ./gen ./ent/schema/... ./ent/migrate \
+    $(go list -m -f '{{.Dir}}/...' | grep -e /internal/ -e /clients/) || failed=1
+  (cd tools && GOWORK=off go vet -vettool=../bin/lint ./...) || failed=1
+  alone || failed=1
+  tools/teeth.sh --check || failed=1
+  return "$failed"
+}
+
+# Each module by itself, as those see it who import it: its own go.mod has all that it needs. Where this selects the
+# versions that the workspace has, what has been checked there holds; otherwise the module is checked again.
+alone() {
+  local module together versions failed=0
+  local format='{{with .Module}}{{if not (or .Main .Replace)}}{{.Path}} {{.Version}}{{end}}{{end}}'
+  together=$(go list -m -f '{{.Path}} {{.Version}}' all | sort) || return 1
+  for module in $(go list -m -f '{{.Dir}}'); do
+    versions=$(cd "$module" && GOWORK=off go list -deps -test -f "$format" ./... | sort -u) || return 1
+    if [[ -n $(comm -23 <(echo "$versions" | sed '/^$/d') <(echo "$together")) ]]; then
+      (cd "$module" && GOWORK=off go vet -vettool="$root/bin/lint" ./...) || failed=1
+    fi
+  done
+  return "$failed"
 }
 
 # Files are compared with themselves before and after, so that a work in progress lints too.

@@ -124,6 +124,7 @@ func run(t *testing.T, program, document, upstream string) (url string, err erro
 				close(listens)
 			}
 		}
+		_ = lines.Err() // it has ended, or says more in one line than anybody reads
 		_, _ = io.Copy(io.Discard, out)
 	}()
 	stop := func() {

@@ -1,0 +1,7 @@
+package apptest
+
+import "time"
+
+func Until(within time.Duration, what string) {}
+
+func Jitter(d time.Duration) {}
