@@ -3,7 +3,8 @@
 # protos, and generated code that is current.
 #
 #   tools/lint.sh            all of it
-#   tools/lint.sh generated  that generated code is current, which writes it anew, and that the pages have no type error
+#   tools/lint.sh generated  that generated code is current, which writes it anew unless nothing has changed since it
+#                            last did, and that the pages have no type error
 #   tools/lint.sh sources    the rest, which writes nothing
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,16 +63,51 @@ listed() {
     clients/python/src/roamcard/testing/published.json -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum
 }
 
+# What generated files are made of, and by what: sources, and the tools that are installed.
+sources_of_generated() {
+  {
+    find proto gen/*.go ent/schema ent/template ent/entc.go ent/generate.go web clients/typescript clients/python/src \
+      clients/python/tools clients/testing tools/protoc-gen-* \
+      \( -name node_modules -o -name dist -o -name test -o -name '__pycache__' \) -prune -o -type f -print
+    ls buf*.yaml go.* Makefile clients/python/*.* tools/*.{json,mod,sum} tools/{gen,sync-protos,lint}.sh \
+      tools/contracts.mjs internal/devtools/devnet/contracts/*.sol internal/chain/settler/*.sol
+    # Our own packages that a schema, or what generates from it, imports.
+    for package in ./ent/schema ent/entc.go; do
+      go list -deps -f '{{$d := .Dir}}{{with .Module}}{{if .Main}}{{$d}}{{end}}{{end}}' "$package" |
+        while read -r dir; do find "$dir" -maxdepth 1 -name '*.go'; done
+    done
+  } | sort -u | xargs -d '\n' sha256sum
+}
+installed() {
+  go version
+  node --version
+  python3 --version
+  sha256sum {tools,web,clients/typescript}/node_modules/.package-lock.json clients/python/.venv/.ready 2>&1 || true
+}
+stamp() {
+  { sources_of_generated && listed && installed; } | sha256sum
+}
+
+# bin/generated.stamp says what has been generated and was current. As long as it is equal nothing can differ. It is not
+# believed in CI.
 generated() {
-  local before
+  local before sources
+  tools/breaking.sh # nothing, before the first release
+  if [[ -z ${CI:-} && -f bin/generated.stamp && $(stamp) == $(<bin/generated.stamp) ]]; then
+    echo "generated files are current: since they were last made, nothing that they are made of has changed"
+    return
+  fi
+  rm -f bin/generated.stamp
   before=$(listed)
+  sources=$(sources_of_generated)
   tools/gen.sh
   if ! diff <(echo "$before") <(listed); then
     echo "generated files are not current: run make gen and commit what it changes"
     return 1
   fi
-  tools/breaking.sh # nothing, before the first release
   npm run --silent --prefix web check
+  # An edit while they were made is not in them.
+  if [[ $sources == "$(sources_of_generated)" ]]; then stamp >bin/generated.stamp; fi
 }
 
 case ${1:-} in
