@@ -30,7 +30,7 @@ export async function scripted(t, ...answers) {
   const requests = [];
   const server = createServer(async (request, response) => {
     const body = (await request.toArray()).join("");
-    requests.push({ path: request.url, headers: request.headers, body, at: Date.now() });
+    requests.push({ path: request.url, headers: request.headers, body });
     const next = answers.length > 1 ? answers.shift() : answers[0];
     if (next === "reset") return request.socket.resetAndDestroy();
     if (next === "silence") return undefined;
