@@ -124,8 +124,8 @@ for step in $steps; do
   case $step in
   store) go test -count=1 -timeout 60m ./internal/store/... || failed=1 ;;
   # One of them stops the program by a trigger, which a distributed table cannot have.
-  crash) go test -count=1 -timeout 60m ./internal/testing/crash -run 'TestKilled/once_at_every_point' \
-    -skip TestKilledWhileTimelinesArePruned || failed=1 ;;
+  crash) ROAMCARD_TORTURE=1 go test -count=1 -timeout 60m ./internal/testing/crash \
+    -run 'TestKilled/once_at_every_point' -skip TestKilledWhileTimelinesArePruned || failed=1 ;;
   bench) go test ./internal/testing/bench -run '^$' -bench '^BenchmarkClaimDistributed$' -benchtime 3000x \
     -count "$rounds" -timeout 30m || failed=1 ;;
   shell) bash || true ;;

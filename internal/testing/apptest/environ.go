@@ -10,7 +10,7 @@ import (
 // variables are those that say how tests run. The program takes a variable with its prefix that it does not know for
 // a misspelt setting, so no program that a test starts gets them.
 var variables = []string{
-	"ROAMCARD_CASES", "ROAMCARD_HOSTILE", "ROAMCARD_KMS_URL", "ROAMCARD_LOG", "ROAMCARD_MATRIX",
+	BinaryVariable, "ROAMCARD_CASES", "ROAMCARD_HOSTILE", "ROAMCARD_KMS_URL", "ROAMCARD_LOG", "ROAMCARD_MATRIX",
 	"ROAMCARD_PREVIOUS", "ROAMCARD_RUNS", "ROAMCARD_SCENARIOS", "ROAMCARD_SEED", "ROAMCARD_SHOTS", "ROAMCARD_TEST_CITUS",
 	"ROAMCARD_TEST_LOG", "ROAMCARD_TORTURE", "ROAMCARD_VENDOR_OPENAPI",
 }

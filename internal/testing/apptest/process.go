@@ -15,6 +15,13 @@ import (
 	"time"
 )
 
+// BinaryVariable names a program that is built already, which all packages of tests share: linking one takes longer
+// than most tests.
+const BinaryVariable = "ROAMCARD_BIN_UNDER_TEST"
+
+// given is that program. It is read before a test hides the variables of tests.
+var given = os.Getenv(BinaryVariable)
+
 // built is the program under test, built by the first test that starts it.
 var built struct {
 	sync.Once
@@ -22,10 +29,17 @@ var built struct {
 	err       error
 }
 
-// Binary is the path of the program, built from the working tree.
+// Binary is the path of the program: the one that is given, or one that is built from the working tree.
 func Binary(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
+		if given != "" {
+			// Programs start in folders of their own.
+			if built.path, built.err = filepath.Abs(given); built.err == nil {
+				_, built.err = os.Stat(built.path)
+			}
+			return
+		}
 		if built.dir, built.err = os.MkdirTemp("", "roamcard-test-"); built.err != nil {
 			return
 		}
@@ -103,18 +117,42 @@ func (p *Process) Kill(t testing.TB) {
 	<-p.Done
 }
 
-// Stop asks the program to end, and fails the test when it does not in time.
-func (p *Process) Stop(t testing.TB, within time.Duration) {
+// Stop asks the program to end, and waits until it has. How long that takes decides nothing.
+func (p *Process) Stop(t testing.TB, _ ...time.Duration) {
 	t.Helper()
 	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("stop the program: %v", err)
 	}
 	select {
 	case <-p.Done:
-	case <-time.After(within):
+	case <-time.After(patience(t)):
 		p.Kill(t)
 		t.Errorf("the program does not stop\n%s", p.Log.Tail())
 	}
+}
+
+// AwaitEnd waits until the program has ended by itself, and kills it when it never does.
+func (p *Process) AwaitEnd(t testing.TB) {
+	t.Helper()
+	select {
+	case <-p.Done:
+	case <-time.After(patience(t)):
+		p.Kill(t)
+		t.Fatalf("the program goes on\n%s", p.Log.Tail())
+	}
+}
+
+// Await polls a condition that the program brings about. It fails with the program's log when that ends before.
+func (p *Process) Await(t testing.TB, what string, holds func() error) {
+	t.Helper()
+	Await(t, what, func() error {
+		ended := p.Ended() // first, for the last thing that it did may have been that
+		err := holds()
+		if err != nil && ended {
+			t.Fatalf("the program ended before: %s: %v: %v\n%s", what, err, p.Cmd.ProcessState, p.Log.Tail())
+		}
+		return err
+	})
 }
 
 // Log keeps what a program writes.
@@ -143,18 +181,25 @@ func (l *Log) Tail() string {
 	return text[max(0, len(text)-12_000):]
 }
 
-// Until polls a condition until it holds.
-func Until(t testing.TB, within time.Duration, what string, holds func() error) {
+// Until is Await; the time decides nothing.
+func Until(t testing.TB, _ time.Duration, what string, holds func() error) {
 	t.Helper()
-	if err := Eventually(t.Context(), within, holds); err != nil {
-		t.Fatalf("not within %s: %s: %v", within, what, err)
+	Await(t, what, holds)
+}
+
+// Await polls a condition until it holds. It fails when the tests are about to end, not by a clock of its own.
+func Await(t testing.TB, what string, holds func() error) {
+	t.Helper()
+	if err := Eventually(t, holds); err != nil {
+		t.Fatalf("never: %s: %v", what, err)
 	}
 }
 
-// Eventually polls a condition until it holds, and returns what it last said when it does not.
-func Eventually(ctx context.Context, within time.Duration, holds func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
+// Eventually polls a condition until it holds, and returns what it last said when it never does.
+func Eventually(t testing.TB, holds func() error) error {
+	t.Helper()
+	over := time.NewTimer(patience(t))
+	defer over.Stop()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for {
@@ -163,9 +208,37 @@ func Eventually(ctx context.Context, within time.Duration, holds func() error) e
 			return nil
 		}
 		select {
-		case <-ctx.Done():
+		case <-t.Context().Done():
+			return err
+		case <-over.C:
 			return err
 		case <-look.C:
 		}
 	}
+}
+
+// Context is a test's, which ends a little before the tests have to, so that what waits for it says why.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience(t))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+const (
+	// mostPatience is many times what anything takes on a machine that is busy with other things. It is there for the
+	// person who waits for a test to fail.
+	mostPatience = 5 * time.Minute
+	// toTell is what a test needs to say why it failed, before the deadline of the tests ends them all.
+	toTell = 15 * time.Second
+)
+
+// patience is how long a test waits for what never comes.
+func patience(t testing.TB) time.Duration {
+	most := mostPatience
+	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, set := d.Deadline(); set {
+			most = min(most, time.Until(end)-toTell)
+		}
+	}
+	return max(most, time.Second)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -16,10 +15,8 @@ import (
 func TestKilledWhileArrivedMoneyIsRecorded(t *testing.T) {
 	t.Parallel()
 	worlds := pool(t)
-	for _, point := range []string{
-		"arrive.before_commit", "arrive.committed", "claim.before_commit", "claim.committed", "settle.seen",
-		"settle.before_commit", "settle.committed",
-	} {
+	for _, point := range chosen([]string{"arrive.before_commit"}, "arrive.committed", "claim.before_commit",
+		"claim.committed", "settle.seen", "settle.before_commit", "settle.committed") {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			w := <-worlds
@@ -40,7 +37,7 @@ func (w *world) survivesArrived(t *testing.T, point string) {
 	first := b.sign(t)
 	b.preempt(t, first)
 	kept := func() {
-		apptest.Until(t, recovery, "the money is kept as arrived", func() error {
+		w.await(t, "the money is kept as arrived", func() error {
 			status, header, _, err := b.ask(t.Context(), first)
 			if err == nil && (status != http.StatusPaymentRequired || header.Get(x402.HeaderRequired) == "") {
 				err = fmt.Errorf("status %d", status)
@@ -55,7 +52,7 @@ func (w *world) survivesArrived(t *testing.T, point string) {
 		kept()
 		b.press(t, p, second, false)
 	}
-	p.awaitKill(t, recovery)
+	p.awaitKill(t)
 	p = w.start(t, relayer, "")
 	began := time.Now()
 	if point == "arrive.before_commit" || point == "arrive.committed" {
@@ -79,7 +76,7 @@ func (b *buyer) preempt(t testing.TB, payment string) {
 	state := map[string]string{
 		"to": b.world.books.USDC, "data": fmt.Sprintf("0x%x", x402.StateCall(b.address, pay.Authorization.Nonce)),
 	}
-	apptest.Until(t, recovery, "the authorization is used", func() error {
+	b.world.await(t, "the authorization is used", func() error {
 		if used := string(b.world.rpc(t, "eth_call", state, "latest")); !strings.HasSuffix(used, `1"`) {
 			return fmt.Errorf("its state is %s", used)
 		}

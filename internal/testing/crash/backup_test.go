@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
@@ -45,6 +44,7 @@ func backupPrograms(t *testing.T) string {
 // of its own.
 func TestRestoredFromADump(t *testing.T) {
 	t.Parallel()
+	tortures(t)
 	bin, w := backupPrograms(t), newWorld(t)
 	server := newServer(t, devnet.PostgresConfig{Programs: bin})
 	dump := filepath.Join(t.TempDir(), "roamcard.dump")
@@ -84,7 +84,7 @@ func TestRestoredToAPointInTime(t *testing.T) {
 		if err = errors.Join(err, conn.Close(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		apptest.Until(t, recovery, "the WAL is archived", func() error {
+		apptest.Await(t, "the WAL is archived", func() error {
 			_, err := os.Stat(filepath.Join(archive, last))
 			return err
 		})
@@ -95,7 +95,7 @@ func TestRestoredToAPointInTime(t *testing.T) {
 		recovering(t, base, "recovery.signal", "restore_command = 'cp "+archive+"/%f %p'",
 			"recovery_target_name = 'before_the_mistake'", "recovery_target_action = 'promote'")
 		restored := newServer(t, devnet.PostgresConfig{Dir: dir, Programs: bin})
-		apptest.Until(t, recovery, "the server has reached the point", func() error {
+		apptest.Await(t, "the server has reached the point", func() error {
 			conn := connect(t, restored.URL())
 			defer func() { _ = conn.Close(t.Context()) }()
 			var recovers bool
@@ -126,7 +126,7 @@ func (w *world) survives(t *testing.T, database string, save func(), restore fun
 	for _, b := range slices.Concat(before, lost) {
 		had[b] = w.tell(t, b)
 	}
-	p.Stop(t, 20*time.Second)
+	p.Stop(t)
 	w.books.DatabaseURL = restore()
 	w.books.Lost = [2]int64{lostFrom, w.sent(t)}
 	w.answers.all = nil // what was told of lost orders is not in the books any more
@@ -141,7 +141,7 @@ func (w *world) survives(t *testing.T, database string, save func(), restore fun
 		t.Fatalf("the recovery ended with %d: %+v", code, plan.Steps)
 	}
 	w.waitIdle(t)
-	p.Stop(t, 20*time.Second)
+	p.Stop(t)
 	for b, tally := range had {
 		if got := w.tell(t, b); got != tally {
 			t.Errorf("%s has %+v, had %+v", b.address, got, tally)
@@ -160,7 +160,7 @@ func (w *world) sells(t *testing.T, n int) (buyers []*buyer) {
 		b.travelling = i%3 == 1
 		buyers = append(buyers, b)
 		all.Go(func() {
-			if err := b.purchaseOnce(t, time.Minute); err != nil {
+			if err := b.purchaseOnce(t); err != nil {
 				t.Errorf("%s: %v", b.address, err)
 			}
 		})

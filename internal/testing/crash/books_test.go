@@ -52,7 +52,7 @@ func TestInvariantsReadEachRealBook(t *testing.T) {
 	execute("UPDATE orders SET status = 'fulfilled'")
 
 	issuer, err := sandbox.Dial(sandbox.ClientConfig{
-		URL: w.books.SandboxURL, APIKey: secret.New(sandbox.DevKey), Timeout: 5 * time.Second,
+		URL: w.books.SandboxURL, APIKey: secret.New(sandbox.DevKey), Timeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // The chain makes no block, so the fee is raised. The program dies with the replacement stored and not sent. The next
@@ -32,7 +30,7 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	header := b.sign(t)
 	w.stopBlocks(t)
 	b.press(t, p, header, false)
-	p.awaitKill(t, recovery)
+	p.awaitKill(t)
 	nonces, hashes := w.transactions(t)
 	if len(nonces) != 1 || len(hashes) != 2 {
 		t.Fatalf("transactions with the nonces %v and the hashes %v, want one with two", nonces, hashes)
@@ -43,7 +41,7 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	p = w.start(t, relayer, "")
 	began := time.Now()
 	// By then the fee may be raised once more.
-	apptest.Until(t, recovery, "a replacement is sent", func() error {
+	w.await(t, "a replacement is sent", func() error {
 		if _, hashes = w.transactions(t); !w.inPool(t, hashes[len(hashes)-1]) {
 			return fmt.Errorf("%s is not known to the chain", hashes[len(hashes)-1])
 		}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -56,7 +55,7 @@ func (w *world) buyer(t testing.TB) *buyer {
 	return &buyer{
 		world: w, key: key, address: x402.Address(crypto.PubkeyToAddress(key.PublicKey)), purchase: uuid.NewString(),
 		// Each request has a connection of its own: one of a killed server would fail.
-		http: &http.Client{Timeout: 25 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+		http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 }
 
@@ -174,7 +173,7 @@ func (b *buyer) sign(t testing.TB) string {
 		t.Fatal(err)
 	}
 	a := x402.Authorization{
-		From: b.address, To: payTo, Value: money.USDC(amount), ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix()),
+		From: b.address, To: payTo, Value: money.USDC(amount), ValidBefore: uint64(time.Now().Add(20 * time.Minute).Unix()),
 	}
 	_, _ = rand.Read(a.Nonce[:]) // never fails
 	signature, err := curve.Sign(b.world.domain, a, b.key)
@@ -192,10 +191,10 @@ func (b *buyer) sign(t testing.TB) string {
 
 // insist repeats the request until the answer is the order, like a client that has lost an answer: after an error, a
 // 503 and, for a payment that was never claimed, nothing else.
-func (b *buyer) insist(t testing.TB, payment string, within time.Duration) bought {
+func (b *buyer) insist(t testing.TB, payment string) bought {
 	t.Helper()
 	var got bought
-	apptest.Until(t, within, "the purchase is answered", func() error {
+	b.world.await(t, "the purchase is answered", func() error {
 		status, _, answer, err := b.ask(t.Context(), payment)
 		if err != nil {
 			return err

@@ -7,20 +7,16 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/roamcard/roamcard/internal/testing/apptest"
-	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
 // The program dies at every step of giving an eSIM back: the supplier credits it once and it is refunded once, or
 // nothing is.
 func TestEsimIsCancelledOnce(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{
-		"cancel.before_begin", "cancel.leased", "cancel.before_send", "cancel.after_send", "cancel.confirmed",
-		"cancel.before_commit", "cancel.committed", "return.stored", "refund.before_send", "refund.sent", "return.seen",
-		"return.before_commit", "return.committed",
-	} {
+	for _, point := range chosen([]string{"cancel.after_send"},
+		"cancel.before_begin", "cancel.leased", "cancel.before_send", "cancel.confirmed", "cancel.before_commit",
+		"cancel.committed", "return.stored", "refund.before_send", "refund.sent", "return.seen", "return.before_commit",
+		"return.committed") {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -30,10 +26,8 @@ func TestEsimIsCancelledOnce(t *testing.T) {
 			if err := b.challenge(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			b.insist(t, b.sign(t), recovery)
-			if err := invariants.Await(t.Context(), w.books); err != nil {
-				t.Fatal(err)
-			}
+			b.insist(t, b.sign(t))
+			w.waitIdle(t)
 			p.stop(t)
 
 			p = w.start(t, relayer, fault(point, "kill"))
@@ -43,12 +37,10 @@ func TestEsimIsCancelledOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = w.cancelEsim(t, session, order) // the program may die before it answers
-			p.awaitKill(t, recovery)
+			p.awaitKill(t)
 			p = w.start(t, relayer, "")
-			apptest.Until(t, recovery, "the eSIM is cancelled", func() error { return w.cancelEsim(t, session, order) })
-			if err := invariants.Await(t.Context(), w.books); err != nil {
-				t.Fatal(err)
-			}
+			w.await(t, "the eSIM is cancelled", func() error { return w.cancelEsim(t, session, order) })
+			w.waitIdle(t)
 			p.stop(t)
 			w.checkBooks(t)
 		})

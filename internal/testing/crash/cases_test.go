@@ -123,6 +123,25 @@ func fault(point, mode string) string {
 	return name + ":" + mode
 }
 
+// onceInEachArea are the cases of the ordinary run: of an ordinary purchase, one point in each area of the program,
+// most of them with another one while it recovers.
+func onceInEachArea() []crash {
+	return []crash{
+		{first: "buy.verified", second: "claim.committed"},
+		{first: "fulfill.leased", second: "transaction.sent"},
+		{first: "settle.seen", second: "move.committed"},
+		{first: "submit.marked", second: "issuer.after_open"},
+		{first: "card.activated", second: "fee.after_withdraw"},
+		{first: "answer.half", signs: true},
+		{first: "confirm.final"},
+		{settler: both, first: "facilitator.after_settle"},
+		{flow: topup, first: "turn.before_commit", second: "load.after_send"},
+		{flow: later, first: "create.committed", second: "claim.committed"},
+		{flow: refund, first: "refund.stored", second: "refund.sent"},
+		{flow: esim, first: "supplier.after_order", second: "esim.installed"},
+	}
+}
+
 func once() []crash {
 	var cases []crash
 	for _, p := range points(issue, relayer) {

@@ -9,20 +9,16 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/roamcard/roamcard/internal/testing/apptest"
-	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
 // The program dies at every step of closing a card: the remainder is withdrawn once and refunded once, or nothing is.
 func TestCardIsClosedOnce(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{
-		"close.before_order", "close.leased", "close.locked", "close.before_withdraw", "close.after_withdraw",
-		"close.withdrawn", "close.before_commit", "close.before_commit@2", "close.committed", "close.committed@2",
-		"return.stored", "refund.before_send", "refund.sent", "return.seen", "return.before_commit", "return.committed",
-		"close.before_end", "close.ended", "close.before_commit@3", "close.committed@3",
-	} {
+	for _, point := range chosen([]string{"close.after_withdraw", "return.stored"},
+		"close.before_order", "close.leased", "close.locked", "close.before_withdraw", "close.withdrawn",
+		"close.before_commit", "close.before_commit@2", "close.committed", "close.committed@2", "refund.before_send",
+		"refund.sent", "return.seen", "return.before_commit", "return.committed", "close.before_end", "close.ended",
+		"close.before_commit@3", "close.committed@3") {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -31,21 +27,17 @@ func TestCardIsClosedOnce(t *testing.T) {
 			if err := b.challenge(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			b.insist(t, b.sign(t), recovery)
-			if err := invariants.Await(t.Context(), w.books); err != nil {
-				t.Fatal(err)
-			}
+			b.insist(t, b.sign(t))
+			w.waitIdle(t)
 			p.stop(t)
 
 			p = w.start(t, relayer, fault(point, "kill"))
 			card := w.onlyCard(t)
 			_ = w.closeCard(t, card) // the program may die before it answers
-			p.awaitKill(t, recovery)
+			p.awaitKill(t)
 			p = w.start(t, relayer, "")
-			apptest.Until(t, recovery, "the card is closed", func() error { return w.closeCard(t, card) })
-			if err := invariants.Await(t.Context(), w.books); err != nil {
-				t.Fatal(err)
-			}
+			w.await(t, "the card is closed", func() error { return w.closeCard(t, card) })
+			w.waitIdle(t)
 			p.stop(t)
 			w.checkBooks(t)
 		})

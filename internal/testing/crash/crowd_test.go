@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
@@ -25,12 +24,7 @@ func (w *world) launchService(t *testing.T, program, addr string, args ...string
 	if args[0] == "worker" {
 		return p
 	}
-	apptest.Until(t, recovery, "the service is ready", func() error {
-		if p.Ended() {
-			t.Fatalf("the program ended: %v\n%s", p.Cmd.ProcessState, p.Log.Tail())
-		}
-		return ready(t.Context(), addr)
-	})
+	p.Await(t, "the service is ready", func() error { return ready(t.Context(), addr) })
 	return p
 }
 
@@ -52,13 +46,13 @@ func ready(ctx context.Context, addr string) error {
 }
 
 // purchaseOnce buys once, as a client that repeats its request until it is answered.
-func (b *buyer) purchaseOnce(t *testing.T, within time.Duration) error {
+func (b *buyer) purchaseOnce(t *testing.T) error {
 	t.Helper()
-	if err := apptest.Eventually(t.Context(), within, func() error { return b.challenge(t.Context()) }); err != nil {
+	if err := apptest.Eventually(t, func() error { return b.challenge(t.Context()) }); err != nil {
 		return fmt.Errorf("no terms: %w", err)
 	}
 	payment := b.sign(t)
-	err := apptest.Eventually(t.Context(), within, func() error {
+	err := apptest.Eventually(t, func() error {
 		status, _, _, err := b.ask(t.Context(), payment)
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("status %d", status)
@@ -118,7 +112,7 @@ func (c *crowd) buy(turn int, addr string) {
 	c.mu.Lock()
 	c.buyers = append(c.buyers, b)
 	c.mu.Unlock()
-	if err := b.purchaseOnce(c.t, 90*time.Second); err != nil {
+	if err := b.purchaseOnce(c.t); err != nil {
 		c.t.Errorf("%s at %s: %v", b.address, addr, err)
 		return
 	}
@@ -129,7 +123,7 @@ func (c *crowd) buy(turn int, addr string) {
 func (c *crowd) await(more int64) {
 	c.t.Helper()
 	until := c.sold.Load() + more
-	apptest.Until(c.t, 2*recovery, fmt.Sprint(more, " more purchases"), func() error {
+	apptest.Await(c.t, fmt.Sprint(more, " more purchases"), func() error {
 		if n := c.sold.Load(); n < until {
 			return fmt.Errorf("%d are missing", until-n)
 		}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // The database server dies, and a standby that lacks its last commits takes over at the same address, on another
@@ -56,7 +55,7 @@ func TestFailoverToALaggingStandby(t *testing.T) {
 		defer close(selling)
 		w.buys(t, interrupted, 0)
 	}()
-	apptest.Until(t, recovery, "sales are on their way", func() error {
+	w.await(t, "sales are on their way", func() error {
 		if w.sent(t) < lostFrom+int64(len(lost))+3 {
 			return context.DeadlineExceeded
 		}

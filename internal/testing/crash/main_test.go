@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Most of the time the cases wait for leases and visibility delays: more of them run at once than there are cores.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", strconv.Itoa(atOnce)) // the flag exists
+		_ = flag.Set("test.parallel", strconv.Itoa(2*atOnce())) // the flag exists
 	}
 	code := storetest.Main(m)
 	apptest.RemoveBinary()

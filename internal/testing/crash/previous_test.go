@@ -31,11 +31,11 @@ func TestPreviousReleaseSellsNextToThisOne(t *testing.T) {
 	buyers.await(18)
 	// The older one is replaced while it is at work, as an upgrade does.
 	buyers.addrs.Store([]string{w.addr})
-	before.Stop(t, 20*time.Second)
+	before.Stop(t)
 	buyers.await(6)
 	all := buyers.ends()
 	w.waitIdle(t)
-	after.Stop(t, 20*time.Second)
+	after.Stop(t)
 	byOlder := 0
 	for _, b := range all {
 		if b.begunAt == olderAddr {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
@@ -21,7 +20,7 @@ func launch(t testing.TB, fault, ready string, args ...string) *process {
 	env := []string{"ROAMCARD_FAULT=" + fault, "ROAMCARD_LOG__LEVEL=info"}
 	p := &process{apptest.Start(t, env, append(args, "--ready-file", ready)...)}
 	t.Cleanup(func() { p.Kill(t) })
-	apptest.Until(t, 30*time.Second, "the program is ready: "+strings.Join(args, " "), func() error {
+	apptest.Await(t, "the program is ready: "+strings.Join(args, " "), func() error {
 		if p.Ended() && fault == "" {
 			t.Fatalf("the program ended: %v\n%s", p.Cmd.ProcessState, p.Log.Tail())
 		}
@@ -35,13 +34,9 @@ func launch(t testing.TB, fault, ready string, args ...string) *process {
 }
 
 // awaitKill waits until a fault point has killed the program, and fails when something else ended it.
-func (p *process) awaitKill(t testing.TB, within time.Duration) {
+func (p *process) awaitKill(t testing.TB) {
 	t.Helper()
-	select {
-	case <-p.Done:
-	case <-time.After(within):
-		t.Fatalf("the fault point was not reached in %s\n%s", within, p.Log.Tail())
-	}
+	p.AwaitEnd(t)
 	status, ok := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL ||
 		!strings.Contains(p.Log.String(), "faultpoint ") {
@@ -52,7 +47,7 @@ func (p *process) awaitKill(t testing.TB, within time.Duration) {
 // stop asks the program to end, and fails when it does not end well.
 func (p *process) stop(t testing.TB) {
 	t.Helper()
-	p.Stop(t, 20*time.Second)
+	p.Stop(t)
 	if code := p.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("the program ended with %d\n%s", code, p.Log.Tail())
 	}

@@ -194,7 +194,7 @@ func (w *world) repeats(t *testing.T, bills []*bill) {
 func (w *world) asksUntilPaid(t *testing.T, bills []*bill) {
 	t.Helper()
 	left := slices.Clone(bills)
-	apptest.Until(t, 2*recovery, "every repeat is answered", func() error {
+	w.await(t, "every repeat is answered", func() error {
 		answers := w.buys(t, left, 0)
 		var open []*bill
 		var why string
@@ -251,9 +251,7 @@ func (w *world) sent(t *testing.T) int64 {
 // waitIdle waits until no order is in progress.
 func (w *world) waitIdle(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*recovery)
-	defer cancel()
-	if err := invariants.Await(ctx, w.books); err != nil {
+	if err := invariants.Await(apptest.Context(t), w.books); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -381,13 +379,13 @@ func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 	older, lostFrom := w.dump(t), w.sent(t)
 
 	p = w.start(t, relayer, "")
-	opener.insist(t, opener.sign(t), recovery)
+	opener.insist(t, opener.sign(t))
 	refused, cards, travelling := w.buyer(t), w.bill(t, w.buyer(t), issue), w.bill(t, w.buyer(t), esim)
 	refused.turnToRefusal()
 	if err := refused.challenge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	refused.insist(t, refused.sign(t), recovery)
+	refused.insist(t, refused.sign(t))
 	w.buys(t, []*bill{cards, travelling}, http.StatusOK)
 	w.waitIdle(t)
 	p.stop(t)
@@ -398,7 +396,7 @@ func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 		t.Fatal(err)
 	}
 	unlucky.press(t, p, "", false)
-	p.awaitKill(t, recovery)
+	p.awaitKill(t)
 	had := map[*buyer]invariants.Tally{}
 	for _, b := range []*buyer{opener, refused, cards.buyer, travelling.buyer} {
 		had[b] = w.tell(t, b)

@@ -131,7 +131,7 @@ func replicate(t *testing.T, synchronous bool) replicated {
 	}
 	conn := connect(t, r.primary.URL())
 	defer func() { _ = conn.Close(t.Context()) }()
-	apptest.Until(t, recovery, "the standby follows", func() error {
+	apptest.Await(t, "the standby follows", func() error {
 		var following bool
 		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_replication
 			WHERE state = 'streaming' AND (sync_state = 'sync') = $1)`, synchronous).Scan(&following); err != nil {

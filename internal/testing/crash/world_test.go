@@ -38,10 +38,12 @@ type world struct {
 	// issuer is who issues the cards, and supplier who supplies the eSIMs; empty is the sandbox.
 	issuer, supplier string
 	// within says that the program itself plays the providers, and keeps their books in dir.
-	within  bool
-	books   invariants.Books
-	domain  x402.Domain
-	addr    string
+	within bool
+	books  invariants.Books
+	domain x402.Domain
+	addr   string
+	// running is the newest run of the program.
+	running *process
 	answers struct {
 		sync.Mutex
 		all []invariants.Answer
@@ -96,7 +98,18 @@ func (w *world) start(t testing.TB, settler, fault string, more ...string) *proc
 	if settler != relayer {
 		args = append(args, "--facilitator-url", w.facilitator, "--settlement", settler)
 	}
-	return launch(t, fault, filepath.Join(w.dir, "ready.json"), append(args, more...)...)
+	w.running = launch(t, fault, filepath.Join(w.dir, "ready.json"), append(args, more...)...)
+	return w.running
+}
+
+// await polls what the running program brings about.
+func (w *world) await(t testing.TB, what string, holds func() error) {
+	t.Helper()
+	if w.running == nil {
+		apptest.Await(t, what, holds)
+		return
+	}
+	w.running.Await(t, what, holds)
 }
 
 // over makes a world sell over real providers, whose fakes outlive the program next to the sandbox.
@@ -119,7 +132,7 @@ func (w *world) startFacilitator(t testing.TB) {
 	}
 	w.rpc(t, "anvil_setBalance", crypto.PubkeyToAddress(key.PublicKey), "0x3635c9adc5dea00000")
 	on, err := chain.New(t.Context(), chain.Config{
-		Endpoints: []chain.Endpoint{{URL: w.books.RPCURL}}, Domain: w.domain, CallTimeout: 10 * time.Second, Now: time.Now,
+		Endpoints: []chain.Endpoint{{URL: w.books.RPCURL}}, Domain: w.domain, CallTimeout: time.Minute, Now: time.Now,
 	})
 	if err != nil {
 		t.Fatalf("dial the chain for the facilitator: %v", err)

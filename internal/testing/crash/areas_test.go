@@ -1,0 +1,53 @@
+package crash_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/testing/apptest"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+)
+
+// The ordinary run kills the program in each area at least once: in a case of an ordinary purchase, or in the test that
+// is named here.
+func TestEachAreaIsKilled(t *testing.T) {
+	killed := map[string]bool{}
+	for _, c := range onceInEachArea() {
+		for _, point := range []string{c.first, c.second} {
+			area, _, _ := strings.Cut(point, ".")
+			killed[area] = true
+		}
+	}
+	elsewhere := map[string]string{
+		"arrive":   "testing/crash TestKilledWhileArrivedMoneyIsRecorded",
+		"batch":    "testing/crash TestKilledWithABatch",
+		"bump":     "testing/crash TestKilledBetweenAHigherFeeAndItsSending",
+		"cancel":   "testing/crash TestEsimIsCancelledOnce",
+		"close":    "testing/crash TestCardIsClosedOnce",
+		"expire":   "testing/crash TestKilledWhileOrdersExpire",
+		"extend":   "testing/crash TestEsimIsToppedUpOnce",
+		"journal":  "testing/crash TestKilledWhileASupplierIsSentAnOrder",
+		"owe":      "testing/crash TestSpentFeeIsOwedOnce",
+		"recover":  "testing/crash TestRecoveryOfOrdersLostInEveryState",
+		"return":   "testing/crash TestCardIsClosedOnce",
+		"timeline": "testing/crash TestKilledWhileTimelinesArePruned",
+		"void":     "testing/crash TestCancelledWhileTheProgramIsDown",
+		"webhook":  "testing/crash TestEventIsStoredOnce",
+		// A step of these that fails is taken again, and leaves nothing half done.
+		"catchup":      "testing/crash TestProgramSurvivesErrorsAtEveryPoint",
+		"observe":      "testing/crash TestProgramSurvivesErrorsAtEveryPoint",
+		"periodic":     "job TestSuccessClearsParkedPeriodicJobs",
+		"prove":        "admin TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt",
+		"transactions": "store TestPrunedTransactionsStayPruned",
+	}
+	for _, p := range faultpoint.Points() {
+		area, _, _ := strings.Cut(p.Name, ".")
+		if killed[area] {
+			continue
+		}
+		dir, name, _ := strings.Cut(elsewhere[area], " ")
+		if dir == "" || !apptest.HasTest(t, "../../"+dir, name) {
+			t.Errorf("nothing kills the program at %s: %q is no test of it", p.Name, elsewhere[area])
+		}
+	}
+}
