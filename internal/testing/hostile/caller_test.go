@@ -40,7 +40,7 @@ var traffic sent
 func (w *world) caller() *caller {
 	ip := w.address()
 	return &caller{w: w, ip: ip, base: w.base, http: &http.Client{
-		Timeout:       50 * time.Second,
+		Timeout:       time.Minute,
 		Transport:     counted{w.from(ip)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -48,7 +48,7 @@ func (w *world) caller() *caller {
 
 // from is a transport whose connections come from an address.
 func (w *world) from(ip net.IP) *http.Transport {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: ip}, Timeout: 10 * time.Second}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: ip}, Timeout: time.Minute}
 	t := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}
 	w.t.Cleanup(t.CloseIdleConnections)
 	return t
@@ -158,10 +158,13 @@ func heeding(ctx context.Context, request func() answer) answer {
 	}
 }
 
-// flood repeats a request at a rate, from so many goroutines, until ctx ends, and counts the answers by status; those
-// that did not come count as zero.
-func flood(ctx context.Context, perSecond, workers int, request func(ctx context.Context, n int) answer) map[int]int {
+// flood repeats a request at a rate, from so many goroutines, until ctx ends and there were at least so many, and
+// counts the answers by status; those that did not come count as zero.
+func flood(
+	ctx context.Context, perSecond, workers, least int, request func(ctx context.Context, n int) answer,
+) map[int]int {
 	var next atomic.Int64
+	lasting := context.WithoutCancel(ctx)
 	counts := make(chan map[int]int, workers)
 	tick := time.Second * time.Duration(workers) / time.Duration(perSecond)
 	for range workers {
@@ -171,17 +174,13 @@ func flood(ctx context.Context, perSecond, workers int, request func(ctx context
 			pace := time.NewTicker(tick)
 			defer pace.Stop()
 			for {
-				a := request(ctx, int(next.Add(1)))
-				if ctx.Err() != nil && a.err != nil {
+				n := int(next.Add(1))
+				if n > least && ctx.Err() != nil {
 					return
 				}
-				if a.err != nil && errors.Is(a.err, context.Canceled) {
-					return
-				}
-				mine[a.status]++
+				mine[request(lasting, n).status]++
 				select {
 				case <-ctx.Done():
-					return
 				case <-pace.C:
 				}
 			}

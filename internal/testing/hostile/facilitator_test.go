@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // facilitators are attacks by a facilitator that settles first.
@@ -25,11 +23,13 @@ func facilitators(f *impostor) []attack {
 		},
 		{
 			name: "facilitator-refuses-everything", ref: "A41", by: facilitator, do: does("refuses"),
+			held:    "facilitator TestCollectorTrustsChainOnly",
 			aim:     "buyers are told that their payment is no good, and nothing is sold",
 			defence: "its refusal decides nothing; the relayer acts after its turn",
 		},
 		{
-			name: "facilitator-hangs", ref: "A41", by: facilitator, do: does("hangs"), torture: true,
+			name: "facilitator-hangs", ref: "A41", by: facilitator, do: does("hangs"),
+			held:    "facilitator TestSubmitTimesOut",
 			aim:     "every settlement waits for it",
 			defence: "a call has a timeout, and the relayer acts after its turn",
 		},
@@ -96,7 +96,7 @@ func (f *impostor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "hangs":
 		select {
 		case <-r.Context().Done():
-		case <-time.After(30 * time.Second):
+		case <-time.After(30 * time.Second): // clock: longer than a call may take
 		}
 	case "floods":
 		for range 64 << 10 {
@@ -120,7 +120,7 @@ func (f *impostor) serves(r *trial, mode string) {
 		p := r.wallet(100)
 		body := keyed(uuid.NewString())
 		header := p.pays(r, p.terms(r, esimPath, body)).header(r)
-		apptest.Until(r, time.Minute, "the purchase is answered", func() error {
+		r.await("the purchase is answered", func() error {
 			a := p.offers(r.Context(), esimPath, body, header)
 			if a.status != http.StatusOK {
 				return errorOf(a)

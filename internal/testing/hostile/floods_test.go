@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // floods are attacks by number, while honest buyers are served.
@@ -29,26 +27,31 @@ func floods() []attack {
 		},
 		{
 			name: "signatures-of-empty-wallets", ref: "A29", by: stranger, do: floodsEmptyWallets,
+			held:    "checkout TestPaymentsAreCountedBeforeTheirSignature",
 			aim:     "each request costs us a signature check and calls to the node",
 			defence: "cheap checks come first; 60 new payments a minute for each address; nothing is stored",
 		},
 		{
 			name: "sign-in-flood", by: stranger, do: floodsSignIns,
+			held:    "transport/edge TestThrottleCountsByClientAddress",
 			aim:     "nobody else can sign in, or the database fills with challenges",
 			defence: "10 challenges and 10 verifications a minute for each address, not for each wallet",
 		},
 		{
 			name: "operator-token-guessing", by: stranger, do: guessesTokens,
+			held:    "transport/rpcx TestOperatorsAreCountedByNameAndWrongTokensByAddress",
 			aim:     "an operator's token",
 			defence: "256 random bits, stored as hashes, compared in constant time; 60 attempts a minute",
 		},
 		{
 			name: "events-flood", by: stranger, do: floodsEvents,
+			held:    "transport/edge TestThrottleUsesRatesOfRawHandlers",
 			aim:     "the database fills with product events",
 			defence: "120 a minute for each address; names and properties are allowlisted; events are pruned",
 		},
 		{
 			name: "mcp-flood", by: stranger, do: floodsMCP,
+			held:    "transport/edge TestThrottleUsesRatesOfRawHandlers",
 			aim:     "tools that read are called until nothing else is",
 			defence: "120 calls a minute for each address; batches are refused",
 		},
@@ -59,11 +62,13 @@ func floods() []attack {
 		},
 		{
 			name: "reads-flood", by: stranger, do: floodsReads,
+			held:    "transport/edge TestThrottleCountsByClientAddress",
 			aim:     "public reads keep the service from selling",
 			defence: "600 a minute for each address; discovery is made once and served from memory",
 		},
 		{
 			name: "orders-by-guessing", ref: "A43", by: stranger, do: guessesOrders,
+			held:    "checkout TestOrderExistsForItsOwnerOnly",
 			aim:     "another's order by its id",
 			defence: "ids are random; unknown, malformed and foreign ids get the same answer",
 		},
@@ -95,7 +100,8 @@ func (r *trial) flooded(perMinute int, request func(ctx context.Context, c *call
 	r.Helper()
 	r.besiege(func(ctx context.Context) {
 		c, begin := r.caller(), time.Now()
-		counts := flood(ctx, sized(200, 600), 20, func(ctx context.Context, n int) answer { return request(ctx, c, n) })
+		counts := flood(ctx, sized(100, 600), 20, perMinute+20,
+			func(ctx context.Context, n int) answer { return request(ctx, c, n) })
 		r.limited(counts, perMinute, 1, time.Since(begin))
 	})
 }
@@ -124,7 +130,7 @@ func invitesWithoutPaying(r *trial) {
 	r.sandbox("POST", "/control/float", map[string]any{"cents": 8 * 2500}, nil)
 	defer func() {
 		r.sandbox("POST", "/control/float", map[string]any{"cents": plenty}, nil)
-		apptest.Until(r, 30*time.Second, "cards are sold again", func() error {
+		r.await("cards are sold again", func() error {
 			if a := r.caller().send(r.Context(), http.MethodPost, cardPath, keyed("k")); a.status != http.StatusPaymentRequired {
 				return fmt.Errorf("%d %s", a.status, a.code())
 			}
@@ -151,7 +157,7 @@ func invitesWithoutPaying(r *trial) {
 func (r *trial) unheld() {
 	r.Helper()
 	r.rest()
-	apptest.Until(r, 30*time.Second, "nothing is reserved", func() error {
+	r.await("nothing is reserved", func() error {
 		if n := query[int64](r.world,
 			"SELECT count(*) FROM reservations WHERE resource LIKE 'float/card/%' AND (released_at IS "+
 				"NULL OR released_at > now() - interval '7 s')")[0]; n > 0 {
@@ -253,7 +259,7 @@ func floodsBombs(r *trial) {
 	}
 	before := r.programs[0].memory()
 	r.besiege(func(ctx context.Context) {
-		counts := flood(ctx, sized(100, 300), 10, func(ctx context.Context, n int) answer {
+		counts := flood(ctx, sized(100, 300), 10, 100, func(ctx context.Context, n int) answer {
 			c := r.caller() // a rate would only hide it
 			if n%3 == 0 {
 				return c.send(ctx, http.MethodPost, cardPath, keyed("k"), headerPayment, headers[n%2])
@@ -278,7 +284,7 @@ func floodsReads(r *trial) {
 	}
 	r.besiege(func(ctx context.Context) {
 		c := r.caller()
-		counts := flood(ctx, sized(300, 600), 20, func(ctx context.Context, n int) answer {
+		counts := flood(ctx, sized(300, 600), 20, 100, func(ctx context.Context, n int) answer {
 			return c.send(ctx, http.MethodGet, paths[n%len(paths)], nil)
 		})
 		for status := range counts {
@@ -305,7 +311,7 @@ func guessesOrders(r *trial) {
 	}
 	r.besiege(func(ctx context.Context) {
 		c := r.caller()
-		counts := flood(ctx, 200, 20, func(ctx context.Context, n int) answer {
+		counts := flood(ctx, 200, 20, 100, func(ctx context.Context, n int) answer {
 			return c.send(ctx, http.MethodGet, fmt.Sprintf("/pay/ord_%032x", n), nil)
 		})
 		for status := range counts {

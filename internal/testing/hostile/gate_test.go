@@ -17,12 +17,14 @@ func gates() []attack {
 	return []attack{
 		{
 			name: "transfers-of-nothing", by: stranger, do: sendsNothing,
+			held: "chain TestTransfersSurviveFloodOfEmptyTransfers",
 			aim: "so many transfers of zero to our address that the chain's books cannot be read any more, and top-ups " +
 				"close for good",
 			defence: "books are read in ranges that are halved on error, zero values are ignored, and a watermark is kept",
 		},
 		{
 			name: "transfers-of-dust", by: payer, do: sendsDust,
+			held:    "store TestUnmatchedTransferIsPostedOnce",
 			aim:     "top-ups close for everybody, because money arrived that nobody owes",
 			defence: "unmatched transfers are posted, summed and resolved; they block nobody else",
 		},
@@ -74,7 +76,7 @@ func sendsNothing(r *trial) {
 	r.sprays(sized(4_000, 64_000), 0)
 	begin := time.Now()
 	r.compared()
-	if took := time.Since(begin); took > 20*time.Second {
+	if took := time.Since(begin); whole && took > 20*time.Second { // clock: what this torture is about
 		r.Errorf("a comparison took %s", took)
 	}
 	owner.buys(r, topupPath)
@@ -92,7 +94,7 @@ func sendsDust(r *trial) {
 	r.sprays(sized(500, 40_000), 1)
 	begin := time.Now()
 	r.compared()
-	if took := time.Since(begin); took > 20*time.Second {
+	if took := time.Since(begin); whole && took > 20*time.Second { // clock: what this torture is about
 		r.Errorf("a comparison took %s", took)
 	}
 	if a := owner.send(r.Context(), http.MethodPost, topupPath, keyed("k")); a.status != http.StatusPaymentRequired {

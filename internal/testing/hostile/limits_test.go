@@ -21,16 +21,19 @@ func evasions() []attack {
 		},
 		{
 			name: "payments-signed-by-nobody", by: stranger, do: floodsForged,
+			held:    "checkout TestInvalidPaymentCountsAsUnpaid",
 			aim:     "the same with payments whose signature is another's",
 			defence: "the same; and payments count by address before their signature is looked at",
 		},
 		{
 			name: "unpaid-orders-flood", by: owner, do: floodsOrders,
+			held:    "store TestUnpaidOrdersPerOwnerAreBounded",
 			aim:     "the database fills with orders that nobody pays",
 			defence: "20 open unpaid orders for each wallet, 60 new ones an hour; expired ones are pruned",
 		},
 		{
 			name: "connections-of-one-address", by: stranger, do: connectsALot,
+			held:    "transport/edge TestConnsLimitsConnectionsOfAddress",
 			aim:     "one address takes all connections that there are",
 			defence: "256 connections for each address, 8,192 in all",
 		},
@@ -105,7 +108,7 @@ func (p *wallet) opensOrders(t testing.TB, base string, tries int) (opened int) 
 func connectsALot(r *trial) {
 	r.besiege(func(ctx context.Context) {
 		n := sized(400, 1000)
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // shorter than the time for headers
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // clock: shorter than the time for headers
 		defer cancel()
 		if closed := r.hold(ctx, n, slowHeader, letter); closed < int64(n-256) {
 			r.Errorf("of %d connections of one address %d were closed", n, closed)
@@ -118,11 +121,13 @@ func processes() []attack {
 	return []attack{
 		{
 			name: "reveals-over-all-processes", by: owner, do: revealsEverywhere,
+			held:    "store TestTurnsAreCountedOverAllProcesses",
 			aim:     "each process allows the whole rate again",
 			defence: "what guards money or supply is counted in the database",
 		},
 		{
 			name: "unpaid-orders-over-all-processes", by: owner, do: opensEverywhere,
+			held:    "store TestUnpaidOrdersPerOwnerAreBounded",
 			aim:     "the same with orders",
 			defence: "the same",
 		},
@@ -133,6 +138,7 @@ func processes() []attack {
 		},
 		{
 			name: "sale-after-the-kill-switch", by: payer, do: outrunsTheSwitch,
+			held:    "store TestSwitchIsAnsweredOnceNoClaimCanSucceed",
 			aim:     "goods after an operator was told that their sale is closed, at a process that has not heard of it",
 			defence: "a claim reads the switch in its own transaction",
 		},

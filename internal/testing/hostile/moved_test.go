@@ -2,7 +2,6 @@ package hostile_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"math/big"
@@ -30,16 +29,19 @@ func movedMoney() []attack {
 		},
 		{
 			name: "executed-payment-and-the-official-client", ref: "A20", by: watcher, do: preemptsTheClient,
+			held:    "checkout TestCheckoutDerivedNonceProvesItsKey",
 			aim:     "the client of an honest buyer pays twice, by itself",
 			defence: "its nonce is derived from payer and key, which proves the caller: the order is claimed with what arrived",
 		},
 		{
 			name: "goods-for-another's-arrived-money", ref: "A10", by: watcher, do: claimsForeignMoney,
+			held:    "checkout TestCheckoutSpentAuthorizationProvesNobody",
 			aim:     "somebody else's arrived money buys what the attacker chooses, or nothing at all",
 			defence: "a spent authorization is public and proves nobody; only a signature or a session of the payer claims it",
 		},
 		{
 			name: "arrived-money-claimed-twice", ref: "I2", by: payer, do: claimsTwice,
+			held:    "store TestArrivedTransferIsClaimedOnce",
 			aim:     "several goods for one arrived transfer",
 			defence: "an arrival is claimed by a unique row in the claim's transaction",
 		},
@@ -74,7 +76,7 @@ func preempts(r *trial) {
 		again := p.pays(r, offered)
 		r.keep("a signature that must not be sent", "0x"+hex.EncodeToString(again.Signature))
 		var o order
-		apptest.Until(r, 20*time.Second, "the arrived money pays", func() error {
+		r.await("the arrived money pays", func() error {
 			a := p.offers(r.Context(), path, body, again.header(r))
 			if a.status != http.StatusOK {
 				return fmt.Errorf("%d %.300s", a.status, a.body)
@@ -121,13 +123,12 @@ func preemptsTheClient(r *trial) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		ctx := apptest.Context(r)
 		if card {
 			_, err = client.Cards.Purchase(ctx, "")
 		} else {
 			_, err = client.ESIM.Purchase(ctx, "", "")
 		}
-		cancel()
 		if err != nil {
 			r.Errorf("the honest client, card %t: %v", card, err)
 		}
@@ -184,7 +185,7 @@ func claimsForeignMoney(r *trial) {
 	if thief.moved() == 0 {
 		r.Error("the thief's purchase was paid with the victim's money")
 	}
-	apptest.Until(r, 20*time.Second, "the victim gets what the victim paid for", func() error {
+	r.await("the victim gets what the victim paid for", func() error {
 		if a := victim.offers(r.Context(), esimPath, body, victim.pays(r, offered).header(r)); a.status != http.StatusOK {
 			return fmt.Errorf("%d %.300s", a.status, a.body)
 		}

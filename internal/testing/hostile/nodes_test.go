@@ -48,26 +48,31 @@ func nodes() []attack {
 		},
 		{
 			name: "node-that-lags", by: node, do: lags,
+			held:    "chain TestVerdictAsksOtherNodesForMissingLogs",
 			aim:     "payments are not seen, and buyers pay again",
 			defence: "each question goes to the other nodes before anything is said of what was not found",
 		},
 		{
-			name: "node-that-hangs", by: node, do: hangs, torture: true,
+			name: "node-that-hangs", by: node, do: hangs,
+			held:    "chain TestHangingNodeIsNotWaitedFor",
 			aim:     "every look at the chain takes as long as a timeout",
 			defence: "a node that does not answer is asked last",
 		},
 		{
 			name: "transactions-swallowed", by: node, do: swallows,
+			held:    "chain TestBroadcastSendsToEveryNode",
 			aim:     "payments are taken and never settle",
 			defence: "transactions are sent to every node",
 		},
 		{
-			name: "token-paused", by: provider, do: pausesTheToken, torture: true,
+			name: "token-paused", by: provider, do: pausesTheToken,
+			held:    "chain TestUsableNamesTokenIssuer",
 			aim:     "buyers sign payments that cannot settle, which reserve what is scarce",
 			defence: "readiness reads the token's state: nobody is invited to pay, nothing is claimed",
 		},
 		{
-			name: "our-payee-blacklisted", by: provider, do: blacklistsUs, torture: true,
+			name: "our-payee-blacklisted", by: provider, do: blacklistsUs,
+			held:    "chain TestUsableNamesTokenIssuer",
 			aim:     "the same",
 			defence: "the same",
 		},
@@ -147,7 +152,9 @@ func forgesLogs(r *trial) {
 	})
 	defer recant()
 	// The money leaves in the moment before either node gets our transaction.
+	left := make(chan struct{})
 	gone := sync.OnceFunc(func() {
+		defer close(left)
 		p.funds(0)
 		mu.Lock()
 		defer mu.Unlock()
@@ -156,8 +163,16 @@ func forgesLogs(r *trial) {
 	for _, n := range append(slices.Clone(r.others), r.proxy) {
 		n.once("eth_sendRawTransaction", payer, gone)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 6*time.Second)
+	ctx, cancel := context.WithCancel(apptest.Context(r))
 	defer cancel()
+	go func() {
+		select {
+		case <-left:
+			time.Sleep(6 * time.Second) // clock: so long it may believe the node; more time shows no less
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	if a := p.offers(ctx, esimPath, body, m.header(r)); a.status == http.StatusOK {
 		r.Errorf("a payment that one node invented: %.300s", a.body)
 	}
@@ -215,7 +230,7 @@ func lags(r *trial) {
 
 func hangs(r *trial) {
 	r.lying(func(nodeCall, func() json.RawMessage) (any, bool) {
-		time.Sleep(3 * time.Second)
+		time.Sleep(3 * time.Second) // clock: what this torture is about
 		return nil, false
 	})
 }
@@ -256,7 +271,7 @@ func (r *trial) decree(does, undoes []byte) {
 // ready waits for what the service says of itself.
 func (r *trial) ready(status int) {
 	r.Helper()
-	apptest.Until(r, time.Minute, fmt.Sprintf("/ready is %d", status), func() error {
+	r.await(fmt.Sprintf("/ready is %d", status), func() error {
 		if a := r.caller().send(r.Context(), http.MethodGet, "/ready", nil); a.status != status {
 			return fmt.Errorf("%d %.300s", a.status, a.body)
 		}

@@ -39,11 +39,13 @@ func operations(s *staff) []attack {
 		},
 		{
 			name: "operator-token-after-its-end", ref: "API2", by: operator, do: with((*staff).outlive),
+			held:    "auth TestMintedTokenWorksUntilItsEnd",
 			aim:     "goes on after the token has ended or was revoked, on a connection that is still open",
 			defence: "tokens are looked up by their hashes for each request, and end by the service's clock",
 		},
 		{
 			name: "operator-approves-alone", by: operator, do: with((*staff).approveAlone),
+			held: "approval TestSecondOperatorIsAnother",
 			aim: "alone decides about an amount that needs two: again, by a second token of the same name, by the token of " +
 				"who minted it, by another name's token of the same admin, or all at once",
 			defence: "who asked is refused, and whose token somebody could have kept together with that of who asked: one of " +
@@ -51,6 +53,7 @@ func operations(s *staff) []attack {
 		},
 		{
 			name: "issuer-tokens-forged", ref: "API2", by: stranger, do: with((*staff).forgeTokens),
+			held: "oidc TestForgedTokensAreRefused",
 			aim: "an operator by a token that the OpenID Connect issuer has not made for us: unsigned, signed with its public " +
 				"key as a secret or with a key that the token brings, of another issuer or audience, ended, changed",
 			defence: "issuer, audience, time and signature are checked with the issuer's own keys, and with public-key " +
@@ -68,6 +71,7 @@ func operations(s *staff) []attack {
 		},
 		{
 			name: "signer-that-lies", by: keeper, do: with((*staff).signWrongly),
+			held: "chain TestNothingOfALyingSignerIsStoredOrSent",
 			aim: "signatures of another key, of something else or of nothing are stored and sent, and buyers are charged " +
 				"for nothing",
 			defence: "each signature has to recover our address before it is stored or sent; until it does, nothing is sold",
@@ -303,7 +307,7 @@ func (s *staff) signWrongly(r *trial) {
 		header := p.pays(r, p.terms(r, esimPath, body)).header(r)
 		before, stored := sent(), r.count("transactions")
 		s.keeper.Misbehave(fault)
-		brief, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+		brief, cancel := context.WithTimeout(r.Context(), 5*time.Second) // clock: it never comes
 		a := p.offers(brief, esimPath, body, header)
 		cancel()
 		if a.status == http.StatusOK || p.moved() != 0 || sent() != before || r.count("transactions") != stored {
@@ -313,7 +317,7 @@ func (s *staff) signWrongly(r *trial) {
 		r.untilReady(http.StatusServiceUnavailable)
 		s.keeper.Misbehave(web3signerfake.None)
 		r.untilReady(http.StatusOK)
-		apptest.Until(r, time.Minute, "what was paid is delivered", func() error {
+		r.await("what was paid is delivered", func() error {
 			if a := p.offers(r.Context(), esimPath, body, header); a.status != http.StatusOK {
 				return errorOf(a)
 			}
@@ -326,7 +330,7 @@ func (s *staff) signWrongly(r *trial) {
 // untilReady waits until the program says so, or that it is not.
 func (r *trial) untilReady(status int) {
 	r.Helper()
-	apptest.Until(r, time.Minute, "the program is ready or not, as it should be", func() error {
+	r.await("the program is ready or not, as it should be", func() error {
 		if a := r.caller().send(r.Context(), http.MethodGet, "/ready", nil); a.status != status {
 			return errorOf(a)
 		}

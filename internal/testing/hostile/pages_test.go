@@ -22,6 +22,7 @@ func pages() []attack {
 		},
 		{
 			name: "card-page-opened-again", by: watcher, do: opensPagesAgain,
+			held:    "store TestCardLinkIsOpenedOnceAndUnlockedOnce",
 			aim:     "a card by a link that was read somewhere: with its reader at once, later, or by another spelling",
 			defence: "one guarded update opens a link, within a minute; it is stored as a hash and logged nowhere",
 		},

@@ -23,7 +23,7 @@ type process struct {
 func launch(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{Process: apptest.Start(t, env, args...)} // what it prints is for the developer, tokens and all
-	t.Cleanup(func() { p.stop(t) })
+	t.Cleanup(func() { p.Stop(t) })
 	return p
 }
 
@@ -31,22 +31,9 @@ func launch(t testing.TB, env []string, args ...string) *process {
 func launchUntil(t testing.TB, ready string, env []string, args ...string) *process {
 	t.Helper()
 	p := launch(t, env, append(args, "--ready-file", ready)...)
-	p.await(t, func() error { _, err := os.Stat(ready); return err })
+	p.Await(t, "the program is ready", func() error { _, err := os.Stat(ready); return err })
 	return p
 }
-
-// await waits until the program is ready.
-func (p *process) await(t testing.TB, isReady func() error) {
-	t.Helper()
-	apptest.Until(t, time.Minute, "the program is ready", func() error {
-		if p.Ended() {
-			t.Fatalf("the program ended: %v\n%s", p.Cmd.ProcessState, p.Log.Tail())
-		}
-		return isReady()
-	})
-}
-
-func (p *process) stop(t testing.TB) { p.Stop(t, 40*time.Second) }
 
 // cpu is the processor time that the program has used; zero where the system does not say.
 func (p *process) cpu() time.Duration {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // promises are attacks of owners on fees, and on goods that cannot be delivered.
@@ -21,6 +19,7 @@ func promises() []attack {
 		},
 		{
 			name: "top-up-of-a-locked-card", ref: "A39", by: owner, do: topsUpLocked,
+			held:    "product/card TestWhatTheIssuerLockedOrTerminatedIsNotUsed",
 			aim:     "top-ups that are sold, paid and refunded, again and again",
 			defence: "the issuer's word on the card is read before the terms and in the claim",
 		},
@@ -66,7 +65,7 @@ func dodgesTheFee(r *trial) {
 	var id string
 	var balance int64
 	// As soon as there is something on it, everything is spent.
-	apptest.Until(r, 20*time.Second, "the card has money", func() error {
+	r.await("the card has money", func() error {
 		for card, cents := range r.issued() {
 			if _, old := before[card]; !old && cents > 0 {
 				id, balance = card, cents
@@ -114,7 +113,7 @@ func topsUpLocked(r *trial) {
 		r.rest()
 		r.sandbox("POST", "/control/cards/"+id, map[string]any{"state": state}, nil)
 		moved, goods := p.moved(), r.goods()
-		time.Sleep(time.Second) // what is cached of the issuer has expired
+		time.Sleep(time.Second) // clock: what is cached of the issuer has expired
 		if a := p.offers(r.Context(), topupPath, keyed("before"),
 			p.pays(r, offered).header(r)); a.status != http.StatusConflict || a.code() != "active_card_missing" {
 			r.Errorf("%s: a payment: %d %.300s", state, a.status, a.body)

@@ -26,11 +26,13 @@ func sessions() []attack {
 		},
 		{
 			name: "reveals-at-once", ref: "I15", by: owner, do: racesReveals,
+			held:    "auth TestRevealSucceedsForOneOfManyCalls",
 			aim:     "a card's number several times by one signature",
 			defence: "a challenge is consumed by one guarded update, used or not",
 		},
 		{
 			name: "signature-for-something-else", by: owner, do: crossSigns,
+			held:    "auth TestRevealChallengeNeverSignsIn",
 			aim:     "a signature that was given for signing in reveals a card, or the other way round",
 			defence: "what is signed names purpose, card, owner and session, and is compared whole",
 		},
@@ -41,6 +43,7 @@ func sessions() []attack {
 		},
 		{
 			name: "reveals-for-a-day", by: owner, do: revealsMany,
+			held:    "store TestChallengesAndRevealsAreCountedWhereTheyAreStored",
 			aim:     "a stolen session reads the card as often as it likes",
 			defence: "5 reveals an hour for each owner, and a fresh signature of the wallet for each",
 		},

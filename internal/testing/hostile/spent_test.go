@@ -23,6 +23,7 @@ func spentPayments() []attack {
 		},
 		{
 			name: "one-payment-for-many-keys", ref: "A5", by: payer, do: oneHeaderManyKeys,
+			held:    "checkout TestAuthorizationBuysOnceWhateverTheKey",
 			aim:     "several goods for one payment",
 			defence: "the authorization's nonce is unique in the database, and in the token",
 		},
@@ -33,31 +34,37 @@ func spentPayments() []attack {
 		},
 		{
 			name: "copies-of-one-request", ref: "A8", by: payer, do: racesOneRequest,
+			held:    "checkout TestConcurrentCopiesOfARequestMakeOneOrder",
 			aim:     "several goods, or several answers, for one request",
 			defence: "the first claim wins, and all others wait for its answer",
 		},
 		{
 			name: "one-key-many-signatures", ref: "A6", by: payer, do: racesOneKey,
+			held:    "store TestKeyIsOneOrderWhateverPaysForIt",
 			aim:     "the service takes several payments for one purchase",
 			defence: "a purchase has one live authorization; the others are neither stored nor sent",
 		},
 		{
 			name: "payments-for-many-cards", ref: "A40", by: payer, do: racesForCards,
+			held:    "checkout TestOwnerBuysOneCardAtATime",
 			aim:     "several cards of one owner, or money taken without a card",
 			defence: "one live card for each owner, decided in the claim",
 		},
 		{
 			name: "key-of-another", ref: "A9", by: stranger, do: guessesAKey,
+			held:    "checkout TestForgedPaymentLearnsNothingOfTheOrder",
 			aim:     "learn of, or disturb, another's purchase by its key",
 			defence: "a key counts for its payer alone, and an unpaid request says nothing about it",
 		},
 		{
 			name: "payment-on-another-route", ref: "A2", by: payer, do: paysElsewhere,
+			held:    "payment TestVerifyAcceptsExactTermsOnly",
 			aim:     "expensive goods for a cheap payment",
 			defence: "the terms are computed again on each route, and the resource is part of them",
 		},
 		{
 			name: "another's-order-paid", ref: "A38", by: payer, do: paysAnothersOrder,
+			held:    "checkout TestCreatedOrderIsPaidOnceByItsOwner",
 			aim:     "take over another's order",
 			defence: "the payer must be the owner, which is looked at before anything is sent",
 		},

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // surfaces are attacks by inputs other than payments.
@@ -19,11 +17,13 @@ func surfaces() []attack {
 	return []attack{
 		{
 			name: "requests-forged-by-resource", ref: "A36", by: owner, do: forgesRequests,
+			held:    "transport/rpc TestResourceMustBeOnOwnOrigin",
 			aim:     "the service fetches an address of its own network",
 			defence: "a resource lies on the service's own origin, names what is paid for, and is never fetched",
 		},
 		{
 			name: "events-with-people-in-them", by: stranger, do: reportsPeople,
+			held:    "activity TestCheckRefusesForbiddenValuesInEveryMemberAndEncoding",
 			aim:     "addresses, card numbers and tokens end up in the statistics and the log",
 			defence: "names and properties are allowlisted, all texts are searched, and what is refused is not logged",
 		},
@@ -44,6 +44,7 @@ func surfaces() []attack {
 		},
 		{
 			name: "lying-client-addresses", by: stranger, do: liesAboutItself,
+			held:    "limit TestAddressOfTrustsConfiguredProxiesOnly",
 			aim:     "no rate applies, because each request says that it comes from somewhere else",
 			defence: "X-Forwarded-For is trusted from configured proxies only",
 		},
@@ -55,6 +56,7 @@ func surfaces() []attack {
 		},
 		{
 			name: "kill-switch-race", by: payer, do: racesTheSwitch,
+			held:    "store TestSwitchIsAnsweredOnceNoClaimCanSucceed",
 			aim:     "goods after an operator has closed their sale",
 			defence: "a claim that comes after the switch has taken effect is refused, and nothing is charged",
 		},
@@ -277,7 +279,7 @@ func racesTheSwitch(r *trial) {
 func (r *trial) paysFor(path string, status int) {
 	r.Helper()
 	c := r.caller()
-	apptest.Until(r, 10*time.Second, fmt.Sprintf("%s is answered %d", path, status), func() error {
+	r.await(fmt.Sprintf("%s is answered %d", path, status), func() error {
 		if a := c.send(r.Context(), "POST", path, keyed("k")); a.status != status {
 			return fmt.Errorf("%d %s", a.status, a.code())
 		}

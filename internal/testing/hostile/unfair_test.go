@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // unfair are attacks of payers who do not pay, on those who do.
@@ -23,23 +21,27 @@ func unfair() []attack {
 		},
 		{
 			name: "code-after-the-claim", ref: "A28", by: payer, do: codesLate,
+			held:    "chain TestSubmitRefusesCodeInstalledAfterClaim",
 			aim:     "the same, by delegating after the payment was looked at",
 			defence: "code is looked for again before each transaction; reverts of an authorization are bounded",
 		},
 		{
 			name: "gas-burning", ref: "A29", by: payer, do: burnsGas,
-			aim: "our relayer pays for transactions that revert, again and again",
+			held: "chain TestSubmitStopsAfterSecondRevert",
+			aim:  "our relayer pays for transactions that revert, again and again",
 			defence: "after the second revert of an authorization the chain is only watched; gas is bounded for each payer " +
 				"and hour",
 		},
 		{
 			name: "many-undecided-payments-of-one-payer", ref: "A41", by: payer, do: leavesUndecided,
+			held:    "store TestUndecidedPaymentsPerPayerAreBounded",
 			aim:     "one wallet fills the settlement's slots",
 			defence: "few undecided payments for each payer, over all processes",
 		},
 		{
 			name: "float-hoarding", ref: "A41", by: payer, do: hoards,
-			aim: "the issuer's float is reserved for payments that never settle",
+			held: "store TestUnpaidOrdersReserveABoundedShareOfTheFloat",
+			aim:  "the issuer's float is reserved for payments that never settle",
 			defence: "unsettled claims reserve at most a share of the float, and of those " +
 				"whose payers lack the money not for long",
 		},
@@ -89,7 +91,7 @@ func simulatesOnly(r *trial) {
 }
 
 // brief lets a payment end soon, so that what it leaves behind does.
-func brief(m *payment) { m.Before = uint64(time.Now().Add(45 * time.Second).Unix()) }
+func brief(m *payment) { m.Before = uint64(time.Now().Add(45 * time.Second).Unix()) } // clock: as a payer may
 
 // empties takes a wallet's money away in the moment before our transaction is sent, after everything was checked.
 func (r *trial) empties(p *wallet) {
@@ -116,7 +118,7 @@ func (r *trial) leave(n int, change func(*wallet)) {
 		headers[i] = p.pays(r, p.terms(r, esimPath, body), brief).header(r)
 		change(p)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second) // clock: the answer is not waited for
 	defer cancel()
 	for _, a := range race(n, func(i int) answer { return r.wallets[first+i].offers(ctx, esimPath, body, headers[i]) }) {
 		if a.status == http.StatusOK {
@@ -128,7 +130,7 @@ func (r *trial) leave(n int, change func(*wallet)) {
 // spends watches the relayer for a while, and expects at most so many transactions for each of n authorizations.
 func (r *trial) spends(n, each int) {
 	r.Helper()
-	time.Sleep(time.Duration(sized(4, 60)) * time.Second) // what is measured is how often it sends in this time
+	time.Sleep(time.Duration(sized(4, 60)) * time.Second) // clock: what is measured is how often it sends in this time
 	if sent := r.read().Transactions - r.before.Transactions; sent > int64(n*each) {
 		r.Errorf("the relayer sent %d transactions for %d authorizations that cannot settle", sent, n)
 	}
@@ -151,7 +153,7 @@ func leavesUndecided(r *trial) {
 		p.funds(1_000_000_000)
 		header := p.pays(r, offered, brief).header(r)
 		r.proxy.once("eth_sendRawTransaction", p.address.Hex()[2:], func() { p.funds(0) })
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second) // clock: the answer is not waited for
 		a := p.offers(ctx, esimPath, keyed(fmt.Sprint("k", i)), header)
 		cancel()
 		if a.status == http.StatusOK {
@@ -186,7 +188,7 @@ func hoards(r *trial) {
 		}
 		header := p.pays(r, p.terms(r, cardPath, body), brief).header(r)
 		r.empties(p)
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second) // clock: the answer is not waited for
 		a = p.offers(ctx, cardPath, body, header)
 		cancel()
 		if a.err != nil || a.code() == "settlement_unknown" {
@@ -202,7 +204,7 @@ func hoards(r *trial) {
 	// What is sold of another float goes on, and soon this one's does, long before all authorizations have ended.
 	r.wallet(100).buys(r, esimPath)
 	honest, body := r.wallet(100), keyed(uuid.NewString())
-	apptest.Until(r, 30*time.Second, "an honest buyer gets a card", func() error {
+	r.await("an honest buyer gets a card", func() error {
 		a := heeding(r.Context(), func() answer { return honest.send(r.Context(), http.MethodPost, cardPath, body) })
 		if a.status != http.StatusPaymentRequired {
 			return fmt.Errorf("the terms: %d %.300s", a.status, a.body)

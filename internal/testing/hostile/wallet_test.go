@@ -21,7 +21,6 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
@@ -273,7 +272,7 @@ func (p *wallet) owns(t testing.TB) (card string) {
 	if p.token == "" {
 		p.signsIn(t)
 	}
-	apptest.Until(t, 30*time.Second, "the card is active", func() error {
+	p.w.await("the card is active", func() error {
 		p.get(t, "/api/orders/"+o.OrderID).into(t, &o)
 		if o.Issuance.Status != "active" {
 			return fmt.Errorf("it is %s", o.Issuance.Status)

@@ -58,7 +58,6 @@ type world struct {
 		sync.Mutex
 		all map[string]string
 	}
-	quiet quiet
 }
 
 // plenty is the issuer's float when it does not matter.
@@ -104,7 +103,7 @@ func (w *world) start(more ...string) *world {
 	p.base = "http://" + addr
 	w.programs = append(w.programs, p)
 	w.base = w.programs[0].base
-	p.await(w.t, func() error {
+	p.Await(w.t, "the program is ready", func() error {
 		res, err := w.http.Get(p.base + "/ready")
 		if err != nil {
 			return err
@@ -256,7 +255,7 @@ func (w *world) transact(from common.Address, to string, data []byte) (hash stri
 		"from": from.Hex(), "to": to, "data": hexutil.Encode(data), "gas": "0xf00000",
 	})
 	var receipt *struct{ Status string }
-	apptest.Until(w.t, 20*time.Second, "the transaction is in a block", func() error {
+	w.await("the transaction is in a block", func() error {
 		if w.rpc(&receipt, "eth_getTransactionReceipt", hash); receipt == nil {
 			return fmt.Errorf("no receipt of %s", hash)
 		}
@@ -294,6 +293,20 @@ func (w *world) has(p *wallet) invariants.Tally {
 		w.t.Fatalf("count what %s has: %v", p.address, err)
 	}
 	return got
+}
+
+// await polls what the programs bring about, and fails when one of them has ended.
+func (w *world) await(what string, holds func() error) {
+	w.t.Helper()
+	apptest.Await(w.t, what, func() error {
+		err := holds()
+		for _, p := range w.programs {
+			if err != nil && p.Ended() {
+				w.t.Fatalf("a program ended before: %s: %v: %v\n%s", what, err, p.Cmd.ProcessState, p.Log.Tail())
+			}
+		}
+		return err
+	})
 }
 
 func (w *world) saw(a invariants.Answer) {
