@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,11 +14,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // step is where a purchase is when its server is killed: at a fault of the network, or when what set it up happened.
 type step struct {
 	fault fault
+	// torture leaves the step to `make torture`: another one differs in less than what the service has seen.
+	torture bool
 	// paid says that the request which meets the fault has a payment.
 	paid bool
 	sets func(s *stage) (happened func() bool)
@@ -34,12 +38,15 @@ func TestAgentKilledAtEachStepPaysOnce(t *testing.T) {
 		"before the service has it": {
 			fault: fault{"on": "paid", "forward": false, "status": 503, "delayMs": held}, paid: true,
 		},
-		"while the service has it":    {fault: fault{"on": "paid", "cut": 0, "delayMs": held}, paid: true},
+		"while the service has it":    {fault: fault{"on": "paid", "cut": 0, "delayMs": held}, paid: true, torture: true},
 		"in the middle of the answer": {fault: fault{"on": "paid", "cut": 200, "delayMs": held}, paid: true},
-		"at the end of the answer":    {fault: fault{"on": "paid", "cut": -1, "delayMs": held}, paid: true},
+		"at the end of the answer":    {fault: fault{"on": "paid", "cut": -1, "delayMs": held}, paid: true, torture: true},
 		"while the wallet signs":      {sets: holdingSigner},
-		"while the user is asked":     {sets: asks},
+		"while the user is asked":     {sets: asks, torture: true},
 	} {
+		if at.torture && !whole {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
@@ -118,11 +125,12 @@ func holdingSigner(s *stage) func() bool {
 
 func until(t *testing.T, happened func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not come to that")
+	apptest.Await(t, "it comes to that", func() error {
+		if !happened() {
+			return errors.New("it has not")
 		}
-	}
+		return nil
+	})
 }
 
 func TestTwoAgentsWithOneKeyPayOnce(t *testing.T) {
@@ -151,12 +159,12 @@ func TestAgentAnswersInTimeAndContinues(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	proxy := s.between("fault-proxy.mjs", s.BaseURL)
-	proxy.Inject(fault{"on": "paid", "delayMs": 9000})
+	// The service answers long after any client has given up, so whatever comes back before is in time.
+	proxy.Inject(fault{"on": "paid", "delayMs": 20_000})
 	a := s.serve(proxy.URL, nil)
-	before := time.Now()
 	got := a.call("buy_card", map[string]any{"purchaseKey": "k"})
-	if took := time.Since(before); got.Status != "processing" || got.NextAction != "get_order" || took > 5*time.Second {
-		t.Errorf("%+v after %s", got, took)
+	if got.Status != "processing" || got.NextAction != "get_order" || s.settled("k") {
+		t.Errorf("%+v, settled %t", got, s.settled("k"))
 	}
 	if w := a.call("get_wallet", nil); len(w.Pending) != 1 || w.Pending[0].PurchaseKey != "k" {
 		t.Errorf("%+v", w)
@@ -222,7 +230,7 @@ func TestAgentMakesNoCallBeforeItsFirstMessage(t *testing.T) {
 	}
 }
 
-// With a wallet that waits to be unlocked, each tool answers in the time that clients wait.
+// While a wallet waits to be unlocked, each tool answers.
 func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -250,16 +258,13 @@ func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 	var calling sync.WaitGroup
 	for tool, arguments := range calls {
 		calling.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-			defer cancel()
-			before := time.Now()
-			got, err := a.tryFor(ctx, tool, arguments)
+			got, err := a.try(tool, arguments)
 			waits := got.Code == "still_working" && got.NextAction == "wait_and_call_again"
 			if _, buys := arguments["purchaseKey"]; buys && tool != "get_order" {
 				waits = got.Status == "processing" && got.NextAction == "get_order"
 			}
-			if took := time.Since(before); err != nil || !waits || took > 5*time.Second {
-				t.Errorf("%s after %s: %+v, %v", tool, took, got, err)
+			if err != nil || !waits {
+				t.Errorf("%s: %+v, %v", tool, got, err)
 			}
 		})
 	}
@@ -276,13 +281,17 @@ func TestAgentAnswersInTimeAfterAQuestion(t *testing.T) {
 	s.settings.Mode = roamcard.HumanApproval
 	slow := &slowWallet{KeySigner: s.signer, signs: make(chan struct{})}
 	a := s.inProcessAt("2025-11-25", s.BaseURL, func(context.Context) (roamcard.Signer, error) {
-		time.Sleep(2 * time.Second) // of the time that the purchase has
+		time.Sleep(2 * time.Second) // clock: of the time that the purchase has
 		return slow, nil
 	}, p.client())
 	before := time.Now()
 	got := a.call("buy_card", map[string]any{"purchaseKey": "k"})
-	if took := time.Since(before); got.Status != "processing" || p.asked.Load() != 1 || took > 4800*time.Millisecond {
-		t.Errorf("%+v after %s, asked %d times", got, took, p.asked.Load())
+	if got.Status != "processing" || p.asked.Load() != 1 {
+		t.Errorf("%+v, asked %d times", got, p.asked.Load())
+	}
+	// What both steps take together is a matter of time: a machine of its own tells.
+	if took := time.Since(before); whole && took > 4800*time.Millisecond { // clock: some clients wait five seconds
+		t.Errorf("it took %s", took)
 	}
 	close(slow.signs)
 	a.settles("k")

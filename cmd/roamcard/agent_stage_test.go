@@ -21,6 +21,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
@@ -36,7 +37,7 @@ func standIn() {
 			os.Exit(exitFailure)
 		}
 		for os.Getppid() == parent {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // clock: it is no test that waits here
 		}
 		os.Exit(exitFailure)
 	}
@@ -252,16 +253,18 @@ func (a *session) tryFor(ctx context.Context, tool string, arguments map[string]
 // settles asks for a purchase until it is known to be paid.
 func (a *session) settles(key string) told {
 	a.t.Helper()
-	for end := time.Now().Add(time.Minute); ; {
-		got := a.call("get_order", map[string]any{"purchaseKey": key})
+	var got told
+	apptest.Await(a.t, "the purchase is paid", func() error {
+		got = a.call("get_order", map[string]any{"purchaseKey": key})
 		if got.Status == "paid" {
-			return got
+			return nil
 		}
-		if got.Status != "processing" && got.Code != "payment_outcome_unknown" || time.Now().After(end) {
+		if got.Status != "processing" && got.Code != "payment_outcome_unknown" {
 			a.t.Fatalf("%s is %+v\n%s", key, got, a.stderr)
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return fmt.Errorf("%s is %+v\n%s", key, got, a.stderr)
+	})
+	return got
 }
 
 // transfers reads from the chain what the wallet has paid the service, in cents.
@@ -332,12 +335,13 @@ func (s *stage) between(program string, args ...string) *between {
 // await waits until a request of the kind has come.
 func (b *between) await(paid bool) {
 	b.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		for _, r := range b.Requests() {
+	apptest.Await(b.t, "such a request came", func() error {
+		seen := b.Requests()
+		for _, r := range seen {
 			if strings.Contains(r.Path, "Purchase") && (r.Payment != "") == paid {
-				return
+				return nil
 			}
 		}
-	}
-	b.t.Fatal("no such request came")
+		return fmt.Errorf("%d others came", len(seen))
+	})
 }

@@ -3,15 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/devtools/dev"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // TestBuyerOnTheCommandLine does from the command line what a buyer and an operator do, at a running service. Each
@@ -115,9 +116,13 @@ func (c customer) run(s command) (stdout string) {
 	}
 	stdout, stderr, code := runWith(c.t, args...)
 	// Until its issue fee is withdrawn, a card is not frozen.
-	for end := time.Now().Add(30 * time.Second); s.code == exitOK && strings.Contains(stderr, "card_not_active") &&
-		time.Now().Before(end); {
-		stdout, stderr, code = runWith(c.t, args...)
+	if s.code == exitOK && strings.Contains(stderr, "card_not_active") {
+		apptest.Await(c.t, "the card may be frozen", func() error {
+			if stdout, stderr, code = runWith(c.t, args...); strings.Contains(stderr, "card_not_active") {
+				return errors.New(stderr)
+			}
+			return nil
+		})
 	}
 	if code != s.code || !strings.Contains(stdout, s.stdout) || !strings.Contains(stderr, s.stderr) {
 		c.t.Errorf("roamcard %s\nended with %d, expected %d\nstdout %s\nstderr %s", s.args, code, s.code, stdout, stderr)

@@ -18,6 +18,9 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
+// whole runs every case, for `make torture`.
+var whole bool
+
 // TestMain lets the test binary act as the external signer that ROAMCARD_SIGNER names.
 func TestMain(m *testing.M) {
 	standIn()
@@ -28,10 +31,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	whole = os.Getenv("ROAMCARD_TORTURE") != ""
 	apptest.ForgetVariables()
 	flag.Parse()
 	// An agent's test mostly waits, for the chain and for programs.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	code := m.Run()

@@ -79,6 +79,9 @@ func start() (dev.Ready, func() error, error) {
 
 // Stop ends the server after all tests. It returns 1 when the server failed, else 0.
 func Stop() int {
+	for _, stop := range lying.stop {
+		stop()
+	}
 	if shared.stop == nil {
 		return 0
 	}

@@ -7,10 +7,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
@@ -83,13 +83,14 @@ func controls(s *stage) {
 		s.t.Errorf("of an unused card: %v, %v", none, err)
 	}
 	// Until the fee of the issue is withdrawn it is not frozen.
-	frozen, err := c.Cards.Freeze(ctx, card)
-	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); {
-		if !errors.Is(err, &roamcard.APIError{Code: "card_not_active"}) {
-			break
+	var frozen *roamcardv1.Card
+	var err error
+	apptest.Await(s.t, "the fee is withdrawn", func() error {
+		if frozen, err = c.Cards.Freeze(ctx, card); errors.Is(err, &roamcard.APIError{Code: "card_not_active"}) {
+			return err
 		}
-		frozen, err = c.Cards.Freeze(ctx, card)
-	}
+		return nil
+	})
 	if err != nil || roamcard.CardStatusOf(frozen) != roamcard.CardFrozen || frozen.GetId() != card {
 		s.t.Fatalf("frozen: %v, %v", frozen, err)
 	}
@@ -163,17 +164,13 @@ func topUp(s *stage) {
 		s.t.Fatalf("it ended at %v, %v", last, err)
 	}
 	// 15.00 of the card and 24.50, once the fee of the issue is withdrawn.
-	var balance int64
-	for end := time.Now().Add(30 * time.Second); balance != 3950 && time.Now().Before(end); {
+	apptest.Await(s.t, "the card has both", func() error {
 		read, err := c.Cards.Balance(ctx, card)
-		if err != nil {
-			s.t.Fatal(err)
+		if err == nil && read.GetAvailableUsdCents() != 3950 {
+			err = fmt.Errorf("%d cents on the card, want 3950", read.GetAvailableUsdCents())
 		}
-		balance = int64(read.GetAvailableUsdCents())
-	}
-	if balance != 3950 {
-		s.t.Errorf("%d cents on the card, want 3950", balance)
-	}
+		return err
+	})
 	s.paid(w, 2, 2500, 2500)
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
@@ -27,11 +30,6 @@ type hostileCase struct {
 }
 
 type hostileStep struct{ Do, Key, Expect string }
-
-// startHostile starts a lying service in front of the real one.
-func startHostile(s *stage) *proxy {
-	return s.Before("hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
-}
 
 // told is what the service has seen and done.
 type told struct {
@@ -57,22 +55,37 @@ func TestClientLosesNothingToAHostileService(t *testing.T) {
 		if !c.floods() {
 			t.Run(c.Name, func(t *testing.T) {
 				t.Parallel()
-				s := newStage(t)
-				playHostile(s, startHostile(s), c)
+				s := newStageWithout(t)
+				playHostile(s, s.Lying(), c)
 			})
 		}
 	}
 }
 
-// An answer is read up to its bound, even one that is compressed or endless.
+// An answer is read up to its bound, even one that is compressed or endless. What is counted is the memory of a
+// process, so the client has one without the server.
 func TestClientBoundsTheMemoryOfAnswers(t *testing.T) {
+	if os.Getenv("ROAMCARD_READY") == "" {
+		t.Parallel()
+		ready := filepath.Join(t.TempDir(), "ready.json")
+		data, err := json.Marshal(devserver.Start(t).Ready)
+		if err := errors.Join(err, os.WriteFile(ready, data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		alone := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		alone.Env = append(os.Environ(), "ROAMCARD_READY="+ready)
+		if out, err := alone.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+"/") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	for _, c := range hostileCases(t) {
 		if !c.floods() {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			s := newStage(t)
-			h := startHostile(s)
+			s := newStageWithout(t)
+			h := s.Lying()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			playHostile(s, h, c)
@@ -98,7 +111,7 @@ func playHostile(s *stage, h *proxy, c hostileCase) {
 	t, w := s.t, s.wallet()
 	t.Helper()
 	client := s.buyer(w, func(cfg *roamcard.Config) {
-		cfg.HTTP, cfg.Timeout = through(h.URL), 20*time.Second
+		cfg.HTTP, cfg.Timeout = through(h.URL), time.Minute
 		if !c.succeeds() {
 			cfg.MaxReplays = new(1)
 		}
@@ -121,7 +134,16 @@ func playHostile(s *stage, h *proxy, c hostileCase) {
 		case !given:
 			key = step.Key
 		}
-		bought, err := doHostile(t.Context(), client, step.Do, key)
+		var bought string
+		var err error
+		apptest.Await(t, "the service behind it can settle", func() error {
+			bought, err = doHostile(t.Context(), client, step.Do, key)
+			// It is a busy machine's, and asks to be asked again. No case says so.
+			if errors.Is(err, &roamcard.APIError{Code: "dependency_down"}) {
+				return err
+			}
+			return nil
+		})
 		if key == "" {
 			key = cmp.Or(keyOf(err), bought)
 			keys["told"] = key

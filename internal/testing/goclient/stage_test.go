@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// A scenario mostly waits, for the chain and for the issuer.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	code := m.Run()
@@ -43,6 +43,12 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := devserver.Start(t)
 	return &stage{Server: s, proxy: s.Before("fault-proxy.mjs", s.BaseURL), t: t}
+}
+
+// newStageWithout is a stage whose clients have no proxy before the server.
+func newStageWithout(t *testing.T) *stage {
+	t.Helper()
+	return &stage{Server: devserver.Start(t), t: t}
 }
 
 // wallet is a wallet of its own for a test; it counts the payments it signed.
@@ -83,8 +89,11 @@ func (s *stage) walletWith(units uint64) *wallet {
 func (s *stage) buyer(w roamcard.Signer, changes ...func(*roamcard.Config)) *roamcard.Client {
 	s.t.Helper()
 	cfg := roamcard.Config{
-		BaseURL: s.BaseURL, Signer: w, HTTP: through(s.proxy.URL), Poll: 100 * time.Millisecond,
+		BaseURL: s.BaseURL, Signer: w, Poll: 100 * time.Millisecond,
 		Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 25_000, MaxPerDay: 100_000},
+	}
+	if s.proxy != nil {
+		cfg.HTTP = through(s.proxy.URL)
 	}
 	for _, change := range changes {
 		change(&cfg)
