@@ -2,9 +2,11 @@ package devnet
 
 import (
 	"errors"
+	"iter"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -15,19 +17,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// moments are when a chain loses its parent or is closed: so long after a transfer went out. Anvil takes some
-// milliseconds to make its block; most moments are early ones.
-type moments struct{ *rand.Rand }
+// answered is the moment at which the chain has answered.
+const answered = -1
 
-func newMoments(t *testing.T) moments {
+// newMoments are when a chain loses its parent or is closed: so long after a transfer went out, and once when it is
+// answered. Anvil takes some milliseconds to make its block; most moments are early ones. A torture run has more.
+func newMoments(t *testing.T, few, many int) iter.Seq[time.Duration] {
 	t.Helper()
+	if os.Getenv("ROAMCARD_TORTURE") == "" {
+		many = few
+	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	return moments{rand.New(rand.NewPCG(seed, 0))}
-}
-
-func (m moments) next() time.Duration {
-	return time.Duration(math.Pow(m.Float64(), 3) * float64(8*time.Millisecond))
+	random := rand.New(rand.NewPCG(seed, 0))
+	return func(yield func(time.Duration) bool) {
+		for range many - 1 {
+			if !yield(time.Duration(math.Pow(random.Float64(), 3) * float64(8*time.Millisecond))) {
+				return
+			}
+		}
+		yield(answered)
+	}
 }
 
 func TestTransferIsAtomicWhenTheParentIsKilled(t *testing.T) {
@@ -37,10 +47,10 @@ func TestTransferIsAtomicWhenTheParentIsKilled(t *testing.T) {
 	if _, err := FindAnvil(); err != nil {
 		t.Skip(err)
 	}
-	dir, moments, there := t.TempDir(), newMoments(t), 0
+	dir, moments, there := t.TempDir(), newMoments(t, 6, 25), 0
 	parent, told := startParent(t, dir, chainAlone+"=1")
-	for range 25 {
-		sent := connect(t, told.RPCURL).sendUntil(moments.next(), func() { kill(t, parent) })
+	for moment := range moments {
+		sent := connect(t, told.RPCURL).sendUntil(moment, func() { kill(t, parent) })
 		parent, told = startParent(t, dir, chainAlone+"=1")
 		if connect(t, told.RPCURL).wantWhole(sent) {
 			there++
@@ -52,10 +62,10 @@ func TestTransferIsAtomicWhenTheParentIsKilled(t *testing.T) {
 }
 
 func TestTransferIsAtomicWhenTheChainIsClosed(t *testing.T) {
-	dir, moments := t.TempDir(), newMoments(t)
+	dir, moments := t.TempDir(), newMoments(t, 4, 15)
 	chain := startChainForTest(t, ChainConfig{Dir: dir})
-	for range 15 {
-		sent := connect(t, chain.RPCURL).sendUntil(moments.next(), func() {
+	for moment := range moments {
+		sent := connect(t, chain.RPCURL).sendUntil(moment, func() {
 			if err := chain.Close(); err != nil {
 				t.Error(err)
 			}
@@ -80,7 +90,12 @@ func (n *node) sendUntil(moment time.Duration, end func()) sending {
 	s.tx = n.signed(WalletsOf(RoleBuyer)[0], USDCAddress, n.pack("transfer", thePayee(), big.NewInt(1_000_000)))
 	answer := make(chan error, 1)
 	go func() { answer <- n.eth.SendTransaction(n.Context(), s.tx) }()
-	time.Sleep(moment) // not to wait for something: the end finds the chain at any of its steps
+	if moment == answered {
+		s.err = <-answer
+		end()
+		return s
+	}
+	time.Sleep(moment) // clock: nothing is waited for, the end finds the chain at any of its steps
 	end()
 	s.err = <-answer
 	return s

@@ -166,10 +166,10 @@ func (n *node) signed(by Wallet, to string, data []byte) *types.Transaction {
 	return tx
 }
 
-// poll repeats get until it works or ten seconds have passed.
+// poll repeats get until it works; many times as long as it ever takes, it gives up.
 func poll[V any](t *testing.T, get func() (V, error)) V {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second) // cleanups wait too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute) // cleanups wait too
 	defer cancel()
 	for {
 		v, err := get()

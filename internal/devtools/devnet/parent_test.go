@@ -26,7 +26,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = os.RemoveAll(made.dir) // a temporary folder, if there is one
+	os.Exit(code)
 }
 
 // children is what the parent tells; without a database its PID is 0.

@@ -150,7 +150,7 @@ func TestNodeAnswersBatches(t *testing.T) {
 
 // TestTransactionsWaitForBlockInterval shows that several transactions share a block, which none of them makes.
 func TestTransactionsWaitForBlockInterval(t *testing.T) {
-	chain := startChainForTest(t, ChainConfig{BlockEvery: 2 * time.Second, OnlyEvery: true})
+	chain := startChainForTest(t, ChainConfig{BlockEvery: 6 * time.Second, OnlyEvery: true})
 	n := connect(t, chain.RPCURL)
 	client, err := rpc.DialContext(t.Context(), chain.RPCURL)
 	if err != nil {

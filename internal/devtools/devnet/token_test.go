@@ -3,6 +3,7 @@ package devnet
 import (
 	"fmt"
 	"math/big"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,9 @@ func callMsg(from, to common.Address, data []byte) ethereum.CallMsg {
 }
 
 func TestContractsHexMatchesItsSources(t *testing.T) {
+	if os.Getenv("ROAMCARD_TORTURE") == "" {
+		t.Skip("make test compiles them where it compares all generated code")
+	}
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed")
 	}
