@@ -25,6 +25,9 @@ trap 'rm -rf "$report"' EXIT
 matrix=${MATRIX:-$report/matrix.jsonl}
 attacks=${ATTACKS:-$report/attacks.jsonl}
 touch "$matrix" "$attacks"
+# One program for all suites: each would build it again.
+export ROAMCARD_BIN_UNDER_TEST=$report/roamcard
+go build -trimpath -ldflags='-s -w' -o "$ROAMCARD_BIN_UNDER_TEST" ./cmd/roamcard || exit 1
 echo "seed $seed, $cases cases"
 
 passed=0 failed=0
