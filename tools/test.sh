@@ -2,6 +2,7 @@
 # Runs every check and test, and ends with one line: N passed, N failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+root=$PWD
 # in_memory succeeds where a folder in memory may hold the databases, chains and programs of the tests: those of the
 # store, each of which makes a database, take twice the processors' time on a disk.
 in_memory() {
@@ -15,9 +16,9 @@ memory=
 if in_memory; then export TMPDIR=$memory; fi
 report=$(mktemp -d)
 trap 'rm -rf "$report" ${memory:+"$memory"}' EXIT
-# The suites of the clients add a line for each scenario that they proved.
-export ROAMCARD_SCENARIOS=$report/scenarios.jsonl
-touch "$ROAMCARD_SCENARIOS" "$report/counts"
+# The suites of the clients add a line for each scenario that they proved, and every suite one for what a test cost.
+export ROAMCARD_SCENARIOS=$report/scenarios.jsonl ROAMCARD_COSTS=$report/costs.jsonl
+touch "$ROAMCARD_SCENARIOS" "$ROAMCARD_COSTS" "$report/counts"
 
 # count PASSED FAILED adds to what the last line says.
 count() { echo "$1 $2" >>"$report/counts"; }
@@ -51,7 +52,8 @@ gotests() {
   processors
   before=$spent
   # Lint has vetted them, and nobody debugs these binaries: linking without symbols takes half the time.
-  (cd "$dir" && go test -json -vet=off -ldflags='-s -w' "$@") >"$out/json" 2>"$out/err" || code=$?
+  (cd "$dir" && "$root/bin/testcost" "$ROAMCARD_COSTS" go test -json -vet=off -ldflags='-s -w' "$@") \
+    >"$out/json" 2>"$out/err" || code=$?
   processors
   counts=$(node tools/gotest-report.mjs "$out/json") || code=1
   cat "$out/err"
@@ -63,8 +65,8 @@ gotests() {
   echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s, $((spent - before)) s of processors)"
 }
 
-# background COMMAND… runs next to what follows; what it prints is shown when it ends.
-background() {
+# lane COMMAND… runs next to what follows; what it prints is shown when it ends.
+lane() {
   local log
   log=$(mktemp -p "$report")
   {
@@ -73,52 +75,51 @@ background() {
   } &
 }
 
-# niced COMMAND… runs with a lower priority than the rest.
-niced() { (renice -n 5 -p "$BASHPID" >/dev/null; "$@"); }
-
-# What takes longer of conformance runs in `make conformance`: the fuzzer of the API, the recipes, the pages in a
-# browser.
-python_and_conformance() {
-  step "python client" tools/test-python.sh
-  step "conformance" env QUICK=1 tools/conformance.sh
+# clients runs the suites of the clients, which tell what each of their steps took.
+clients() {
+  local log code=0 p f
+  log=$(mktemp -p "$report")
+  timeout --kill-after=30 40m tools/clients-suite.sh | tee "$log" || code=$?
+  read -r p f <<<"$(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log")"
+  if [[ $code -ne 0 && ${f:-0} -eq 0 ]]; then f=1; fi
+  count "${p:-0}" "${f:-0}"
 }
 
-# The race detector doubles the processors' time of whole programs, so here it watches only those that race on purpose;
-# all of them run with it in `make torture`.
+# Programs that are started whole, with a database and a chain.
 programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/internal/devtools/'
-# Nothing in these is concurrent: checks of the sources, of texts, and of key files.
-sequential='/roamcard/internal$|/internal/activity$|/internal/agent/keys$'
+# The race detector doubles what a test costs, and compiles everything it needs once more. Here it watches the packages
+# in which goroutines share something, and the stories of the whole program that race on purpose; in `make torture`
+# it watches all whole programs.
+concurrent='/internal/(availability|chain|checkout|job|limit|settlement|store|transport/(edge|rpcx)|provider/wire)$'
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
 whole_programs() {
-  local names racing
-  # What takes longest begins first.
-  names=$(grep -E "$programs|$sequential" <<<"$packages" | sort -r)
-  racing=$(xargs go list -f '{{.Dir}} {{.ImportPath}}' <<<"$names" | while read -r dir name; do
-    if grep -Eqs "^func Test\w*($races)" "$dir"/*_test.go; then echo "$name"; fi
-  done)
   # shellcheck disable=SC2086
-  gotests "go, whole programs" . -count=1 -timeout 25m -p 3 -skip "$races" $names
-  # shellcheck disable=SC2086
-  gotests "go, whole programs that race" . -race -count=1 -timeout 20m -p 1 -run "$races" $racing
+  gotests "go, whole programs" . -count=1 -timeout 25m -p 1 -skip "$races" $(grep -E "$programs" <<<"$packages")
+  gotests "go, whole programs that race" . -race -count=1 -timeout 25m -p 1 -run "$races" ./internal/testing/endtoend
 }
 
 # These write what the others read.
 step "generated code" tools/lint.sh generated
 step "build" make --no-print-directory build
-GOWORK=off gotests "generator" tools -count=1 ./protoc-gen-openapi/...
-# Whole programs, ours and those of the clients, wait for blocks, leases and servers most of the time; compilers and
-# checks take what they leave of the processors.
-background step "official clients" npm test --prefix clients/typescript
-background python_and_conformance
+export ROAMCARD_BIN_UNDER_TEST=$root/bin/roamcard
+GOWORK=off go build -C tools -o ../bin/ ./testcost
+GOWORK=off gotests "tools" tools -count=1 ./...
+# Two lanes, because two processors are what a change is tried on: more at once would not end earlier, and what waits for
+# a processor looks like what is broken.
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
-background whole_programs
-niced step "sources" tools/lint.sh sources
+lane whole_programs
+clients
+step "sources" tools/lint.sh sources
 # shellcheck disable=SC2046
-niced gotests "go" . -race -count=1 -timeout 25m -p 3 $(grep -vE "$programs|$sequential" <<<"$packages")
+gotests "go" . -timeout 25m -p 1 $(grep -vE "$programs|$concurrent" <<<"$packages")
+# shellcheck disable=SC2046
+gotests "go, concurrent" . -race -timeout 25m -p 1 $(grep -E "$concurrent" <<<"$packages")
 wait
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.
 step "scenarios" node tools/clients-report.mjs "$ROAMCARD_SCENARIOS" typescript python go
+cp "$ROAMCARD_COSTS" bin/test-costs.jsonl
+node tools/costs-report.mjs bin/test-costs.jsonl
 
 read -r passed failed <<<"$(awk '{ p += $1; f += $2 } END { print p, f }' "$report/counts")"
 echo "$passed passed, $failed failed"
