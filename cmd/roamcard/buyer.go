@@ -68,6 +68,9 @@ func (b *buyer) paying(cmd *cobra.Command) {
 
 // open makes the client. The ready file fills in what is not said otherwise.
 func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
+	if err := givenEmpty(cmd); err != nil {
+		return nil, err
+	}
 	r, err := b.ready()
 	if err != nil {
 		return nil, err
@@ -106,6 +109,25 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 // node is the node of the chain that is asked, or none.
 func (b *buyer) node(r dev.Ready) string {
 	return first(b.rpcURL, os.Getenv("ROAMCARD_RPC_URL"), r.RPCURL)
+}
+
+// identities are the flags that name what is meant. Given and empty, as by --key "$UNSET", they would mean another thing
+// than they say.
+var identities = []string{"key", "reason", "order", "owner", "wallet", "token", "transaction", "name"}
+
+// givenEmpty refuses empty arguments, and flags of identities that are given and empty.
+func givenEmpty(cmd *cobra.Command) error {
+	for i, arg := range cmd.Flags().Args() {
+		if strings.TrimSpace(arg) == "" {
+			return fmt.Errorf("%w: argument %d is empty", errUsage, i+1)
+		}
+	}
+	for _, name := range identities {
+		if cmd.Flags().Changed(name) && strings.TrimSpace(cmd.Flags().Lookup(name).Value.String()) == "" {
+			return fmt.Errorf("%w: --%s is given and empty; leave it out or name one", errUsage, name)
+		}
+	}
+	return nil
 }
 
 // keyed adds --key to a command that buys.

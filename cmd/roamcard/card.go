@@ -36,7 +36,7 @@ func (b *buyer) cardBuy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "buy", Args: noArgs, Short: "Buy a card for 25.00 USDC",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			bought, err := client.Cards.Purchase(cmd.Context(), key)
+			bought, err := client.Cards.Purchase(cmd.Context(), first(key, roamcard.NewKey()))
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func (b *buyer) cardTopup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			bought, err := client.Cards.TopUp(cmd.Context(), amount, key)
+			bought, err := client.Cards.TopUp(cmd.Context(), amount, first(key, roamcard.NewKey()))
 			if err != nil {
 				return err
 			}

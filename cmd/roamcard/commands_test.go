@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
@@ -122,6 +124,53 @@ func TestMistakesOnTheCommandLineAreUsageErrors(t *testing.T) {
 		if _, stderr, code := runWith(t, args...); code != exitUsage && args[0] != "wallet" || code == exitOK {
 			t.Errorf("%v ended with %d: %s", args, code, stderr)
 		}
+	}
+}
+
+// A variable that is not set must not make a new purchase of a repeated one: --key "$UNSET".
+func TestEmptyIdentitiesAreUsageErrors(t *testing.T) {
+	home(t)
+	found := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+		if cmd.Flags().Lookup("key") == nil {
+			return
+		}
+		found++
+		path := strings.Fields(cmd.CommandPath())[1:]
+		for _, arg := range strings.Fields(cmd.Use)[1:] {
+			of, _, _ := strings.Cut(arg, "|") // the first one that may be chosen
+			path = append(path, map[bool]string{true: of, false: "25"}[of != arg])
+		}
+		for flag, value := range map[string]string{
+			"transaction": "0x1", "expires": "12h", "name": "ada", "role": "viewer",
+		} {
+			if cmd.Flags().Lookup(flag) != nil {
+				path = append(path, "--"+flag, value)
+			}
+		}
+		for _, flag := range []string{"key", "reason"} {
+			if cmd.Flags().Lookup(flag) == nil {
+				continue
+			}
+			for _, empty := range []string{"", " "} {
+				_, stderr, code := runWith(t, append(path, "--url", "http://127.0.0.1:9", "--"+flag, empty)...)
+				if code != exitUsage || !strings.Contains(stderr, "--"+flag+" is given and empty") {
+					t.Errorf("%s --%s %q: %d %s", cmd.CommandPath(), flag, empty, code, stderr)
+				}
+			}
+		}
+	}
+	walk(root())
+	if found < 10 {
+		t.Errorf("only %d commands have a key", found)
+	}
+	if _, stderr, code := runWith(t, "orders", "resume", ""); code != exitUsage ||
+		!strings.Contains(stderr, "argument 1 is empty") {
+		t.Errorf("an empty argument: %d %s", code, stderr)
 	}
 }
 

@@ -79,7 +79,7 @@ func (b *buyer) esimTopup() *cobra.Command {
 			"named.\n" +
 			"An eSIM that was topped up can no longer be cancelled.",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			bought, err := client.ESIM.TopUp(cmd.Context(), args[0], plan, key)
+			bought, err := client.ESIM.TopUp(cmd.Context(), args[0], plan, first(key, roamcard.NewKey()))
 			if err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func (b *buyer) esimBuy() *cobra.Command {
 			if len(args) == 1 {
 				plan = args[0]
 			}
-			bought, err := client.ESIM.Purchase(cmd.Context(), plan, key)
+			bought, err := client.ESIM.Purchase(cmd.Context(), plan, first(key, roamcard.NewKey()))
 			if err != nil {
 				return err
 			}

@@ -93,11 +93,11 @@ func (b *buyer) ordersCreate() *cobra.Command {
 				if wrong != nil {
 					return fmt.Errorf("%w: --topup: %w", errUsage, wrong)
 				}
-				o, err = client.Orders.CreateTopUp(cmd.Context(), amount, key)
+				o, err = client.Orders.CreateTopUp(cmd.Context(), amount, first(key, roamcard.NoKey))
 			case cmd.Flags().Changed("esim"):
-				o, err = client.Orders.CreateESIM(cmd.Context(), esim, key)
+				o, err = client.Orders.CreateESIM(cmd.Context(), esim, first(key, roamcard.NewKey()))
 			default:
-				o, err = client.Orders.CreateCard(cmd.Context(), key)
+				o, err = client.Orders.CreateCard(cmd.Context(), first(key, roamcard.NoKey))
 			}
 			if err != nil {
 				return err

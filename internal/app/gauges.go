@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -222,7 +223,7 @@ const (
 
 // checkGauges runs the readiness checks of all products. One that does not end within checkTimeout does not hold.
 func (a *App) checkGauges(ctx context.Context) []telemetry.CheckGauge {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := fault.Within(ctx, checkTimeout)
 	defer cancel()
 	of := make([][]telemetry.CheckGauge, len(a.products))
 	var all sync.WaitGroup

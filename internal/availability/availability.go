@@ -125,7 +125,7 @@ const readyTimeout = 3 * time.Second
 
 // run runs checks at once.
 func run(ctx context.Context, checks []Check) []Result {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	ctx, cancel := fault.Within(ctx, readyTimeout)
 	defer cancel()
 	results := make([]Result, len(checks))
 	var running sync.WaitGroup

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
 )
 
 // MemoConfig is what a Memo is made of.
@@ -65,7 +67,7 @@ func (m *Memo[T]) Get(ctx context.Context) (T, error) {
 		case <-r.done:
 		case <-ctx.Done():
 			var none T
-			return none, ctx.Err()
+			return none, fault.Ended(ctx, ctx.Err())
 		}
 		// A slow read that began before this call may have become too old for it.
 		if r.err != nil || !r.began.Before(called) || m.fresh(r) {
@@ -110,7 +112,7 @@ func (m *Memo[T]) join(ctx context.Context) (r *read[T], cached bool) {
 var errUnfinished = errors.New("the read did not return")
 
 func (m *Memo[T]) run(ctx context.Context, r *read[T]) {
-	ctx, cancel := context.WithTimeout(ctx, m.config.Timeout)
+	ctx, cancel := fault.Within(ctx, m.config.Timeout)
 	defer cancel()
 	r.err = errUnfinished
 	defer func() {

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -313,7 +314,7 @@ func (p *pool) broadcast(ctx context.Context, raw []byte) error {
 
 // try asks one node, within the time limit of a call and the node's rate.
 func (p *pool) try(caller context.Context, e *endpoint, take taking, method string, args ...any) error {
-	ctx, cancel := context.WithTimeout(caller, p.timeout)
+	ctx, cancel := fault.Within(caller, p.timeout)
 	defer cancel()
 	ctx, span := p.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("rpc.method", method), attribute.String("server.address", e.host)))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -75,7 +76,7 @@ func (s *sender) submit(ctx context.Context, p payment.Payment, alone bool) erro
 	if !s.config.Chain.pool.later.run(func(open context.Context) {
 		defer close(flushed)
 		// The transactions of others are made, too: they do not end with this caller.
-		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		flushing, cancel := fault.Outlive(ctx, flushTimeout)
 		defer cancel()
 		defer context.AfterFunc(open, cancel)()
 		s.flush(flushing)
@@ -202,7 +203,7 @@ func (s *sender) drain() {
 			case <-ctx.Done():
 				return
 			}
-			flushing, cancel := context.WithTimeout(ctx, flushTimeout)
+			flushing, cancel := fault.Within(ctx, flushTimeout)
 			s.flush(flushing)
 			cancel()
 			<-s.turn

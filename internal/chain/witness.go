@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -42,7 +43,7 @@ func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Ti
 func (c *Chain) stillFree(ctx context.Context, a x402.Authorization) bool {
 	const calls = 2
 	delay := c.pool.hedgeDelay(nil)
-	ctx, cancel := context.WithTimeout(ctx, calls*delay)
+	ctx, cancel := fault.Within(ctx, calls*delay)
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	defer cancel()

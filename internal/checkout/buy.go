@@ -51,7 +51,7 @@ func (c *Checkout) detached(ctx context.Context, paid string) (context.Context, 
 	if paid == "" || paid == x402.PaymentV1 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), c.Wait+paidGrace)
+	return fault.Outlive(ctx, c.Wait+paidGrace)
 }
 
 // paidGrace is what a paid request may take in addition to waiting for its settlement.

@@ -118,7 +118,7 @@ func (c *Checkout) pollVerdict(
 	ctx context.Context, ask func(context.Context) (payment.Verdict, error),
 ) (payment.Verdict, error) {
 	const timeout = 4 * time.Second
-	asking, cancel := context.WithTimeout(ctx, cmp.Or(c.VerdictTimeout, timeout))
+	asking, cancel := fault.Within(ctx, cmp.Or(c.VerdictTimeout, timeout))
 	defer cancel()
 	var lastErr error
 	for {

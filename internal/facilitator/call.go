@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -55,7 +56,7 @@ func (f *Facilitator) begin(
 
 // call sends one request and reads a bounded answer. It does not retry.
 func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
+	ctx, cancel := fault.Within(ctx, f.config.Timeout)
 	defer cancel()
 	target := f.base.JoinPath(op)
 	token, err := f.token(ctx, method, target)

@@ -119,7 +119,7 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	}
 	err = f.settle(ctx, p, body)
 	// A caller who disconnects is not a failure of the facilitator.
-	if !errors.Is(ctx.Err(), context.Canceled) {
+	if !fault.Gone(ctx) {
 		f.backoffs.after(p.ID, f.config.Now(), f.config.Pause, err)
 	}
 	return err
@@ -148,7 +148,7 @@ func (f *Facilitator) settle(ctx context.Context, p payment.Payment, body []byte
 	}
 	end(got.status, found, err)
 	level := slog.LevelInfo
-	if err != nil {
+	if err != nil && !fault.Gone(ctx) {
 		level = slog.LevelWarn
 	}
 	f.config.Log.LogAttrs(ctx, level, "facilitator asked to settle", slog.String("payment", p.ID.String()),

@@ -69,6 +69,8 @@ const (
 	EsimCancelled            Code = "esim_cancelled"
 	EsimFinished             Code = "esim_finished"
 	EsimToppedUp             Code = "esim_topped_up"
+	DeadlineExceeded         Code = "deadline_exceeded"
+	Canceled                 Code = "canceled"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -182,6 +184,12 @@ var catalogue = index(
 	Kind{PayerBlacklisted, http.StatusConflict,
 		"The token's issuer blocks the payer's account.", false, false, FixRequest},
 
+	// The ends of a caller's own wait are no 5xx: no caller may bring about what the service is judged by.
+	Kind{DeadlineExceeded, http.StatusRequestTimeout,
+		"The caller's deadline passed before the answer was there.", true, false, RetrySameRequest},
+	Kind{Canceled, statusClientClosed,
+		"The caller stopped waiting before the answer was there.", true, false, RetrySameRequest},
+
 	Kind{RateLimited, http.StatusTooManyRequests, "There are too many requests.", true, false, WaitAndRetry},
 	Kind{PaymentsUndecided, http.StatusTooManyRequests,
 		"The wallet has as many undecided payments as it may have. This one was not taken.", true, false, RetrySameRequest},
@@ -219,6 +227,9 @@ var catalogue = index(
 
 	Kind{Internal, http.StatusInternalServerError, "Something went wrong on our side.", true, false, RetrySameRequest},
 )
+
+// statusClientClosed is what proxies log for a caller that has gone, who never sees it.
+const statusClientClosed = 499
 
 func index(kinds ...Kind) map[Code]Kind {
 	m := make(map[Code]Kind, len(kinds))

@@ -121,8 +121,50 @@ func (f *Fault) Is(target error) bool {
 	return ok && other.Code == f.Code
 }
 
-// As finds the fault in an error chain.
-func As(err error) (*Fault, bool) { return errors.AsType[*Fault](err) }
+// As finds the fault in an error chain. Of several of ours, that is of a status from 500 on, the one counts that binds
+// the caller most: that a payment may be under way, best with its order, then that the caller stopped waiting itself,
+// then the first.
+func As(err error) (*Fault, bool) {
+	found, ok := errors.AsType[*Fault](err)
+	if !ok || found.Status < http.StatusInternalServerError && !found.OfCaller() {
+		return found, ok
+	}
+	each(err, func(f *Fault) {
+		if f.binds() > found.binds() {
+			found = f
+		}
+	})
+	return found, true
+}
+
+// binds ranks faults that are joined, see As.
+func (f *Fault) binds() int {
+	switch {
+	case f.Code == SettlementUnknown && f.OrderID != "":
+		return 3
+	case f.Code == SettlementUnknown:
+		return 2
+	case f.OfCaller():
+		return 1
+	}
+	return 0
+}
+
+// each calls do with the faults in an error chain, the first one first.
+func each(err error, do func(*Fault)) {
+	if f, ok := err.(*Fault); ok { //nolint:errorlint // one link after the other
+		do(f)
+		return
+	}
+	switch of := err.(type) { //nolint:errorlint // one link after the other
+	case interface{ Unwrap() error }:
+		each(of.Unwrap(), do)
+	case interface{ Unwrap() []error }:
+		for _, one := range of.Unwrap() {
+			each(one, do)
+		}
+	}
+}
 
 // Of is the code of the fault in an error chain, or the empty code.
 func Of(err error) Code {

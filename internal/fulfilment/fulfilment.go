@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 )
 
@@ -92,7 +93,7 @@ func Make[T any](ctx context.Context, l *job.Lease, p Provider, c Call[T]) (Outc
 	if !begun && p.Traits.Deduplicates {
 		return submit(ctx, l, p, c, begun)
 	}
-	call, cancel := context.WithTimeout(ctx, p.CallTimeout)
+	call, cancel := fault.Within(ctx, p.CallTimeout)
 	defer cancel()
 	record, err := c.Read(call)
 	switch absent := errors.Is(err, ErrNoRef); {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
 )
 
 // Observed is what one step of a trial found. A trial makes calls that take effect at a provider's sandbox, and
@@ -51,7 +53,7 @@ const trialPoll = 500 * time.Millisecond
 
 // TrialCall makes one call of a trial.
 func TrialCall[T any](ctx context.Context, t *Trial, call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
+	ctx, cancel := fault.Within(ctx, t.CallTimeout)
 	defer cancel()
 	return call(ctx)
 }
@@ -62,7 +64,7 @@ func TrialWait[T any](
 	ctx context.Context, t *Trial, read func(context.Context) (T, error), done func(T) bool,
 ) (got T, took time.Duration, err error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, t.Deadline)
+	ctx, cancel := fault.Within(ctx, t.Deadline)
 	defer cancel()
 	for {
 		got, err = TrialCall(ctx, t, read)

@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/roamcard/roamcard/internal/fault"
 )
 
 // attempt runs one claim to its outcome. asked is our clock before the claim was asked for: the lease
@@ -133,7 +135,7 @@ func backoff(used int) time.Duration {
 func (r *Runner) finish(f Fence, o Outcome) error {
 	var err error
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), time.Second)
+		ctx, cancel := fault.Outlive(r.base, time.Second)
 		next := r.Queue.Finish(ctx, f, o)
 		cancel()
 		if next == nil {
@@ -170,7 +172,7 @@ func (r *Runner) keep(f Fence, asked time.Time, cancel context.CancelCauseFunc) 
 				lose()
 				return
 			}
-			beatCtx, cancelBeat := context.WithTimeout(ctx, deadline.Sub(asked))
+			beatCtx, cancelBeat := fault.Within(ctx, deadline.Sub(asked))
 			held, err := r.Queue.Beat(beatCtx, f, r.TTL)
 			cancelBeat()
 			switch {

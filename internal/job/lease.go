@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
@@ -114,7 +115,7 @@ func (l *Lease) Submit(
 	if !before(now, deadline) {
 		return fmt.Errorf("%w: %s took longer than its timeout of %s", ErrNotSent, step, timeout)
 	}
-	sendCtx, cancel := context.WithTimeout(ctx, deadline.Sub(now))
+	sendCtx, cancel := fault.Within(ctx, deadline.Sub(now))
 	defer cancel()
 	return send(sendCtx)
 }

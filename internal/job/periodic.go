@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
@@ -44,7 +45,7 @@ func (r *Runner) periodicLoop(ctx context.Context, p periodic) {
 }
 
 func (r *Runner) enqueuePeriod(ctx context.Context, p periodic, start time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := fault.Within(ctx, 5*time.Second)
 	defer cancel()
 	_, err := r.Queue.Enqueue(ctx, New{
 		Args: p.args, UniqueKey: periodKey(p.args.Kind(), start), RunAt: start, Exclusive: true,
@@ -64,7 +65,7 @@ func (r *Runner) clearParked(ctx context.Context, kind Kind) error {
 	if !slices.ContainsFunc(r.periodic, func(p periodic) bool { return p.args.Kind() == kind }) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := fault.Outlive(ctx, 5*time.Second)
 	defer cancel()
 	faultpoint.Reach("periodic.succeeded")
 	n, err := r.Queue.ClearParked(ctx, kind, clearBatch)

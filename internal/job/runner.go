@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -151,7 +152,7 @@ func (r *Runner) runAdopted(row Row, h Handler) {
 	}
 	// The insert took long, or an unknown time: the lease is renewed first.
 	asked := r.Now()
-	ctx, cancel := context.WithTimeout(r.base, r.TTL/2)
+	ctx, cancel := fault.Within(r.base, r.TTL/2)
 	defer cancel()
 	held, err := r.Queue.Beat(ctx, row.Fence(), r.TTL)
 	if err != nil || !held {
@@ -194,7 +195,7 @@ func (r *Runner) drain() error {
 	r.mu.Unlock()
 
 	if !r.AdoptOnly {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), claimGrace)
+		ctx, cancel := fault.Outlive(r.base, claimGrace)
 		defer cancel()
 		if err := r.Queue.Announce(ctx, r.owner, r.kinds(), 0); err != nil {
 			r.Log.Warn("worker not signed off", "owner", r.owner, "error", err)
@@ -260,7 +261,7 @@ func (r *Runner) claimLoop(ctx context.Context, q *queue) {
 // claim continues after a stop: a cancelled claim could leave its rows leased without a runner.
 func (r *Runner) claim(q *queue, kinds []Kind, limit int) int {
 	asked := r.Now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), r.TTL/2)
+	ctx, cancel := fault.Outlive(r.base, r.TTL/2)
 	defer cancel()
 	rows, err := r.Queue.Claim(ctx, r.owner, q.class, kinds, limit, r.TTL)
 	if err != nil {
@@ -283,7 +284,7 @@ func (r *Runner) claim(q *queue, kinds []Kind, limit int) int {
 }
 
 func (r *Runner) announce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.TTL/3)
+	ctx, cancel := fault.Within(ctx, r.TTL/3)
 	defer cancel()
 	if err := r.Queue.Announce(ctx, r.owner, r.kinds(), r.TTL); err != nil && ctx.Err() == nil {
 		r.Log.Warn("worker not announced", "owner", r.owner, "error", err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
 )
 
 // CollectorConfig is what a Collector needs.
@@ -30,7 +32,7 @@ func NewCollector(config CollectorConfig) *Collector { return &Collector{config:
 // The chain is asked first, so that a settled payment is never submitted again. Submitting on each call rebroadcasts a
 // lost transaction; the settler makes no second transaction while the first can be included.
 func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
-	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	ctx, cancel := fault.Within(ctx, c.config.Timeout)
 	defer cancel()
 	verdict, err := c.config.Chain.Verdict(ctx, p.Authorization, p.Since())
 	if err != nil {

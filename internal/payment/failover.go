@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
 )
 
 // ErrBackingOff is wrapped by the error of a settler that backs off after a failure and was not called.
@@ -71,7 +73,7 @@ func (f *Failover) Submit(ctx context.Context, p Payment) error {
 func (f *Failover) submitTo(ctx context.Context, s NamedSettler, p Payment, last bool) error {
 	if !last {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.config.Turn)
+		ctx, cancel = fault.Within(ctx, f.config.Turn)
 		defer cancel()
 	}
 	if err := s.Submit(ctx, p); err != nil {

@@ -114,11 +114,11 @@ func probe(now time.Time) []byte {
 }
 
 func (a *Account) sign(ctx context.Context, message []byte) (x402.Signature, error) {
-	within, cancel := context.WithTimeout(ctx, signTimeout)
+	within, cancel := fault.Within(ctx, signTimeout)
 	defer cancel()
 	s, err := a.signer.Sign(within, message)
 	if err != nil && !errors.Is(err, curve.ErrNotSigned) {
-		if ctx.Err() == nil { // not because the caller has gone
+		if !fault.Gone(ctx) {
 			a.mark(&a.failed)
 		}
 		return x402.Signature{}, fmt.Errorf("sign for %s: %w: %w", a.Address(), ErrNoSignature, err)

@@ -120,7 +120,7 @@ func (c *CatchUp) Once(ctx context.Context) error { return c.catchUp(ctx) }
 // step checks the watermark, and catches up when it is missing.
 func (c *CatchUp) step(ctx context.Context) error {
 	if now := c.state.Load(); now != nil {
-		asking, cancel := context.WithTimeout(ctx, beatTimeout)
+		asking, cancel := fault.Within(ctx, beatTimeout)
 		defer cancel()
 		mark, err := c.Watermarks.Keep(asking, now.mark, now.head)
 		switch {
@@ -187,7 +187,7 @@ func (c *CatchUp) awaitPending(ctx context.Context) error {
 	if c.Pending == nil {
 		return nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, pendingFor)
+	waiting, cancel := fault.Within(ctx, pendingFor)
 	defer cancel()
 	look := time.NewTicker(200 * time.Millisecond)
 	defer look.Stop()

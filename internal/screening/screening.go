@@ -94,6 +94,9 @@ func (s *Screening) Screen(ctx context.Context, payer x402.Address) error {
 	if unknown == nil {
 		return nil
 	}
+	if fault.Gone(ctx) { // which must not let a payer pass
+		return fmt.Errorf("screen the payer: %w", fault.Ended(ctx, errors.Join(ctx.Err(), unknown)))
+	}
 	if !s.Strict {
 		s.Log.WarnContext(ctx, "payer not screened", slog.Any("error", unknown))
 		return nil
@@ -119,7 +122,7 @@ func (s *Screening) refusedBy(ctx context.Context, payer x402.Address) (by strin
 	if s.Service == nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
+	ctx, cancel := fault.Within(ctx, serviceTimeout)
 	defer cancel()
 	named, asked := s.Service.Sanctioned(ctx, payer)
 	if asked == nil && named {

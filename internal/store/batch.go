@@ -63,8 +63,9 @@ const (
 
 func (m *member[In, Out]) answer(out Out, err error) { m.next, m.out, m.err = answered, out, err }
 
-// do runs in as part of a batch, or alone in a transaction of its own. The end of ctx does not interrupt a batch. At
-// its deadline the caller gets ErrUnknownCommit, or an error that says that nothing was begun.
+// do runs in as part of a batch, or alone in a transaction of its own. The end of ctx does not interrupt a batch: a
+// caller that has gone before it began begins nothing. After the store's own timeout the caller gets ErrUnknownCommit,
+// or an error that says that nothing was begun.
 func (b *batcher[In, Out]) do(ctx context.Context, in In, alone func() (Out, error)) (Out, error) {
 	m := b.join(ctx, in)
 	if err := b.wait(m); err != nil {
@@ -95,26 +96,45 @@ func (b *batcher[In, Out]) join(ctx context.Context, in In) *member[In, Out] {
 	return m
 }
 
+// wait leaves the queue when its caller has gone. Once its batch has begun it waits for the outcome, which is the
+// store's to tell.
 func (b *batcher[In, Out]) wait(m *member[In, Out]) error {
 	ctx, cancel := detached(m.ctx)
 	defer cancel()
 	select {
 	case <-m.done:
 		return nil
+	case <-m.ctx.Done():
+		if b.leave(m) {
+			return begun(m.ctx)
+		}
 	case <-ctx.Done():
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	select {
+	case <-m.done:
+		return nil
+	case <-ctx.Done():
+	}
+	if b.leave(m) {
+		return down(fmt.Errorf("begin transaction: %w", ctx.Err()))
+	}
 	select {
 	case <-m.done:
 		return nil
 	default:
+		return unknown(ctx.Err())
 	}
-	if i := slices.Index(b.waiting, m); i >= 0 {
+}
+
+// leave reports whether m was still waiting, so that nothing of it begins.
+func (b *batcher[In, Out]) leave(m *member[In, Out]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.waiting, m)
+	if i >= 0 {
 		b.waiting = slices.Delete(b.waiting, i, i+1)
-		return down(fmt.Errorf("begin transaction: %w", ctx.Err()))
 	}
-	return fmt.Errorf("%w: %w", ErrUnknownCommit, ctx.Err())
+	return i >= 0
 }
 
 // handOver begins the next batch when the returned function is called, or when that takes too long.
@@ -168,12 +188,12 @@ func (b *batcher[In, Out]) flush(batch []*member[In, Out]) {
 		p := recover()
 		for _, m := range batch {
 			if p != nil { // after the commit, perhaps
-				m.answer(m.out, fmt.Errorf("%w: panic: %v\n%s", ErrUnknownCommit, p, debug.Stack()))
+				m.answer(m.out, unknown(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
 			}
 			close(m.done)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), callTimeout)
+	ctx, cancel := detached(context.WithoutCancel(batch[0].ctx))
 	defer cancel()
 	b.run(ctx, batch)
 }

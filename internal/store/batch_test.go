@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/store"
 )
 
@@ -137,26 +138,29 @@ func TestCallerWhoseTimeEndsKnowsWhetherItWasBegun(t *testing.T) {
 		}
 	})
 	never := func() (int, error) { t.Error("done again"); return 0, nil }
-	short := func(name string) func() (int, error) {
-		return func() (int, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			return b.Do(ctx, name, never)
-		}
-	}
+	const short = 50 * time.Millisecond
 	begin := b.Hold()
-	if _, err := short("waits")(); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownCommit) {
-		t.Errorf("the end of the time before the beginning: %v", err)
+	ctx, cancel := context.WithTimeout(t.Context(), short)
+	defer cancel()
+	if _, err := b.Do(ctx, "waits", never); fault.Of(err) != fault.DeadlineExceeded ||
+		errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownCommit) {
+		t.Errorf("the caller's deadline before the beginning: %v", err)
+	}
+	_, err := b.Do(store.WithCallTimeout(t.Context(), short), "waits", never)
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownCommit) {
+		t.Errorf("our own timeout before the beginning: %v", err)
 	}
 	begin()
-	// The deadline may pass before the batch begins: then it has not begun, and the test tries again with a new one.
+	// The time may end before the batch begins: then it has not begun, and the test tries again with a new one.
 	for {
 		begin := b.Hold()
 		errs := make(chan error, 2)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		for i, name := range []string{"a", "b"} {
-			go func() { _, err := b.Do(ctx, name, func() (int, error) { return 0, ctx.Err() }); errs <- err }()
-			eventually(t, "a caller waits", func() bool { return b.Waiting() >= i+1 || ctx.Err() != nil })
+			go func() {
+				_, err := b.Do(store.WithCallTimeout(t.Context(), time.Second), name, func() (int, error) { return 0, nil })
+				errs <- err
+			}()
+			eventually(t, "a caller waits", func() bool { return b.Waiting() >= i+1 || len(errs) > 0 })
 		}
 		begin()
 		var begun bool
@@ -167,22 +171,20 @@ func TestCallerWhoseTimeEndsKnowsWhetherItWasBegun(t *testing.T) {
 			errs <- err
 		}
 		first, second := <-errs, <-errs
-		cancel()
 		if !begun {
 			continue
 		}
 		for _, err := range []error{first, second} {
-			if !errors.Is(err, store.ErrUnknownCommit) {
-				t.Errorf("the end of the time of a batch that runs: %v", err)
+			if !errors.Is(err, store.ErrUnknownCommit) || fault.Of(err) != fault.DependencyDown {
+				t.Errorf("our own timeout in a batch that runs: %v", err)
 			}
 		}
 		break
 	}
 	close(end)
-	// A caller that hangs up is no reason to stop.
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	go func() { <-running }()
+	// A caller that goes when its batch has begun is no reason to stop.
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { <-running; cancel() }()
 	var calls []func() (int, error)
 	for _, name := range []string{"a", "b"} {
 		calls = append(calls, func() (int, error) { return b.Do(ctx, name, never) })

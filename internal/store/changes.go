@@ -26,8 +26,8 @@ func changeKey(c change) string { return string(c.fence.ID[:]) }
 // fenced stores what a job changes, under its fence, in one transaction. queue only queues statements. Changes of other
 // jobs that come at the same time have the same transaction.
 func (s *Store) fenced(ctx context.Context, f job.Fence, queue func(context.Context, *ent.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
+	if err := begun(ctx); err != nil {
+		return err
 	}
 	claimed := func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)

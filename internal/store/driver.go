@@ -11,13 +11,12 @@ import (
 	entsql "entgo.io/ent/dialect/sql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // pgxDriver runs ent's statements directly on pgx: database/sql in between costs a third of the throughput and hides
 // the transaction that raw statements need.
 type pgxDriver struct {
-	pool   *pgxpool.Pool
+	pool   conns
 	spread *spread
 }
 

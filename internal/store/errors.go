@@ -27,19 +27,39 @@ var (
 	ErrSchemaBehind = errors.New("database schema behind this program")
 )
 
-// mapError is the only place that knows the errors of ent and PostgreSQL. The original error stays wrapped.
+// mapError is the only place that knows the errors of ent and PostgreSQL. The original error stays wrapped. What is no
+// answer of the database has a fault, which a buyer may see.
 func mapError(err error) error {
-	if err == nil || errors.Is(err, ErrUnknownCommit) {
+	if err == nil || settledError(err) {
 		return err
 	}
 	if ent.IsNotFound(err) || errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "23505" {
+		return fmt.Errorf("%w: %w", ErrDuplicate, err)
+	}
+	return unavailableError(err)
+}
+
+// settledError reports an error that says already whose it is: a commit without an answer, a database without one, or
+// a caller that has gone. errors.Is would take each of them for what is below it.
+func settledError(err error) bool {
+	if errors.Is(err, ErrUnknownCommit) || errors.Is(err, ErrUnavailable) {
+		return true
+	}
+	f, ok := fault.As(err)
+	return ok && f.OfCaller()
+}
+
+// unavailableError makes ErrUnavailable of the error of a database that cannot serve. Statements run in contexts of the
+// store's own, so a timeout among them is the store's.
+func unavailableError(err error) error {
+	if err == nil || settledError(err) {
+		return err
+	}
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch {
-		case pgErr.Code == "23505":
-			return fmt.Errorf("%w: %w", ErrDuplicate, err)
-		case unavailable(pgErr.Code):
+		if unavailable(pgErr.Code) {
 			return down(err)
 		}
 		return err
@@ -53,6 +73,14 @@ func mapError(err error) error {
 // down is the fault of an unavailable database.
 func down(err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, fault.New(fault.DependencyDown, "The database does not answer."), err)
+}
+
+// unknown is the error of a commit that the database did not confirm. Whoever asked for the change asks for the same
+// again: each is looked up by its key, or changes nothing the second time.
+func unknown(err error) error {
+	told := fault.New(fault.DependencyDown,
+		"The database did not confirm the change, which may have been made. Send the same request again.")
+	return fmt.Errorf("%w: %w: %w", ErrUnknownCommit, told.Then(fault.RetrySameRequest), err)
 }
 
 // cut reports whether the connection broke, which rolls back what was not committed.

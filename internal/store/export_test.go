@@ -25,7 +25,7 @@ func (s *Store) Tx(ctx context.Context, fn func(context.Context, *ent.Tx) error)
 	return s.tx(ctx, fn)
 }
 
-func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
 // HashText is hashText.
 func HashText(text string) int32 { return hashText(text) }
@@ -37,6 +37,11 @@ func (s *Store) Backends() (all []int) {
 		conn.Release()
 	}
 	return all
+}
+
+// WithCallTimeout gives the calls with a context another timeout of the store's own.
+func WithCallTimeout(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, timeoutKey{}, d)
 }
 
 func Raw(tx *ent.Tx) pgxRunner { return raw(tx) }

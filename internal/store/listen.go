@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // channel is the channel that all processes listen on.
@@ -34,7 +33,7 @@ type subject struct{ topic, key string }
 // bus sends wake-ups: directly within this process, and with LISTEN and NOTIFY to the others. A wake-up may be lost, so
 // subscribers also poll.
 type bus struct {
-	pool   *pgxpool.Pool
+	pool   conns
 	config *pgx.ConnConfig
 	log    *slog.Logger
 	self   string // marks our own notifications, which need no second delivery
@@ -52,7 +51,7 @@ type bus struct {
 	loops  sync.WaitGroup
 }
 
-func newBus(pool *pgxpool.Pool, config *pgx.ConnConfig, log *slog.Logger) *bus {
+func newBus(pool conns, config *pgx.ConnConfig, log *slog.Logger) *bus {
 	config = config.Copy()
 	config.RuntimeParams["application_name"] = "roamcard listen"
 	return &bus{
@@ -171,7 +170,7 @@ func (b *bus) send(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	for batch := range slices.Chunk(payloads, 1000) {
-		_, err := b.pool.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, batch)
+		_, err := b.pool.Pool.Exec(ctx, "SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, batch)
 		if err != nil {
 			b.log.Warn("wake-ups not sent", "count", len(payloads), "error", err)
 			return

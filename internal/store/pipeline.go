@@ -21,7 +21,7 @@ import (
 type pgxTx struct {
 	ctx context.Context
 	// pool provides the connection when the first statement is sent.
-	pool   *pgxpool.Pool
+	pool   conns
 	spread *spread
 	conn   *pgxpool.Conn
 	queue  []statement
@@ -166,7 +166,7 @@ func (t *pgxTx) Commit() error {
 		return err
 	}
 	if t.conn.Conn().IsClosed() {
-		return fmt.Errorf("%w: connection lost before the commit", ErrUnavailable)
+		return down(errors.New("connection lost before the commit"))
 	}
 	err := t.commit()
 	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) {
@@ -175,7 +175,7 @@ func (t *pgxTx) Commit() error {
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Severity == "ERROR" && pgErr.Code != "40003" {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrUnknownCommit, err)
+	return unknown(err)
 }
 
 func (t *pgxTx) commit() error {

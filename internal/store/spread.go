@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/roamcard/roamcard/ent"
 )
@@ -35,7 +34,7 @@ const (
 )
 
 // readSpread is nil when the database is not distributed.
-func readSpread(ctx context.Context, on *pgxpool.Pool) (*spread, error) {
+func readSpread(ctx context.Context, on conns) (*spread, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	var may bool

@@ -39,7 +39,7 @@ type Config struct {
 
 // Store is the service's state.
 type Store struct {
-	pool *pgxpool.Pool
+	pool conns
 	// spread is nil unless the database is distributed.
 	spread *spread
 	ent    *ent.Client
@@ -59,9 +59,6 @@ type Store struct {
 	crowds  crowds
 }
 
-// callTimeout bounds every call of the store, in addition to the caller's deadline.
-const callTimeout = 10 * time.Second
-
 // Open connects and checks that the database answers; CheckSchema checks whether it is migrated.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.Log == nil {
@@ -78,10 +75,11 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	opened, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
+	pool := conns{opened}
 	driver := &pgxDriver{pool: pool}
 	s := &Store{
 		pool: pool,
@@ -123,23 +121,16 @@ func (s *Store) Close() {
 
 // Ping checks that the database answers.
 func (s *Store) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	if err := begun(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	return mapError(s.pool.Ping(ctx))
 }
 
 // frozen is for what several statements read as it was at one time.
 var frozen = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-
-// detached is ctx without its cancellation but with its deadline: pgx closes the connection of a cancelled query, and a
-// client disconnect must neither cost a connection nor interrupt a change.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	bound := time.Now().Add(callTimeout)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(bound) {
-		bound = deadline
-	}
-	return context.WithDeadline(context.WithoutCancel(ctx), bound)
-}
 
 func readTimesInUTC(types *pgtype.Map) {
 	types.RegisterType(&pgtype.Type{

@@ -16,11 +16,11 @@ import (
 const maxReruns = 10
 
 // tx runs fn in one transaction and commits it when fn returns nil. fn does only database work: it is run again after a
-// serialization failure or a deadlock, so it sets its results again each time. Cancellation of ctx interrupts neither
-// fn nor the commit. After ErrUnknownCommit the commit may have happened: look the change up by a key.
+// serialization failure or a deadlock, so it sets its results again each time. The end of ctx interrupts neither fn nor
+// the commit. After ErrUnknownCommit the commit may have happened: look the change up by a key.
 func (s *Store) tx(ctx context.Context, fn func(ctx context.Context, tx *ent.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
+	if err := begun(ctx); err != nil {
+		return err
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -74,7 +74,7 @@ func backOff(ctx context.Context, run int) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("rerun transaction: %w", ctx.Err())
+		return down(fmt.Errorf("rerun transaction: %w", ctx.Err())) // of the store's own
 	}
 }
 

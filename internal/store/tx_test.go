@@ -109,6 +109,9 @@ func TestTransactionOutlivesItsCaller(t *testing.T) {
 	s := storetest.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.Tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if _, err := store.Raw(tx).Exec(ctx, "SELECT 1"); err != nil {
+			return err
+		}
 		cancel() // the client hangs up
 		return insert("k")(ctx, tx)
 	})
@@ -218,6 +221,10 @@ const (
 	pass cut = iota
 	cutBefore
 	cutAfter
+	// refuse answers as a server that has rolled the transaction back in favour of another one.
+	refuse
+	// silence answers nothing, until the client gives up.
+	silence
 )
 
 // proxied is a way to the database on which decide looks at what clients send.
@@ -277,8 +284,17 @@ func relay(client net.Conn, server string, decide func([]byte) cut) {
 			return // what was begun goes on, as when the network is gone
 		}
 		what := decide(sent)
-		if what != pass {
+		switch what {
+		case refuse:
+			_, _ = client.Write(serializationFailure)
+			sent = nil
+			continue
+		case silence:
+			_, _ = io.Copy(io.Discard, client)
+			return
+		case cutBefore, cutAfter:
 			client.Close()
+		case pass:
 		}
 		if what == cutBefore {
 			return
@@ -294,6 +310,13 @@ func relay(client net.Conn, server string, decide func([]byte) cut) {
 		}
 	}
 }
+
+// serializationFailure is the server's error of that name, and that the transaction has failed.
+var serializationFailure = func() []byte {
+	fields := []byte("SERROR\x00VERROR\x00C40001\x00Mcould not serialize access\x00\x00")
+	message := append(binary.BigEndian.AppendUint32([]byte{'E'}, uint32(4+len(fields))), fields...)
+	return append(message, 'Z', 0, 0, 0, 5, 'E')
+}()
 
 // cancelRequest begins what a client sends to cancel a statement whose connection it has given up.
 var cancelRequest = []byte{0, 0, 0, 16, 4, 210, 22, 46}

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -16,8 +15,10 @@ type Call struct {
 	Code string
 	// Problem is the code of the fault that the caller gets; empty when the call succeeded.
 	Problem string
-	// Err is the cause of an internal failure, for the log only.
+	// Err is the cause of an internal failure, or of an end by the caller, for the log only.
 	Err error
+	// Ended says that the caller stopped waiting, which is no failure: what it began goes on.
+	Ended bool
 }
 
 // Method is the procedure as spans and metrics name it.
@@ -38,9 +39,9 @@ func (c Call) AppendAttrs(attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// Level is the log level of the call. A caller that disconnected is no failure: what it began goes on.
+// Level is the log level of the call. It goes by whose context ended, as Ended says, and never by the type of an error.
 func (c Call) Level() slog.Level {
-	if c.Err != nil && !errors.Is(c.Err, context.Canceled) {
+	if c.Err != nil && !c.Ended {
 		return slog.LevelError
 	}
 	return slog.LevelInfo

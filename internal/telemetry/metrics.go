@@ -262,7 +262,8 @@ func (m *Metrics) Served(ctx context.Context, r Request) {
 		attribute.String("error.type", r.Call.Problem)))
 }
 
-// Asked counts a call of a provider: ok, refused, or unknown when no clear answer came.
+// Asked counts a call of a provider: ok, refused, unknown when no clear answer came, or abandoned when its caller went
+// before there was one, which says nothing about the provider.
 func (m *Metrics) Asked(ctx context.Context, provider, op, outcome string, took time.Duration) {
 	if m != nil {
 		m.calls.Record(ctx, took.Seconds(), metric.WithAttributes(

@@ -12,7 +12,8 @@ import (
 type Cards struct{ client *Client }
 
 // Purchase buys a card at the published price. It is issued meanwhile: see WaitUntilActive. The same key gives the
-// same order; an empty one is made, and comes back with the purchase and in an AmbiguousPaymentError.
+// same order; NewKey makes one, which comes back with the purchase and in an AmbiguousPaymentError. An empty one is
+// ErrEmpty.
 func (c Cards) Purchase(ctx context.Context, key string) (*Purchase, error) {
 	return c.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
 		res, err := c.client.Services.Card.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: key})

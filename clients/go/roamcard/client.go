@@ -120,7 +120,7 @@ func New(c Config) (*Client, error) {
 	}
 	client.options = []connect.ClientOption{
 		connect.WithProtoJSON(), connect.WithReadMaxBytes(maxAnswer),
-		connect.WithInterceptors(client.retried(), client.authorized(), explain(), bounded(c.Timeout)),
+		connect.WithInterceptors(named{}, client.retried(), client.authorized(), explain(), bounded(c.Timeout)),
 	}
 	client.Services = Services{
 		roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, client.options...),

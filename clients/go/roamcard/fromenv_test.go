@@ -79,7 +79,7 @@ func TestEnvironmentWithoutAWalletReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Cards.Purchase(t.Context(), ""); !errors.Is(err, roamcard.ErrNoSigner) {
+	if _, err := c.Cards.Purchase(t.Context(), roamcard.NewKey()); !errors.Is(err, roamcard.ErrNoSigner) {
 		t.Error(err)
 	}
 }

@@ -26,7 +26,7 @@ func TestOrderThatCannotBeReadNamesTheKeyOfItsPayment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Cards.TopUp(t.Context(), 2500, "")
+	_, err = c.Cards.TopUp(t.Context(), 2500, roamcard.NewKey())
 	unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err)
 	if !ok || unclear.IdempotencyKey == "" {
 		t.Fatalf("%v names no key", err)

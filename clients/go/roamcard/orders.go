@@ -1,7 +1,6 @@
 package roamcard
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -66,19 +65,29 @@ func (o Orders) Get(ctx context.Context, id string) (*roamcardv1.Order, error) {
 }
 
 // CreateCard creates an order for a card that is paid later, by the same wallet, at its payable_url. The same
-// key gives the same order; without one, the wallet's open order comes back.
+// key gives the same order; with NoKey, the wallet's open order comes back.
 func (o Orders) CreateCard(ctx context.Context, key string) (*roamcardv1.Order, error) {
-	if key != "" {
-		ctx = WithIdempotencyKey(ctx, key)
+	ctx, err := underKey(ctx, key)
+	if err != nil {
+		return nil, err
 	}
 	res, err := o.client.Services.Card.CreateCardOrder(ctx, &roamcardv1.CreateCardOrderRequest{})
 	return res.GetOrder(), err
 }
 
-// CreateTopUp creates an order that funds the wallet's card and is paid later.
+// underKey gives a call its key, unless it is NoKey.
+func underKey(ctx context.Context, key string) (context.Context, error) {
+	if key == NoKey {
+		return ctx, nil
+	}
+	return WithIdempotencyKey(ctx, key), notEmpty("the idempotency key", key)
+}
+
+// CreateTopUp creates an order that funds the wallet's card and is paid later. The key is as in CreateCard.
 func (o Orders) CreateTopUp(ctx context.Context, amount Cents, key string) (*roamcardv1.Order, error) {
-	if key != "" {
-		ctx = WithIdempotencyKey(ctx, key)
+	ctx, err := underKey(ctx, key)
+	if err != nil {
+		return nil, err
 	}
 	cents, err := wire(amount)
 	if err != nil {
@@ -89,9 +98,9 @@ func (o Orders) CreateTopUp(ctx context.Context, amount Cents, key string) (*roa
 }
 
 // CreateESIM creates an order for an eSIM that is paid later: a plan, or the cheapest that can be had when planID is
-// empty. The key is made when it is empty.
+// empty. The key is as in Cards.Purchase.
 func (o Orders) CreateESIM(ctx context.Context, planID, key string) (*roamcardv1.Order, error) {
-	ctx = WithIdempotencyKey(ctx, cmp.Or(key, NewKey()))
+	ctx = WithIdempotencyKey(ctx, key)
 	res, err := o.client.Services.Esim.CreateEsimOrder(ctx, &roamcardv1.CreateEsimOrderRequest{PlanId: given(planID)})
 	return res.GetOrder(), err
 }
@@ -108,6 +117,9 @@ func (o Orders) Pay(ctx context.Context, order string) (*roamcardv1.Order, error
 			return nil, denied(ErrTermsMismatch, "%q is no payable_url of %s", order, o.client.origin)
 		}
 		order = u.Path[strings.LastIndexByte(u.Path, '/')+1:]
+	}
+	if err := notEmpty("the order", order); err != nil {
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.client.origin+"/pay/"+url.PathEscape(order), nil)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
-// NewKey makes an idempotency key. Keep it until the purchase is known to have ended.
+// NewKey makes an idempotency key, where none is at hand: call it once for a purchase, and keep what it gives until the
+// purchase is known to have ended. An empty key is no key: it is ErrEmpty.
 func NewKey() string { return "go-" + rand.Text() }
 
 // Purchase is a paid order. Keep the key: the same call with it returns the same order.
@@ -32,8 +33,8 @@ func (c *Client) buy(
 	if c.config.Signer == nil {
 		return nil, ErrNoSigner
 	}
-	if key == "" {
-		key = NewKey()
+	if err := notEmpty("the idempotency key", key); err != nil {
+		return nil, err
 	}
 	var raw RawResponse
 	order, err := call(WithRawResponse(ctx, &raw), key)

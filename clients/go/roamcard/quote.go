@@ -32,7 +32,7 @@ type Quotes struct{ client *Client }
 // Card asks what a card costs.
 func (q Quotes) Card(ctx context.Context) (Verdict, error) {
 	return quoted(ctx, func(ctx context.Context) error {
-		_, err := q.client.Cards.Purchase(ctx, "")
+		_, err := q.client.Cards.Purchase(ctx, NewKey())
 		return err
 	})
 }
@@ -40,7 +40,7 @@ func (q Quotes) Card(ctx context.Context) (Verdict, error) {
 // TopUp asks what a top-up costs.
 func (q Quotes) TopUp(ctx context.Context, amount Cents) (Verdict, error) {
 	return quoted(ctx, func(ctx context.Context) error {
-		_, err := q.client.Cards.TopUp(ctx, amount, "")
+		_, err := q.client.Cards.TopUp(ctx, amount, NewKey())
 		return err
 	})
 }
@@ -48,7 +48,7 @@ func (q Quotes) TopUp(ctx context.Context, amount Cents) (Verdict, error) {
 // ESIM asks what a plan costs, the cheapest that can be had when planID is empty.
 func (q Quotes) ESIM(ctx context.Context, planID string) (Verdict, error) {
 	return quoted(ctx, func(ctx context.Context) error {
-		_, err := q.client.ESIM.Purchase(ctx, planID, "")
+		_, err := q.client.ESIM.Purchase(ctx, planID, NewKey())
 		return err
 	})
 }
@@ -56,7 +56,7 @@ func (q Quotes) ESIM(ctx context.Context, planID string) (Verdict, error) {
 // ESIMTopUp asks what more data for the eSIM of an order costs: a plan that it takes.
 func (q Quotes) ESIMTopUp(ctx context.Context, orderID, planID string) (Verdict, error) {
 	return quoted(ctx, func(ctx context.Context) error {
-		_, err := q.client.ESIM.TopUp(ctx, orderID, planID, "")
+		_, err := q.client.ESIM.TopUp(ctx, orderID, planID, NewKey())
 		return err
 	})
 }

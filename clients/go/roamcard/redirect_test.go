@@ -24,7 +24,7 @@ func TestPaymentFollowsNoRedirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Cards.Purchase(t.Context(), ""); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {
+	if _, err := c.Cards.Purchase(t.Context(), roamcard.NewKey()); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {
 		t.Error(err)
 	}
 	if _, err := c.Orders.Pay(t.Context(), "ord_1"); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {

@@ -44,6 +44,7 @@ var ownCodes = []struct {
 	{ErrInsufficientFunds, "insufficient_funds", "fund_wallet", true, true},
 	{ErrKeyConflict, "idempotency_key_reused", "fix_request", true, false},
 	{ErrClock, "clock_differs", "set_clock", true, true},
+	{ErrEmpty, "arguments_invalid", "fix_request", false, false},
 	{ErrNoSigner, "no_signer", "fix_request", false, false},
 	{ErrNoTerminal, "no_terminal", "fix_request", false, false},
 	{ErrNotFound, "not_found", "fix_request", false, false},

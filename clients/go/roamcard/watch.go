@@ -24,6 +24,9 @@ const (
 // ctx ends. It follows the service's stream, goes on where a stream that broke left off, and asks again and
 // again where streams do not get through.
 func (o Orders) Watch(ctx context.Context, id string, seen func(*roamcardv1.Order) bool) error {
+	if err := notEmpty("the order", id); err != nil {
+		return err
+	}
 	w := &watch{client: o.client, id: id, seen: seen}
 	for {
 		if w.failures < maxStreamFailures {

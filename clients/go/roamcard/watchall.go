@@ -16,6 +16,11 @@ import (
 // returns false, or ctx ends. It follows them over one stream of the service's, goes on where a stream that broke left
 // off, and asks again and again where streams do not get through.
 func (o Orders) WatchAll(ctx context.Context, ids []string, seen func(*roamcardv1.Order) bool) error {
+	for _, id := range ids {
+		if err := notEmpty("an order", id); err != nil {
+			return err
+		}
+	}
 	w := &watchAll{client: o.client, seen: seen, moving: map[string]*uint32{}, last: map[string]string{}}
 	for _, id := range ids {
 		w.moving[id] = nil

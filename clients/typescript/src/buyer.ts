@@ -4,6 +4,7 @@ import { Cards } from "./cards.js";
 import { Connection, type RoamcardOptions } from "./connection.js";
 import { Discovery, Quotes } from "./discovery.js";
 import { Esims, Plans } from "./esims.js";
+import { notEmpty } from "./given.js";
 import type { Entry } from "./journal.js";
 import { RoamcardError } from "./errors.js";
 import { Orders, type PaidOrder } from "./orders.js";
@@ -61,6 +62,7 @@ export class Buyer {
    * known, or that was paid and whose caller may not have heard of it: its order comes again.
    */
   async resume(idempotencyKey: string, options: CallOptions = {}): Promise<PaidOrder> {
+    notEmpty("idempotencyKey", idempotencyKey);
     const { purchases } = await this.#connection.payer.journal.store.read();
     const settled = Object.values(purchases).filter((e) => e.state === "settled" && e.header !== undefined);
     const entry = [...(await this.#pending()), ...settled.filter((e) => this.#isMine(e))].find(

@@ -22,6 +22,7 @@ import { CardService } from "./gen/roamcard/v1/card_pb.js";
 import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { RuntimeService } from "./gen/roamcard/v1/service_pb.js";
+import { given } from "./given.js";
 import type { Store } from "./journal.js";
 import { type Logger, logging } from "./logger.js";
 import { unitsOfCents } from "./money.js";
@@ -113,7 +114,7 @@ export class Connection {
     this.#timeoutMs = options.timeoutMs ?? 30_000;
     this.#maxRetries = options.maxRetries ?? defaultRetries;
     const logged = logger ? [logging(logger)] : [];
-    const interceptors = [this.#paying(), this.#authorized(), this.#repeating(), this.#sending(), ...logged];
+    const interceptors = [given(), this.#paying(), this.#authorized(), this.#repeating(), this.#sending(), ...logged];
     const noting: Fetch = async (input, init) => {
       const response = await this.fetch(input, init);
       if (init?.headers instanceof Headers) this.#statuses.set(init.headers, response.status);

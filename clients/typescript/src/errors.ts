@@ -121,6 +121,14 @@ export function apiError(problem: ProblemFields, options?: ErrorOptions): ApiErr
   return new ApiError(problem, options);
 }
 
+/**
+ * A key, an id, a token or a reason was given and is empty, as a variable that is not set makes it. Nothing was signed
+ * or sent. A new key is made when none is given.
+ */
+export class EmptyError extends RoamcardError {
+  readonly code = "arguments_invalid";
+}
+
 /** A payment was not made, or its outcome is not known. */
 export class PaymentError extends RoamcardError {}
 

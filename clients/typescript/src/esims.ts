@@ -192,5 +192,5 @@ export class EsimOrder extends PaidOrder {
 }
 
 function opening(deliveryToken: Secret<string> | undefined): Record<string, string> {
-  return deliveryToken ? { [deliveryHeader]: deliveryToken.reveal() } : {};
+  return deliveryToken !== undefined ? { [deliveryHeader]: deliveryToken.reveal() } : {};
 }

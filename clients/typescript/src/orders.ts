@@ -3,6 +3,7 @@ import { type Call, type CallOptions, type Listing, listing, type PageOptions, r
 import { type Connection, keyHeader, newKey, present } from "./connection.js";
 import { RoamcardError, TermsMismatchError } from "./errors.js";
 import type { Order as OrderMessage } from "./gen/roamcard/v1/order_pb.js";
+import { notEmpty } from "./given.js";
 import { type Order, type OrderKind, type OrderStatus, plain } from "./results.js";
 import { type Source, type Sources, watch, watchAll } from "./watch.js";
 import { decodeReceipt, type Receipt, responseHeader } from "./x402.js";
@@ -74,6 +75,7 @@ export class Orders {
     options: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {},
   ): AsyncGenerator<Order, void> {
     const { signal, headers, intervalMs = defaultInterval } = options;
+    notEmpty("orderId", orderId);
     const source: Source = {
       stream: (after, until) => this.#connection.following(orderId, after, { headers, signal: until }),
       // What fails in passing is waited out by who watches.
@@ -91,11 +93,12 @@ export class Orders {
     options: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {},
   ): AsyncGenerator<Order, void> {
     const { signal, headers, intervalMs = defaultInterval } = options;
+    const ids = [...orderIds].map((orderId) => notEmpty("orderId", orderId));
     const sources: Sources = {
       stream: (orders, until) => this.#connection.followingAll(orders, { headers, signal: until }),
       read: (orderId, until) => this.get(orderId, { headers, signal: until, maxRetries: 0 }),
     };
-    return watchAll(sources, orderIds, intervalMs, signal);
+    return watchAll(sources, ids, intervalMs, signal);
   }
 
   /** Waits until an order is fulfilled. It rejects when it ends otherwise, or needs an operator. */

@@ -67,7 +67,7 @@ func (s *story) travel(ctx context.Context) error {
 	s.begin("Buy the cheapest eSIM")
 	ctx, cancel := context.WithTimeout(ctx, s.Deadline)
 	defer cancel()
-	bought, err := s.client.ESIM.Purchase(ctx, "", "")
+	bought, err := s.client.ESIM.Purchase(ctx, "", roamcard.NewKey())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
@@ -245,7 +246,7 @@ func (c *Closings) save(
 
 // lock makes the card unspendable, and then finds out what is left on it. From here on nobody loads or spends.
 func (c *Closings) lock(ctx context.Context, at *provider, l *job.Lease, a CloseArgs) (CloseArgs, *job.Outcome, error) {
-	call, cancel := context.WithTimeout(ctx, c.Cards.CallTimeout)
+	call, cancel := fault.Within(ctx, c.Cards.CallTimeout)
 	defer cancel()
 	state, err := at.Controls.SetFrozen(call, a.Account, true)
 	if no, refused := errors.AsType[*fulfilment.Refusal](err); refused {
@@ -283,7 +284,7 @@ func (c *Closings) lock(ctx context.Context, at *provider, l *job.Lease, a Close
 func (c *Closings) measure(
 	ctx context.Context, at *provider, l *job.Lease, a CloseArgs, books money.Cents,
 ) (CloseArgs, *job.Outcome, error) {
-	call, cancel := context.WithTimeout(ctx, c.Cards.CallTimeout)
+	call, cancel := fault.Within(ctx, c.Cards.CallTimeout)
 	defer cancel()
 	now := c.Cards.Now()
 	// A closing that our data has lost may have withdrawn the remainder already.
@@ -414,7 +415,7 @@ func (c *Closings) refund(ctx context.Context, l *job.Lease, a CloseArgs) (Close
 
 // end closes the empty card at its issuer.
 func (c *Closings) end(ctx context.Context, at *provider, l *job.Lease, a CloseArgs) (CloseArgs, *job.Outcome, error) {
-	call, cancel := context.WithTimeout(ctx, c.Cards.CallTimeout)
+	call, cancel := fault.Within(ctx, c.Cards.CallTimeout)
 	defer cancel()
 	faultpoint.Reach("close.before_end")
 	state, err := at.Closer.Close(call, a.Account)

@@ -198,7 +198,7 @@ func (c *Cards) beginFreezing(
 
 // setFrozen asks the issuer, and stores the status that it reports then. errOpen when its outcome is not known.
 func (c *Cards) setFrozen(ctx context.Context, at *provider, card Card, frozen bool) (Card, error) {
-	asking, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	asking, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	state, err := at.Controls.SetFrozen(asking, card.Account, frozen)
 	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused {
@@ -308,7 +308,7 @@ func (c *Cards) Transactions(
 	if card.Account == "" {
 		return nil, "", nil // the issuer has not opened it
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	page, next, err = at.Controls.Transactions(ctx, card.Account, string(cursor), most)
 	if refusal, refused := errors.AsType[*fulfilment.Refusal](err); refused && after != "" &&

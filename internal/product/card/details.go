@@ -95,7 +95,7 @@ func (c *Cards) Details(ctx context.Context, id uuid.UUID, owner x402.Address) (
 	if card.Account == "" {
 		return Details{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	got, err := at.Controls.Details(ctx, card.Account)
 	if err != nil {

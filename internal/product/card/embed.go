@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -150,7 +151,7 @@ func (c *Cards) OpenLink(ctx context.Context, token string) (shown Shown, unlock
 	if err != nil {
 		return Shown{}, secret.Text{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	// The vendor's clock may be ahead of ours.
 	shown, err = at.Embed.Show(ctx, card.Account, Look{Origin: c.Origin, Until: now.Add(2 * pageFor)})
@@ -180,7 +181,7 @@ func (c *Cards) Unlock(ctx context.Context, token, nonce string) (secret.Text, e
 	if err != nil {
 		return secret.Text{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	key, err := at.Embed.Unlock(ctx, card.Account, nonce)
 	if err != nil {

@@ -144,7 +144,7 @@ func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status,
 	if err != nil {
 		return "", "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.CallTimeout)
+	ctx, cancel := fault.Within(ctx, d.CallTimeout)
 	defer cancel()
 	m, err := issuer.Moved(ctx, a.Account, a.Ref())
 	if errors.Is(err, fulfilment.ErrNoRef) {

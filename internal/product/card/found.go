@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -23,7 +24,7 @@ func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	return found(at.Issuer.Account(ctx, openingRef(o)))
 }
@@ -51,7 +52,7 @@ func (c *Cards) loaded(ctx context.Context, on Card, ref fulfilment.Ref) (bool, 
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	return found(at.Issuer.Moved(ctx, on.Account, ref))
 }

@@ -117,7 +117,7 @@ func (c *Cards) Limits(ctx context.Context, id uuid.UUID, owner x402.Address) (L
 	if card.Account == "" {
 		return Limits{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	got, err := at.Controls.Limits(ctx, card.Account)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *Cards) SetLimits(ctx context.Context, id uuid.UUID, owner x402.Address,
 	if err != nil {
 		return Limits{}, err
 	}
-	asking, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	asking, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	got, err := at.Controls.SetLimits(asking, card.Account, want)
 	refusal, refused := errors.AsType[*fulfilment.Refusal](err)

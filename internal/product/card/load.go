@@ -115,7 +115,7 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 func (c *Cards) closing(
 	ctx context.Context, at *provider, attempt fulfilment.Attempt, on Card, ref fulfilment.Ref,
 ) order.Progress {
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	switch _, err := at.Issuer.Moved(ctx, on.Account, ref); {
 	case errors.Is(err, fulfilment.ErrNoRef):
@@ -128,7 +128,7 @@ func (c *Cards) closing(
 
 // confirm reads the balance, which completes a load that the issuer reports as made.
 func (c *Cards) confirm(ctx context.Context, at *provider, attempt fulfilment.Attempt, on Card) order.Progress {
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	b, err := at.Vault.Balance(ctx, on.Account)
 	if err != nil {

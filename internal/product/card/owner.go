@@ -19,7 +19,7 @@ func (c *Cards) List(ctx context.Context, owner x402.Address) ([]Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	looking, cancel := context.WithTimeout(ctx, listTimeout)
+	looking, cancel := fault.Within(ctx, listTimeout)
 	defer cancel()
 	for i, card := range cards {
 		// At most one of them is live. The periodic job records a change that is not recorded here.
@@ -102,7 +102,7 @@ func (c *Cards) Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (
 	if err != nil {
 		return Balance{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	b, err := at.Vault.Balance(ctx, card.Account)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Cards) Credentials(ctx context.Context, id uuid.UUID, owner x402.Addres
 	if err != nil {
 		return Credentials{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	s, err := at.Vault.Credentials(ctx, card.Account)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 )
@@ -31,7 +32,7 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	if !c.looks.due(card.ID, c.Now(), within) {
 		return card, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	var account Account
 	asOf := c.Now()
@@ -40,6 +41,9 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 		account, err = at.Issuer.Account(ctx, card.Ref)
 	}
 	if err != nil {
+		if fault.Gone(ctx) {
+			return card, nil // the owner did not wait
+		}
 		c.Log.WarnContext(ctx, "card state not read", slog.String("card", card.ID.String()), slog.Any("error", err))
 		return card, nil
 	}
@@ -128,7 +132,7 @@ func (c *Cards) readStates(ctx context.Context, p *provider) error {
 }
 
 func (c *Cards) statePage(ctx context.Context, p *provider, after string) ([]Account, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := fault.Within(ctx, c.CallTimeout)
 	defer cancel()
 	return p.Roll.Accounts(ctx, after)
 }

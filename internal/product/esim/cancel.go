@@ -379,7 +379,7 @@ func (c *Cancellations) cancel(
 }
 
 func (c *Cancellations) send(ctx context.Context, at *provider, held Held) (money.USDC, error) {
-	ctx, done := context.WithTimeout(ctx, c.Esims.timeout(at))
+	ctx, done := fault.Within(ctx, c.Esims.timeout(at))
 	defer done()
 	if err := faultpoint.Fail("cancel.before_send"); err != nil {
 		return 0, err

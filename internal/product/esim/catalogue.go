@@ -48,7 +48,7 @@ func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 
 // listed reads the plans of a supplier.
 func (e *Esims) listed(ctx context.Context, from *provider) ([]Plan, error) {
-	call, cancel := context.WithTimeout(ctx, e.timeout(from))
+	call, cancel := fault.Within(ctx, e.timeout(from))
 	defer cancel()
 	listings, err := from.Supplier.Listings(call)
 	if err != nil {

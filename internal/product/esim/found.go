@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -23,7 +24,7 @@ func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.timeout(at))
+	ctx, cancel := fault.Within(ctx, e.timeout(at))
 	defer cancel()
 	got, err := at.Supplier.Ordered(ctx, OrderRef(o.Name(), o.Delivery))
 	if errors.Is(err, fulfilment.ErrNoRef) {

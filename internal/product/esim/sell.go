@@ -279,7 +279,7 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	}
 	// As of our clock before the call, less the clock skew: the stock may not show later releases yet.
 	asOf := e.Now().Add(-clockSkew)
-	call, cancel := context.WithTimeout(ctx, e.timeout(at))
+	call, cancel := fault.Within(ctx, e.timeout(at))
 	defer cancel()
 	stock, err := at.Supplier.Check(call, plan.Code)
 	switch {

@@ -352,7 +352,7 @@ func (t *Topups) Reserve(ctx context.Context, owner x402.Address, made order.Off
 	}
 	// As of our clock before the call, less the clock skew, as for an eSIM.
 	asOf := e.Now().Add(-clockSkew)
-	call, cancel := context.WithTimeout(ctx, e.timeout(on.at))
+	call, cancel := fault.Within(ctx, e.timeout(on.at))
 	defer cancel()
 	stock, err := on.at.Topper.CheckTopup(call, held, plan.Code)
 	switch {

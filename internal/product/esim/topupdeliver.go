@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
@@ -202,7 +203,7 @@ func (t *Topups) Found(ctx context.Context, o order.Order) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.timeout(on.at))
+	ctx, cancel := fault.Within(ctx, e.timeout(on.at))
 	defer cancel()
 	got, err := on.at.Topper.ToppedUp(ctx, held, TopupRef(o.Name(), o.Delivery))
 	if errors.Is(err, fulfilment.ErrNoRef) {

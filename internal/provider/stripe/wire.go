@@ -15,6 +15,7 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -62,7 +63,7 @@ type answer interface {
 
 // send sends once. Its error is a *fulfilment.Refusal for a definite no; any other error leaves the outcome unknown.
 func (w *wire) send(ctx context.Context, rq request, into answer) error {
-	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	ctx, cancel := fault.Within(ctx, w.timeout)
 	defer cancel()
 	ctx, span := w.tracer.Start(ctx, "issuer "+rq.op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("http.request.method", rq.method),
@@ -85,6 +86,8 @@ func (w *wire) send(ctx context.Context, rq request, into answer) error {
 	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		outcome = "refused"
 		span.SetAttributes(attribute.String("issuer.refusal", no.Code))
+	} else if err != nil && fault.Gone(ctx) {
+		outcome, err = "abandoned", fault.Ended(ctx, err)
 	} else if err != nil {
 		outcome = "unknown"
 		span.SetStatus(otelcodes.Error, err.Error())

@@ -28,6 +28,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -154,7 +155,7 @@ type Reader func(Answer) (settled bool, err error)
 
 // Send sends once and has the answer read. Its error is the Reader's, or leaves the outcome unknown.
 func (c *Client) Send(ctx context.Context, rq Request, read Reader) error {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	ctx, cancel := fault.Within(ctx, c.cfg.Timeout)
 	defer cancel()
 	ctx, span := c.cfg.Tracer.Start(ctx, c.cfg.Role+" "+rq.Op, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
@@ -176,6 +177,8 @@ func (c *Client) Send(ctx context.Context, rq Request, read Reader) error {
 	if no, ok := errors.AsType[*fulfilment.Refusal](err); ok {
 		outcome = "refused"
 		span.SetAttributes(attribute.String(c.cfg.Role+".refusal", no.Code))
+	} else if err != nil && !settled && fault.Gone(ctx) {
+		outcome, err = "abandoned", fault.Ended(ctx, err)
 	} else if err != nil && !settled {
 		outcome = "unknown"
 		span.SetStatus(otelcodes.Error, err.Error())

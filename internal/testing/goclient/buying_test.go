@@ -35,7 +35,7 @@ func purchase(s *stage) {
 
 	w := s.wallet()
 	c := s.buyer(w)
-	bought, err := c.Cards.Purchase(ctx, "")
+	bought, err := c.Cards.Purchase(ctx, roamcard.NewKey())
 	if err != nil || bought.IdempotencyKey == "" || bought.Transaction == "" || bought.RequestID == "" ||
 		bought.Order.GetReplayed() {
 		s.t.Fatalf("%+v, %v", bought, err)
@@ -64,7 +64,7 @@ func purchase(s *stage) {
 // activeCard buys a card and waits for it.
 func (s *stage) activeCard(c *roamcard.Client) string {
 	s.t.Helper()
-	bought, err := c.Cards.Purchase(s.t.Context(), "")
+	bought, err := c.Cards.Purchase(s.t.Context(), roamcard.NewKey())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -94,7 +94,8 @@ func controls(s *stage) {
 	if err != nil || roamcard.CardStatusOf(frozen) != roamcard.CardFrozen || frozen.GetId() != card {
 		s.t.Fatalf("frozen: %v, %v", frozen, err)
 	}
-	if _, err := c.Cards.TopUp(ctx, 2500, ""); !errors.Is(err, &roamcard.APIError{Code: "active_card_missing"}) {
+	_, err = c.Cards.TopUp(ctx, 2500, roamcard.NewKey())
+	if !errors.Is(err, &roamcard.APIError{Code: "active_card_missing"}) {
 		s.t.Errorf("a top-up: %v", err)
 	}
 	at := s.lockedCard(frozen.GetLast4())
@@ -154,7 +155,7 @@ func topUp(s *stage) {
 	c := s.buyer(w)
 	card := s.activeCard(c)
 	s.Inject(fault{"on": "paid", "status": 503}, fault{"on": "paid", "cut": 0})
-	bought, err := c.Cards.TopUp(ctx, 2500, "")
+	bought, err := c.Cards.TopUp(ctx, 2500, roamcard.NewKey())
 	if err != nil || bought.Order.GetTopup().GetCardCreditUsdCents() != 2450 {
 		s.t.Fatalf("%+v, %v", bought, err)
 	}

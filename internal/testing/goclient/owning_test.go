@@ -63,7 +63,7 @@ func reveal(s *stage) {
 		s.t.Fatal("the page shows no card")
 	}
 
-	bought, err := c.ESIM.Purchase(ctx, "", "")
+	bought, err := c.ESIM.Purchase(ctx, "", roamcard.NewKey())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -114,11 +114,11 @@ func watch(s *stage) {
 // areFollowed buys a card and an eSIM and watches both over one stream, through its faults: each ends at fulfilled.
 func (s *stage) areFollowed(name string, faults []fault) {
 	c := s.buyer(s.wallet())
-	card, err := c.Cards.Purchase(s.t.Context(), "")
+	card, err := c.Cards.Purchase(s.t.Context(), roamcard.NewKey())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	esim, err := c.ESIM.Purchase(s.t.Context(), "", "")
+	esim, err := c.ESIM.Purchase(s.t.Context(), "", roamcard.NewKey())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func (s *stage) areFollowed(name string, faults []fault) {
 // end.
 func (s *stage) isFollowed(name string, faults []fault) {
 	c := s.buyer(s.wallet())
-	bought, err := c.Cards.Purchase(s.t.Context(), "")
+	bought, err := c.Cards.Purchase(s.t.Context(), roamcard.NewKey())
 	if err != nil {
 		s.t.Fatal(err)
 	}

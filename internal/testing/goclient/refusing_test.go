@@ -82,9 +82,9 @@ func wrongTerms(s *stage) {
 	s.Inject(fault{
 		"on": "unpaid", "terms": map[string]any{"amount": fmt.Sprint((plans[0].GetPriceUsdCents() + 1) * 10_000)},
 	})
-	_, err = c.ESIM.Purchase(ctx, plans[0].GetPlanId(), "")
+	_, err = c.ESIM.Purchase(ctx, plans[0].GetPlanId(), roamcard.NewKey())
 	s.refused("another price than the plan's", err, roamcard.ErrTermsMismatch)
-	_, err = c.ESIM.Purchase(ctx, "pln_none", "")
+	_, err = c.ESIM.Purchase(ctx, "pln_none", roamcard.NewKey())
 	if err == nil {
 		s.t.Error("a plan that is none was bought")
 	}

@@ -104,7 +104,7 @@ func TestSessionBelongsToItsWalletAndEnds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	opened, err := c.Orders.CreateESIM(ctx, "", "")
+	opened, err := c.Orders.CreateESIM(ctx, "", roamcard.NewKey())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,14 +60,14 @@ func (w *world) line() []purchase {
 func (p purchase) buy(ctx context.Context) (time.Duration, error) {
 	begin := time.Now()
 	if p.card {
-		bought, err := p.client.Cards.Purchase(ctx, "")
+		bought, err := p.client.Cards.Purchase(ctx, roamcard.NewKey())
 		if err != nil {
 			return 0, fmt.Errorf("buy a card: %w", err)
 		}
 		_, err = p.client.Cards.WaitUntilActive(ctx, bought.Order.GetOrderId())
 		return time.Since(begin), err
 	}
-	bought, err := p.client.ESIM.Purchase(ctx, "", "")
+	bought, err := p.client.ESIM.Purchase(ctx, "", roamcard.NewKey())
 	if err != nil {
 		return 0, fmt.Errorf("buy an eSIM: %w", err)
 	}

@@ -125,9 +125,9 @@ func preemptsTheClient(r *trial) {
 		}
 		ctx := apptest.Context(r)
 		if card {
-			_, err = client.Cards.Purchase(ctx, "")
+			_, err = client.Cards.Purchase(ctx, roamcard.NewKey())
 		} else {
-			_, err = client.ESIM.Purchase(ctx, "", "")
+			_, err = client.ESIM.Purchase(ctx, "", roamcard.NewKey())
 		}
 		if err != nil {
 			r.Errorf("the honest client, card %t: %v", card, err)

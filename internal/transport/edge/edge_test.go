@@ -264,7 +264,8 @@ func TestLogLineOfInternalErrorHasCause(t *testing.T) {
 		"ours": {fmt.Errorf("ask the issuer: %w", io.ErrUnexpectedEOF), "ERROR",
 			`"error":"ask the issuer: unexpected EOF"`},
 		"a caller's":  {fault.New(fault.CardNotFound, ""), "INFO", `"code":"card_not_found"`},
-		"hung up":     {fmt.Errorf("wait: %w", context.Canceled), "INFO", `"error":"wait: context canceled"`},
+		// Whose context ended decides, and the caller's has not.
+		"by its type": {fmt.Errorf("wait: %w", context.Canceled), "ERROR", `"error":"wait: context canceled"`},
 		"none at all": {nil, "INFO", `"procedure":"/roamcard.v1.CardService/PurchaseCard","rpc":"connect"`},
 	} {
 		e := start(t, &shop{purchase: func(context.Context) error { return c.err }}, nil)

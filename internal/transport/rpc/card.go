@@ -91,11 +91,11 @@ func (s CardService) PurchaseCard(
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, paid)
+	o, err := s.shown(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.PurchaseCardResponse{Order: orders[0]}, nil
+	return &roamcardv1.PurchaseCardResponse{Order: o}, nil
 }
 
 // CreateCardOrder implements roamcardv1connect.CardServiceHandler.

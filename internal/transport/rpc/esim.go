@@ -196,26 +196,32 @@ func (s EsimService) PurchaseEsim(
 		return nil, err
 	}
 	proven := paid.ProvenCaller || s.Session(ctx, paid.Order.Owner)
+	var token esim.Token
 	// Read before the wait: when the wait ends for many calls at once, only delivered eSIMs are read.
-	token, err := s.Delivery.Token(ctx, paid.Order)
+	if err := s.answer(ctx, paid.Order.ID, func(ctx context.Context) (err error) {
+		token, err = s.Delivery.Token(ctx, paid.Order)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	paid.Order = s.await(ctx, paid.Order, until, s.Delivery.Await) // as long as the caller waits
+	m, err := s.shown(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
-	paid.Order = s.await(ctx, paid.Order, until, s.Delivery.Await)
-	orders, err := s.orders(ctx, paid)
-	if err != nil {
-		return nil, err
-	}
-	m := orders[0]
 	if proven {
 		showToken(m.Delivery, token)
 	}
 	if proven && paid.Order.Status == order.Fulfilled {
-		c, err := s.Delivery.Credentials(ctx, paid.Order)
-		if err != nil {
+		if err := s.answer(ctx, paid.Order.ID, func(ctx context.Context) error {
+			c, err := s.Delivery.Credentials(ctx, paid.Order)
+			if err == nil {
+				m.Credentials = esimCredentials(c)
+			}
+			return err
+		}); err != nil {
 			return nil, err
 		}
-		m.Credentials = esimCredentials(c)
 	}
 	return &roamcardv1.PurchaseEsimResponse{Order: m}, nil
 }

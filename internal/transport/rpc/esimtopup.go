@@ -48,11 +48,11 @@ func (s EsimService) TopUpEsim(
 		return nil, err
 	}
 	paid.Order = s.await(ctx, paid.Order, until, s.Topups.Await)
-	orders, err := s.orders(ctx, paid)
+	o, err := s.shown(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.TopUpEsimResponse{Order: orders[0]}, nil
+	return &roamcardv1.TopUpEsimResponse{Order: o}, nil
 }
 
 // EsimTopupView shows the state of the data of orders.

@@ -3,12 +3,15 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
@@ -74,6 +77,36 @@ func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any
 		return checkout.PaidOrder{}, err
 	}
 	return paid, sendReceipt(call, paid)
+}
+
+// answerTimeout bounds the reads of an answer to a paid request.
+const answerTimeout = 10 * time.Second
+
+// answer makes the answer of a paid request, once its order has claimed the payment. It reads in a context of the
+// service's own: a caller that has gone, or whose deadline has passed, may still read the answer or get it again. When
+// it fails all the same, the payment stays claimed, so the caller is told to repeat the request, and of which order.
+func (s Sales) answer(ctx context.Context, id order.ID, make func(context.Context) error) error {
+	ctx, cancel := fault.Outlive(ctx, answerTimeout)
+	defer cancel()
+	err := make(ctx)
+	if err == nil {
+		return nil
+	}
+	unknown := fault.New(fault.SettlementUnknown,
+		"The payment was taken, and the order cannot be shown now.").About(string(id)).After(2 * time.Second)
+	return fmt.Errorf("answer a paid request: %w", errors.Join(unknown, err))
+}
+
+// shown is the message of a paid order, see answer.
+func (s Sales) shown(ctx context.Context, paid checkout.PaidOrder) (m *roamcardv1.Order, err error) {
+	err = s.answer(ctx, paid.Order.ID, func(ctx context.Context) error {
+		orders, err := s.orders(ctx, paid)
+		if err == nil {
+			m = orders[0]
+		}
+		return err
+	})
+	return m, err
 }
 
 // sendReceipt adds the receipt of a payment to the answer.

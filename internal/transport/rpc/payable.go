@@ -51,13 +51,13 @@ func (s OrderService) pay(
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, paid)
+	o, err := s.shown(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
 	token, until := s.Links.WatchToken(paid.Order)
 	return &roamcardv1.PayOrderResponse{
-		Order: orders[0], WatchToken: token.Reveal(), WatchTokenExpiresAt: timestamp(until),
+		Order: o, WatchToken: token.Reveal(), WatchTokenExpiresAt: timestamp(until),
 	}, sendReceipt(call, paid)
 }
 

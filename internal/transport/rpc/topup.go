@@ -28,11 +28,11 @@ func (s CardService) TopUpCard(
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, paid)
+	o, err := s.shown(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.TopUpCardResponse{Order: orders[0]}, nil
+	return &roamcardv1.TopUpCardResponse{Order: o}, nil
 }
 
 // CreateOrder implements roamcardv1connect.OrderServiceHandler.

@@ -45,12 +45,13 @@ func Errors() connect.UnaryInterceptorFunc {
 }
 
 // failed is what the caller may see of a call's error. The cause is recorded for the log when the failure is
-// the service's or a dependency's.
+// the service's or a dependency's, or the caller did not wait for the answer.
 func failed(ctx context.Context, call telemetry.Call, err error, message protoreflect.MessageDescriptor) error {
 	shown := toConnect(ctx, err, message)
 	problem := problemIn(shown)
 	call.Code, call.Problem = shown.Code().String(), problem.GetCode()
-	if problem.GetStatus() >= http.StatusInternalServerError {
+	call.Ended = ended(fault.Code(problem.GetCode()))
+	if problem.GetStatus() >= http.StatusInternalServerError || call.Ended {
 		call.Err = Cause(shown)
 	}
 	telemetry.Called(ctx, call)
@@ -72,7 +73,7 @@ func toConnect(ctx context.Context, err error, message protoreflect.MessageDescr
 			return already
 		}
 	}
-	f, code := asFault(err, message)
+	f, code := asFault(ctx, err, message)
 	problem := ProblemOf(ctx, f)
 	shown := connect.NewError(code, &shownError{problem: problem, cause: err})
 	info := callInfoOf(ctx)
@@ -123,8 +124,10 @@ func (e *shownError) Error() string { return e.problem.GetDetail() }
 
 func (e *shownError) Unwrap() error { return e.cause }
 
-// asFault chooses the fault that the caller sees, and its code.
-func asFault(err error, message protoreflect.MessageDescriptor) (*fault.Fault, connect.Code) {
+// asFault chooses the fault that the caller sees, and its code. An error of a context is the caller's when the call's
+// own context has ended; any other is one of ours, which leaves the outcome unknown.
+func asFault(ctx context.Context, err error, message protoreflect.MessageDescriptor) (*fault.Fault, connect.Code) {
+	err = fault.Ended(ctx, err)
 	if f, ok := fault.As(err); ok {
 		return f, codeOf(f)
 	}
@@ -135,18 +138,24 @@ func asFault(err error, message protoreflect.MessageDescriptor) (*fault.Fault, c
 		}
 		return FaultOfCode(connectErr.Code()), connectErr.Code()
 	}
-	switch {
-	case errors.Is(err, context.Canceled):
-		return FaultOfCode(connect.CodeCanceled), connect.CodeCanceled
-	case errors.Is(err, context.DeadlineExceeded):
-		return FaultOfCode(connect.CodeDeadlineExceeded), connect.CodeDeadlineExceeded
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return FaultOfCode(connect.CodeUnavailable), connect.CodeUnavailable
 	}
 	return fault.New(fault.Internal, ""), connect.CodeInternal
 }
 
+// ended reports the codes of calls whose caller stopped waiting.
+func ended(code fault.Code) bool { return (&fault.Fault{Kind: fault.Kind{Code: code}}).OfCaller() }
+
 // codeOf chooses the Connect code of a fault; no other file chooses codes. FailedPrecondition means "do not
 // retry until something changes"; Unavailable and ResourceExhausted invite a retry.
 func codeOf(f *fault.Fault) connect.Code {
+	switch f.Code {
+	case fault.DeadlineExceeded:
+		return connect.CodeDeadlineExceeded
+	case fault.Canceled:
+		return connect.CodeCanceled
+	}
 	switch f.Status {
 	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
 		return connect.CodeInvalidArgument
@@ -195,7 +204,11 @@ func FaultOfCode(code connect.Code) *fault.Fault {
 	case connect.CodeResourceExhausted:
 		// Our own limits are faults; this one is the size limit of a message.
 		return fault.New(fault.BodyTooLarge, "")
-	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled:
+	case connect.CodeDeadlineExceeded:
+		return fault.New(fault.DeadlineExceeded, "")
+	case connect.CodeCanceled:
+		return fault.New(fault.Canceled, "")
+	case connect.CodeUnavailable:
 		return fault.New(fault.DependencyDown, "The request ended before it was answered; its outcome is not known.")
 	default:
 		return fault.New(fault.Internal, "")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func TestToConnectMapsEveryFaultToItsCode(t *testing.T) {
 		400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 402: connect.CodeFailedPrecondition,
 		403: connect.CodePermissionDenied,
 		404: connect.CodeNotFound, 405: connect.CodeUnimplemented, 409: connect.CodeFailedPrecondition,
+		408: connect.CodeDeadlineExceeded, 499: connect.CodeCanceled,
 		413: connect.CodeResourceExhausted, 415: connect.CodeInvalidArgument, 429: connect.CodeResourceExhausted,
 		500: connect.CodeInternal, 503: connect.CodeUnavailable,
 	}
@@ -97,15 +99,54 @@ func TestToConnectHidesErrorsThatAreNoFault(t *testing.T) {
 	}
 }
 
-func TestToConnectKeepsCodeOfEndedCalls(t *testing.T) {
-	for cause, code := range map[error]connect.Code{
-		context.Canceled:         connect.CodeCanceled,
-		context.DeadlineExceeded: connect.CodeDeadlineExceeded,
+// An error is judged by whose context ended: the same error is the caller's end, or a failure of ours.
+func TestErrorIsJudgedByWhoseContextEnded(t *testing.T) {
+	live := t.Context()
+	gone, leave := context.WithCancel(live)
+	leave()
+	late, done := context.WithDeadline(live, time.Now().Add(-time.Second))
+	defer done()
+	own, end := fault.Within(live, 0)
+	defer end()
+	down := func(err error) error { return errors.Join(fault.New(fault.DependencyDown, "It does not answer."), err) }
+	claimed := fault.New(fault.SettlementUnknown, "").About("ord_1")
+	type judged struct {
+		ctx  context.Context
+		err  error
+		code fault.Code
+		is   connect.Code
+	}
+	for name, c := range map[string]judged{
+		"a disconnect": {gone, context.Canceled, fault.Canceled, connect.CodeCanceled},
+		"a deadline":   {late, context.DeadlineExceeded, fault.DeadlineExceeded, connect.CodeDeadlineExceeded},
+		"a deadline in what fails": {
+			late, down(context.DeadlineExceeded), fault.DeadlineExceeded, connect.CodeDeadlineExceeded,
+		},
+		"a disconnect after the claim": {
+			gone, errors.Join(context.Canceled, claimed), fault.SettlementUnknown, connect.CodeUnavailable,
+		},
+		"a failure after the claim": {
+			live, errors.Join(down(context.DeadlineExceeded), claimed), fault.SettlementUnknown, connect.CodeUnavailable,
+		},
+		"our own timeout":        {own, context.DeadlineExceeded, fault.DependencyDown, connect.CodeUnavailable},
+		"a timeout further down": {live, context.DeadlineExceeded, fault.DependencyDown, connect.CodeUnavailable},
+		"a cancellation of ours": {live, context.Canceled, fault.DependencyDown, connect.CodeUnavailable},
+		"a refusal for who left": {
+			gone, errors.Join(fault.New(fault.CardNotFound, ""), context.Canceled), fault.CardNotFound, connect.CodeNotFound,
+		},
+		"a bug while they leave":    {gone, errors.New("nil pointer"), fault.Internal, connect.CodeInternal},
+		"no answer while they stay": {live, down(errors.New("EOF")), fault.DependencyDown, connect.CodeUnavailable},
 	} {
-		err := ToConnect(context.Background(), fmt.Errorf("settle: %w", cause))
-		problem := problemOf(t, err)
-		if err.Code() != code || problem.GetCode() != "dependency_down" || problem.GetSafeToPayAgain() {
-			t.Errorf("%v: %v %v", cause, err, problem)
+		var calls telemetry.Calls
+		shown := failed(telemetry.WithCalls(c.ctx, &calls), telemetry.Call{}, fmt.Errorf("act: %w", c.err), nil)
+		problem := problemOf(t, shown)
+		if problem.GetCode() != string(c.code) || connect.CodeOf(shown) != c.is || problem.GetSafeToPayAgain() {
+			t.Errorf("%s: %v %v", name, shown, problem)
+		}
+		ofCaller := c.code == fault.Canceled || c.code == fault.DeadlineExceeded
+		ours := problem.GetStatus() >= 500
+		if call := calls.Last(); (call.Level() == slog.LevelError) != ours || ofCaller && (ours || call.Err == nil) {
+			t.Errorf("%s: status %d is logged as %s, %v", name, problem.GetStatus(), call.Level(), call.Err)
 		}
 	}
 }

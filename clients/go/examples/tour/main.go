@@ -75,7 +75,7 @@ func quote(ctx context.Context, client *roamcard.Client) error {
 }
 
 func cards(ctx context.Context, client *roamcard.Client) error {
-	bought, err := client.Cards.Purchase(ctx, "") // an empty key is made for you, and comes back
+	bought, err := client.Cards.Purchase(ctx, roamcard.NewKey()) // a new key, which comes back
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ from protobuf import Message
 
 from .answers import api_error_of, passes, wait_of
 from .errors import ApiError, RoamcardError, UnauthorizedError, may_pass
+from .given import check_given
 from .programs import Answer, Authorize, Call, CallFailed, Pause, Program, ReadRetries
 from .secret import Secret
 
@@ -31,6 +32,7 @@ def called(
     service: str, method: str, request: Message[Any], headers: Mapping[str, str] | None = None
 ) -> Program[Answer]:
     """Calls a method; a read again where its failure may pass."""
+    check_given(request, headers)
     retries = (yield ReadRetries()) if method.startswith(_READS) else 0
     for attempt in range(retries + 1):
         try:
@@ -61,6 +63,7 @@ def pause_before(attempt: int, headers: Mapping[str, str]) -> float | None:
 
 def owned(service: str, method: str, request: Message[Any], headers: Mapping[str, str] | None = None) -> Program[Any]:
     """Calls what belongs to an owner, and once more when the session was revoked meanwhile."""
+    check_given(request, headers)
     header = yield Authorize()
     try:
         return (yield from called(service, method, request, {**(headers or {}), "authorization": header})).message

@@ -72,6 +72,7 @@ from .answers import REQUEST_ID_HEADER, object_of, passes, reply_of, rest_error
 from .calls import called, delivered, keyed, owned, pause_before, present, retried
 from .chain import Chain
 from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, naming, printable
+from .given import check_given, not_empty
 from .journal import Entry, Journal, MemoryStore, Store
 from .messages import Purpose, scheme_of, sign_challenge
 from .model import M, read
@@ -169,20 +170,23 @@ class Core:
     # What is bought.
 
     def buy_card(self, key: str | None) -> tuple[Purchase, Program[PaidOrder]]:
-        key = key or new_key()
+        key = key_of(key)
         return self._buy(PURCHASE_CARD, PurchaseCardRequest(idempotency_key=key), {"idempotencyKey": key})
 
     def top_up(self, cents: int | None, key: str | None) -> tuple[Purchase, Program[PaidOrder]]:
         """None leaves the amount to the service, which then asks for what it publishes."""
-        key = key or new_key()
+        key = key_of(key)
         request = {"idempotencyKey": key, **({} if cents is None else {"amountUsdCents": cents})}
         return self._buy(TOP_UP_CARD, TopUpCardRequest(amount_usd_cents=cents, idempotency_key=key), request)
 
     def buy_esim(self, plan_id: str | None, key: str | None) -> tuple[Purchase, Program[PaidOrder]]:
-        key = key or new_key()
+        key = key_of(key)
+
+        if plan_id is not None:
+            not_empty("plan_id", plan_id)
 
         def program() -> Program[PaidOrder]:
-            named = plan_id or (yield from self.payer.plan_for(key))
+            named = plan_id if plan_id is not None else (yield from self.payer.plan_for(key))
             _, paying = self._buy(
                 PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key)
             )
@@ -193,7 +197,7 @@ class Core:
     def top_up_esim(
         self, order: Order | PaidOrder | str, plan_id: str | None, key: str | None
     ) -> tuple[Purchase, Program[PaidOrder]]:
-        key, of = key or new_key(), id_of(order)
+        key, of = key_of(key), id_of(order)
         message = TopUpEsimRequest(order_id=of, plan_id=plan_id, idempotency_key=key)
         return self._buy(TOP_UP_ESIM, message, {**_esim_request(plan_id, key), "orderId": of})
 
@@ -212,7 +216,7 @@ class Core:
 
     def quote_esim(self, plan_id: str | None) -> Program[Quoted]:
         key = new_key()
-        named = plan_id or (yield from self.cheapest_plan())
+        named = plan_id if plan_id is not None else (yield from self.cheapest_plan())
         return (
             yield from self._quote(
                 PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key)
@@ -308,7 +312,7 @@ class Core:
 
     def create_esim_order(self, plan_id: str | None, key: str | None) -> Program[Order]:
         answer = yield from owned(
-            "esims", "create_esim_order", CreateEsimOrderRequest(plan_id=plan_id), keyed(key or new_key())
+            "esims", "create_esim_order", CreateEsimOrderRequest(plan_id=plan_id), keyed(key_of(key))
         )
         return read(Order, answer.order)
 
@@ -335,13 +339,13 @@ class Core:
 
     def watch(self, order: Order | PaidOrder | str, interval: float, timeout: float | None) -> Program[None]:
         """Emits an order now and whenever it changed, until it moves no more by itself or the time is over."""
-        return following(id_of(order), self.order, interval, timeout)
+        return following(not_empty("order", id_of(order)), self.order, interval, timeout)
 
     def watch_all(
         self, orders: Iterable[Order | PaidOrder | str], interval: float, timeout: float | None
     ) -> Program[None]:
         """Emits each of several orders now and whenever it changed, until none moves any more or the time is over."""
-        return following_all([id_of(order) for order in orders], self.order, interval, timeout)
+        return following_all([not_empty("order", id_of(order)) for order in orders], self.order, interval, timeout)
 
     # Cards.
 
@@ -475,20 +479,20 @@ class Core:
 
     def esim_status(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Program[Order]:
         answer = yield from delivered(
-            "get_esim_order", GetEsimOrderRequest(order_id=id_of(order)), token or token_of(order)
+            "get_esim_order", GetEsimOrderRequest(order_id=id_of(order)), token_of(order) if token is None else token
         )
         return read(Order, answer.order)
 
     def esim_profile(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Program[EsimProfile]:
         answer = yield from delivered(
-            "get_esim_profile", GetEsimProfileRequest(order_id=id_of(order)), token or token_of(order)
+            "get_esim_profile", GetEsimProfileRequest(order_id=id_of(order)), token_of(order) if token is None else token
         )
         return read(EsimProfile, answer.profile)
 
     def esim_top_ups(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Source[EsimPlan]:
         def page(_size: int | None, _token: str | None) -> Program[Slice[EsimPlan]]:
             answer = yield from delivered(
-                "list_esim_topups", ListEsimTopupsRequest(order_id=id_of(order)), token or token_of(order)
+                "list_esim_topups", ListEsimTopupsRequest(order_id=id_of(order)), token_of(order) if token is None else token
             )
             return [read(EsimPlan, plan) for plan in answer.plans], None
 
@@ -507,7 +511,7 @@ class Core:
         self, order: Order | PaidOrder | str, presenter: EsimPresenter, token: Secret[str] | None
     ) -> Program[Presented]:
         answer = yield from delivered(
-            "get_esim_credentials", GetEsimCredentialsRequest(order_id=id_of(order)), token or token_of(order)
+            "get_esim_credentials", GetEsimCredentialsRequest(order_id=id_of(order)), token_of(order) if token is None else token
         )
         credentials: Secret[EsimCredentials] = Secret(present(EsimCredentials, answer.credentials))
         presented: Presented = yield Do(lambda: presenter.present_esim(credentials))
@@ -575,10 +579,12 @@ class Core:
         return page
 
     def _quote(self, name: str, message: Message[Any], request: Mapping[str, Any]) -> Program[Quoted]:
+        check_given(message)
         purchase = self.purchase(name, str(request["idempotencyKey"]), request)
         return serving(self.payer.quote(purchase), _sending(name, message))
 
     def _buy(self, name: str, message: Message[Any], request: Mapping[str, Any]) -> tuple[Purchase, Program[PaidOrder]]:
+        check_given(message)
         purchase = self.purchase(name, str(request.get("idempotencyKey") or request["orderId"]), request)
 
         def program() -> Program[PaidOrder]:
@@ -609,6 +615,11 @@ class Core:
 def new_key() -> str:
     """A new idempotency key."""
     return f"roamcard-{uuid.uuid4()}"
+
+
+def key_of(key: str | None) -> str:
+    """The key of a call: a new one where it was left out, and never an empty one."""
+    return new_key() if key is None else not_empty("idempotency_key", key)
 
 
 def json_of(message: Message[Any]) -> dict[str, Any]:

@@ -51,6 +51,13 @@ def naming(key: str) -> Iterator[None]:
         raise
 
 
+class EmptyError(RoamcardError, ValueError):
+    """A key, an id, a token or a reason was given and is empty, as a variable that is not set makes it.
+
+    Nothing was signed or sent. A new key is made when none is given.
+    """
+
+
 class ConfigError(RoamcardError):
     """The environment makes no client. It names every mistake, and no secret."""
 

@@ -82,7 +82,7 @@ from .._gen.roamcard.v1.operator_pb import (
     WriteOffFeeJobRequest,
 )
 from ..calls import owned
-from ..core import new_key
+from ..core import key_of
 from ..model import M, read
 from .groups import Group
 from .paging import AsyncListing
@@ -107,7 +107,7 @@ class AsyncAdmin(Group):
     ) -> FeeJob:
         """Queues the next version of a withdrawal whose failure the issuer confirmed. The same key queues it once."""
         request = RetryFeeJobRequest(id=id, reason=reason, revision=revision)
-        answer = await self._call("retry_fee_job", request, idempotency_key or new_key())
+        answer = await self._call("retry_fee_job", request, key_of(idempotency_key))
         return read(FeeJob, answer.job)
 
     async def write_off_fee_job(
@@ -118,7 +118,7 @@ class AsyncAdmin(Group):
         The same key writes it off once.
         """
         request = WriteOffFeeJobRequest(id=id, reason=reason, revision=revision)
-        answer = await self._call("write_off_fee_job", request, idempotency_key or new_key())
+        answer = await self._call("write_off_fee_job", request, key_of(idempotency_key))
         return read(FeeJob, answer.job)
 
     async def close_card(self, id: str, reason: str, *, idempotency_key: str | None = None) -> CardClosing:
@@ -127,7 +127,7 @@ class AsyncAdmin(Group):
         It goes on by itself. A card that is being closed, or was closed so, answers with that closing.
         """
         request = CloseCardRequest(id=id, reason=reason)
-        answer = await self._call("close_card", request, idempotency_key or new_key())
+        answer = await self._call("close_card", request, key_of(idempotency_key))
         return read(CardClosing, answer.closing)
 
     def card_closings(
@@ -141,7 +141,7 @@ class AsyncAdmin(Group):
     ) -> CardClosing:
         """Lets a closing that waits for an operator go on from its stage. The same key does it once."""
         request = RetryCardClosingRequest(id=id, reason=reason, revision=revision)
-        answer = await self._call("retry_card_closing", request, idempotency_key or new_key())
+        answer = await self._call("retry_card_closing", request, key_of(idempotency_key))
         return read(CardClosing, answer.closing)
 
     async def conclude_card_closing(
@@ -158,7 +158,7 @@ class AsyncAdmin(Group):
         The chain has to show it. A repeat changes nothing.
         """
         request = ConcludeCardClosingRequest(id=id, transaction=transaction, reason=reason, revision=revision)
-        answer = await self._call("conclude_card_closing", request, idempotency_key or new_key())
+        answer = await self._call("conclude_card_closing", request, key_of(idempotency_key))
         return read(CardClosing, answer.closing)
 
     def esim_cancellations(
@@ -176,7 +176,7 @@ class AsyncAdmin(Group):
         The same key does it once.
         """
         request = RetryEsimCancellationRequest(order_id=order_id, reason=reason)
-        answer = await self._call("retry_esim_cancellation", request, idempotency_key or new_key())
+        answer = await self._call("retry_esim_cancellation", request, key_of(idempotency_key))
         return read(EsimCancellation, answer.cancellation)
 
     async def conclude_esim_cancellation(
@@ -187,7 +187,7 @@ class AsyncAdmin(Group):
         The chain has to show it. A repeat changes nothing.
         """
         request = ConcludeEsimCancellationRequest(order_id=order_id, transaction=transaction, reason=reason)
-        answer = await self._call("conclude_esim_cancellation", request, idempotency_key or new_key())
+        answer = await self._call("conclude_esim_cancellation", request, key_of(idempotency_key))
         return read(EsimCancellation, answer.cancellation)
 
     async def reconcile(self) -> Reconciliation:
@@ -218,7 +218,7 @@ class AsyncAdmin(Group):
         request = ResolveTransferRequest(
             transaction=transaction, log_index=log_index, resolution=resolution, reason=reason, version=version
         )
-        answer = await self._call("resolve_transfer", request, idempotency_key or new_key())
+        answer = await self._call("resolve_transfer", request, key_of(idempotency_key))
         return read(UnmatchedTransfer, answer.transfer)
 
     def reconciliations(
@@ -242,7 +242,7 @@ class AsyncAdmin(Group):
         It blocks nothing until there is more of it. The same key resolves it once.
         """
         request = ResolveFindingRequest(id=id, reason=reason, version=version)
-        answer = await self._call("resolve_finding", request, idempotency_key or new_key())
+        answer = await self._call("resolve_finding", request, key_of(idempotency_key))
         return read(Finding, answer.finding)
 
     async def whoami(self) -> str:
@@ -268,13 +268,13 @@ class AsyncAdmin(Group):
     async def approve_decision(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Approval:
         """Lets a decision of another operator take effect. The same key does it once."""
         request = ApproveDecisionRequest(id=id, reason=reason)
-        answer = await self._call("approve_decision", request, idempotency_key or new_key())
+        answer = await self._call("approve_decision", request, key_of(idempotency_key))
         return read(Approval, answer.approval)
 
     async def reject_decision(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Approval:
         """Ends the waiting of a decision, which takes no effect. The same key does it once."""
         request = RejectDecisionRequest(id=id, reason=reason)
-        answer = await self._call("reject_decision", request, idempotency_key or new_key())
+        answer = await self._call("reject_decision", request, key_of(idempotency_key))
         return read(Approval, answer.approval)
 
     def tokens(self, *, status: Literal["active", "expired", "revoked"] | None = None) -> AsyncListing[OperatorToken]:
@@ -292,12 +292,12 @@ class AsyncAdmin(Group):
     ) -> MintTokenResponse:
         """Mints a token. Its secret is shown this once: a repeat with the same key has none."""
         request = MintTokenRequest(name=name, role=role, expires_in_seconds=expires_in_seconds, reason=reason)
-        return read(MintTokenResponse, await self._call("mint_token", request, idempotency_key or new_key()))
+        return read(MintTokenResponse, await self._call("mint_token", request, key_of(idempotency_key)))
 
     async def revoke_token(self, id: str, reason: str, *, idempotency_key: str | None = None) -> OperatorToken:
         """Ends a token at once. The same key does it once."""
         request = RevokeTokenRequest(id=id, reason=reason)
-        answer = await self._call("revoke_token", request, idempotency_key or new_key())
+        answer = await self._call("revoke_token", request, key_of(idempotency_key))
         return read(OperatorToken, answer.token)
 
     def orders(
@@ -367,7 +367,7 @@ class AsyncAdmin(Group):
         With the version that was read, an order that has changed since is not decided.
         """
         request = DecideOrderRequest(order_id=order_id, action=action, reason=reason, version=version)
-        answer = await self._call("decide_order", request, idempotency_key or new_key())
+        answer = await self._call("decide_order", request, key_of(idempotency_key))
         return read(ReviewItem, answer.order)
 
     def jobs(
@@ -389,7 +389,7 @@ class AsyncAdmin(Group):
     ) -> OperatorJob:
         """Puts a job that has stopped back into the queue. The same key does it once."""
         request = RetryJobRequest(id=id, reason=reason, version=version)
-        answer = await self._call("retry_job", request, idempotency_key or new_key())
+        answer = await self._call("retry_job", request, key_of(idempotency_key))
         return read(OperatorJob, answer.job)
 
     async def drop_job(
@@ -397,7 +397,7 @@ class AsyncAdmin(Group):
     ) -> None:
         """Deletes a job that has stopped. The same key does it once."""
         request = DropJobRequest(id=id, reason=reason, version=version)
-        await self._call("drop_job", request, idempotency_key or new_key())
+        await self._call("drop_job", request, key_of(idempotency_key))
 
     async def switches(self) -> Sequence[Switch]:
         """Lists the kill switch of every product and every provider."""
@@ -414,7 +414,7 @@ class AsyncAdmin(Group):
     ) -> Switch:
         """Closes or opens the sale of a product, or over a provider: `provider.` and its name."""
         request = SetSwitchRequest(product=product, paused=paused, reason=reason)
-        answer = await self._call("set_switch", request, idempotency_key or new_key())
+        answer = await self._call("set_switch", request, key_of(idempotency_key))
         return read(Switch, answer.switch)
 
     async def challenge_retention(self) -> GetChallengeRetentionResponse:

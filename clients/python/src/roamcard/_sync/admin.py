@@ -83,7 +83,7 @@ from .._gen.roamcard.v1.operator_pb import (
     WriteOffFeeJobRequest,
 )
 from ..calls import owned
-from ..core import new_key
+from ..core import key_of
 from ..model import M, read
 from .groups import Group
 from .paging import Listing
@@ -108,7 +108,7 @@ class Admin(Group):
     ) -> FeeJob:
         """Queues the next version of a withdrawal whose failure the issuer confirmed. The same key queues it once."""
         request = RetryFeeJobRequest(id=id, reason=reason, revision=revision)
-        answer = self._call("retry_fee_job", request, idempotency_key or new_key())
+        answer = self._call("retry_fee_job", request, key_of(idempotency_key))
         return read(FeeJob, answer.job)
 
     def write_off_fee_job(
@@ -119,7 +119,7 @@ class Admin(Group):
         The same key writes it off once.
         """
         request = WriteOffFeeJobRequest(id=id, reason=reason, revision=revision)
-        answer = self._call("write_off_fee_job", request, idempotency_key or new_key())
+        answer = self._call("write_off_fee_job", request, key_of(idempotency_key))
         return read(FeeJob, answer.job)
 
     def close_card(self, id: str, reason: str, *, idempotency_key: str | None = None) -> CardClosing:
@@ -128,7 +128,7 @@ class Admin(Group):
         It goes on by itself. A card that is being closed, or was closed so, answers with that closing.
         """
         request = CloseCardRequest(id=id, reason=reason)
-        answer = self._call("close_card", request, idempotency_key or new_key())
+        answer = self._call("close_card", request, key_of(idempotency_key))
         return read(CardClosing, answer.closing)
 
     def card_closings(
@@ -142,7 +142,7 @@ class Admin(Group):
     ) -> CardClosing:
         """Lets a closing that waits for an operator go on from its stage. The same key does it once."""
         request = RetryCardClosingRequest(id=id, reason=reason, revision=revision)
-        answer = self._call("retry_card_closing", request, idempotency_key or new_key())
+        answer = self._call("retry_card_closing", request, key_of(idempotency_key))
         return read(CardClosing, answer.closing)
 
     def conclude_card_closing(
@@ -159,7 +159,7 @@ class Admin(Group):
         The chain has to show it. A repeat changes nothing.
         """
         request = ConcludeCardClosingRequest(id=id, transaction=transaction, reason=reason, revision=revision)
-        answer = self._call("conclude_card_closing", request, idempotency_key or new_key())
+        answer = self._call("conclude_card_closing", request, key_of(idempotency_key))
         return read(CardClosing, answer.closing)
 
     def esim_cancellations(
@@ -177,7 +177,7 @@ class Admin(Group):
         The same key does it once.
         """
         request = RetryEsimCancellationRequest(order_id=order_id, reason=reason)
-        answer = self._call("retry_esim_cancellation", request, idempotency_key or new_key())
+        answer = self._call("retry_esim_cancellation", request, key_of(idempotency_key))
         return read(EsimCancellation, answer.cancellation)
 
     def conclude_esim_cancellation(
@@ -188,7 +188,7 @@ class Admin(Group):
         The chain has to show it. A repeat changes nothing.
         """
         request = ConcludeEsimCancellationRequest(order_id=order_id, transaction=transaction, reason=reason)
-        answer = self._call("conclude_esim_cancellation", request, idempotency_key or new_key())
+        answer = self._call("conclude_esim_cancellation", request, key_of(idempotency_key))
         return read(EsimCancellation, answer.cancellation)
 
     def reconcile(self) -> Reconciliation:
@@ -219,7 +219,7 @@ class Admin(Group):
         request = ResolveTransferRequest(
             transaction=transaction, log_index=log_index, resolution=resolution, reason=reason, version=version
         )
-        answer = self._call("resolve_transfer", request, idempotency_key or new_key())
+        answer = self._call("resolve_transfer", request, key_of(idempotency_key))
         return read(UnmatchedTransfer, answer.transfer)
 
     def reconciliations(
@@ -243,7 +243,7 @@ class Admin(Group):
         It blocks nothing until there is more of it. The same key resolves it once.
         """
         request = ResolveFindingRequest(id=id, reason=reason, version=version)
-        answer = self._call("resolve_finding", request, idempotency_key or new_key())
+        answer = self._call("resolve_finding", request, key_of(idempotency_key))
         return read(Finding, answer.finding)
 
     def whoami(self) -> str:
@@ -269,13 +269,13 @@ class Admin(Group):
     def approve_decision(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Approval:
         """Lets a decision of another operator take effect. The same key does it once."""
         request = ApproveDecisionRequest(id=id, reason=reason)
-        answer = self._call("approve_decision", request, idempotency_key or new_key())
+        answer = self._call("approve_decision", request, key_of(idempotency_key))
         return read(Approval, answer.approval)
 
     def reject_decision(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Approval:
         """Ends the waiting of a decision, which takes no effect. The same key does it once."""
         request = RejectDecisionRequest(id=id, reason=reason)
-        answer = self._call("reject_decision", request, idempotency_key or new_key())
+        answer = self._call("reject_decision", request, key_of(idempotency_key))
         return read(Approval, answer.approval)
 
     def tokens(self, *, status: Literal["active", "expired", "revoked"] | None = None) -> Listing[OperatorToken]:
@@ -293,12 +293,12 @@ class Admin(Group):
     ) -> MintTokenResponse:
         """Mints a token. Its secret is shown this once: a repeat with the same key has none."""
         request = MintTokenRequest(name=name, role=role, expires_in_seconds=expires_in_seconds, reason=reason)
-        return read(MintTokenResponse, self._call("mint_token", request, idempotency_key or new_key()))
+        return read(MintTokenResponse, self._call("mint_token", request, key_of(idempotency_key)))
 
     def revoke_token(self, id: str, reason: str, *, idempotency_key: str | None = None) -> OperatorToken:
         """Ends a token at once. The same key does it once."""
         request = RevokeTokenRequest(id=id, reason=reason)
-        answer = self._call("revoke_token", request, idempotency_key or new_key())
+        answer = self._call("revoke_token", request, key_of(idempotency_key))
         return read(OperatorToken, answer.token)
 
     def orders(
@@ -368,7 +368,7 @@ class Admin(Group):
         With the version that was read, an order that has changed since is not decided.
         """
         request = DecideOrderRequest(order_id=order_id, action=action, reason=reason, version=version)
-        answer = self._call("decide_order", request, idempotency_key or new_key())
+        answer = self._call("decide_order", request, key_of(idempotency_key))
         return read(ReviewItem, answer.order)
 
     def jobs(
@@ -390,13 +390,13 @@ class Admin(Group):
     ) -> OperatorJob:
         """Puts a job that has stopped back into the queue. The same key does it once."""
         request = RetryJobRequest(id=id, reason=reason, version=version)
-        answer = self._call("retry_job", request, idempotency_key or new_key())
+        answer = self._call("retry_job", request, key_of(idempotency_key))
         return read(OperatorJob, answer.job)
 
     def drop_job(self, id: str, reason: str, *, version: int | None = None, idempotency_key: str | None = None) -> None:
         """Deletes a job that has stopped. The same key does it once."""
         request = DropJobRequest(id=id, reason=reason, version=version)
-        self._call("drop_job", request, idempotency_key or new_key())
+        self._call("drop_job", request, key_of(idempotency_key))
 
     def switches(self) -> Sequence[Switch]:
         """Lists the kill switch of every product and every provider."""
@@ -413,7 +413,7 @@ class Admin(Group):
     ) -> Switch:
         """Closes or opens the sale of a product, or over a provider: `provider.` and its name."""
         request = SetSwitchRequest(product=product, paused=paused, reason=reason)
-        answer = self._call("set_switch", request, idempotency_key or new_key())
+        answer = self._call("set_switch", request, key_of(idempotency_key))
         return read(Switch, answer.switch)
 
     def challenge_retention(self) -> GetChallengeRetentionResponse:
