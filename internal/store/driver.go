@@ -46,7 +46,8 @@ func (d *pgxDriver) BeginTx(ctx context.Context, opts *stdsql.TxOptions) (dialec
 	if opts != nil && *opts != (stdsql.TxOptions{}) {
 		return nil, errors.New("only default transactions are supported")
 	}
-	return &pgxTx{ctx: ctx, pool: d.pool, spread: d.spread}, nil
+	ctx, cancel := owned(ctx)
+	return &pgxTx{ctx: ctx, cancel: cancel, pool: d.pool, spread: d.spread}, nil
 }
 
 // pgxRunner is the pool or a transaction.

@@ -173,7 +173,7 @@ func (e Events) RollUp(ctx context.Context, until time.Time) (more bool, err err
 
 // long runs a transaction that reads all events of a day.
 func (e Events) long(ctx context.Context, o pgx.TxOptions, do func(context.Context, pgx.Tx) error) error {
-	ctx, cancel := fault.Outlive(ctx, longest)
+	ctx, cancel := fault.Outlive(context.WithValue(ctx, callerKey{}, ctx), longest)
 	defer cancel()
 	return pgx.BeginTxFunc(ctx, e.s.pool, o, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, longLimitsSQL, strconv.FormatInt(longest.Milliseconds(), 10)); err != nil {

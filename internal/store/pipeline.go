@@ -19,7 +19,9 @@ import (
 // round trip for each result it needs, and one for the commit. The error of a queued statement is returned by the call
 // that sends it.
 type pgxTx struct {
-	ctx context.Context
+	// ctx is the store's own: ent begins transactions by itself, with the context of the caller.
+	ctx    context.Context
+	cancel context.CancelFunc
 	// pool provides the connection when the first statement is sent.
 	pool   conns
 	spread *spread
@@ -96,6 +98,9 @@ func (t *pgxTx) Query(ctx context.Context, query string, args, v any) error {
 // send sends the queued statements and then last, and reads the answers of the former. The caller reads the answer of
 // last, and closes the batch before it sends anything else.
 func (t *pgxTx) send(ctx context.Context, last ...statement) (pgx.BatchResults, error) {
+	if !isOwned(ctx) {
+		ctx = t.ctx
+	}
 	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
@@ -199,6 +204,7 @@ func (t *pgxTx) Rollback() error {
 		return nil
 	}
 	t.ended = true
+	defer t.cancel()
 	if t.conn == nil {
 		return nil
 	}

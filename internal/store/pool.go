@@ -34,11 +34,16 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // owned is ctx, detached unless it is already: a statement whose method has forgotten it ends in time, too.
 func owned(ctx context.Context) (context.Context, context.CancelFunc) {
-	_, bounded := ctx.Deadline()
-	if _, ok := ctx.Value(callerKey{}).(context.Context); ok && bounded {
+	if isOwned(ctx) {
 		return ctx, func() {}
 	}
 	return detached(ctx)
+}
+
+func isOwned(ctx context.Context) bool {
+	_, bounded := ctx.Deadline()
+	_, ok := ctx.Value(callerKey{}).(context.Context)
+	return ok && bounded
 }
 
 // timeoutKey is the key of another callTimeout, in tests.
@@ -77,6 +82,17 @@ func (p conns) Acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		err = fault.Ended(caller, err)
 	}
 	return conn, mapError(err)
+}
+
+// BeginTx begins a transaction that reads, unless the caller has gone.
+func (p conns) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
+	if caller, ok := ctx.Value(callerKey{}).(context.Context); ok {
+		if err := begun(caller); err != nil {
+			return nil, err
+		}
+	}
+	tx, err := p.Pool.BeginTx(ctx, o)
+	return tx, unavailableError(err)
 }
 
 // Exec implements pgxRunner.

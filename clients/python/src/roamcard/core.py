@@ -485,14 +485,18 @@ class Core:
 
     def esim_profile(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Program[EsimProfile]:
         answer = yield from delivered(
-            "get_esim_profile", GetEsimProfileRequest(order_id=id_of(order)), token_of(order) if token is None else token
+            "get_esim_profile",
+            GetEsimProfileRequest(order_id=id_of(order)),
+            token_of(order) if token is None else token,
         )
         return read(EsimProfile, answer.profile)
 
     def esim_top_ups(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Source[EsimPlan]:
         def page(_size: int | None, _token: str | None) -> Program[Slice[EsimPlan]]:
             answer = yield from delivered(
-                "list_esim_topups", ListEsimTopupsRequest(order_id=id_of(order)), token_of(order) if token is None else token
+                "list_esim_topups",
+                ListEsimTopupsRequest(order_id=id_of(order)),
+                token_of(order) if token is None else token,
             )
             return [read(EsimPlan, plan) for plan in answer.plans], None
 
@@ -511,7 +515,9 @@ class Core:
         self, order: Order | PaidOrder | str, presenter: EsimPresenter, token: Secret[str] | None
     ) -> Program[Presented]:
         answer = yield from delivered(
-            "get_esim_credentials", GetEsimCredentialsRequest(order_id=id_of(order)), token_of(order) if token is None else token
+            "get_esim_credentials",
+            GetEsimCredentialsRequest(order_id=id_of(order)),
+            token_of(order) if token is None else token,
         )
         credentials: Secret[EsimCredentials] = Secret(present(EsimCredentials, answer.credentials))
         presented: Presented = yield Do(lambda: presenter.present_esim(credentials))
