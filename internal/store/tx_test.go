@@ -290,6 +290,7 @@ func relay(client net.Conn, server string, decide func([]byte) cut) {
 			sent = nil
 			continue
 		case silence:
+			_ = client.SetReadDeadline(time.Now().Add(2 * time.Second)) // which is longer than the client waits
 			_, _ = io.Copy(io.Discard, client)
 			return
 		case cutBefore, cutAfter:
