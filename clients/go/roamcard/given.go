@@ -51,7 +51,9 @@ func (named) WrapStreamingClient(next connect.StreamingClientFunc) connect.Strea
 }
 
 // WrapStreamingHandler implements connect.Interceptor.
-func (named) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc { return next }
+func (named) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
 
 // namedConn is a stream that is never opened for a request that was refused: ending it would open it.
 type namedConn struct {

@@ -263,7 +263,7 @@ func TestLogLineOfInternalErrorHasCause(t *testing.T) {
 	}{
 		"ours": {fmt.Errorf("ask the issuer: %w", io.ErrUnexpectedEOF), "ERROR",
 			`"error":"ask the issuer: unexpected EOF"`},
-		"a caller's":  {fault.New(fault.CardNotFound, ""), "INFO", `"code":"card_not_found"`},
+		"a caller's": {fault.New(fault.CardNotFound, ""), "INFO", `"code":"card_not_found"`},
 		// Whose context ended decides, and the caller's has not.
 		"by its type": {fmt.Errorf("wait: %w", context.Canceled), "ERROR", `"error":"wait: context canceled"`},
 		"none at all": {nil, "INFO", `"procedure":"/roamcard.v1.CardService/PurchaseCard","rpc":"connect"`},

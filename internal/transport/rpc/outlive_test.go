@@ -66,7 +66,9 @@ func (s shelf) Await(_ context.Context, o order.Order, _ time.Time) order.Order 
 
 func (shelf) Plans(context.Context, order.Order) ([]esim.Plan, error) { return nil, nil }
 
-func (s shelf) Token(ctx context.Context, _ order.Order) (t esim.Token, err error) { return t, s.read(ctx) }
+func (s shelf) Token(ctx context.Context, _ order.Order) (t esim.Token, err error) {
+	return t, s.read(ctx)
+}
 
 func (s shelf) RotateToken(ctx context.Context, _ order.Order) (t esim.Token, err error) {
 	return t, s.read(ctx)
