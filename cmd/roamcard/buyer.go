@@ -111,8 +111,8 @@ func (b *buyer) node(r dev.Ready) string {
 	return first(b.rpcURL, os.Getenv("ROAMCARD_RPC_URL"), r.RPCURL)
 }
 
-// identities are the flags that name what is meant. Given and empty, as by --key "$UNSET", they would mean another thing
-// than they say.
+// identities are the flags that name what is meant. Given and empty, as by --key "$UNSET", they would mean something
+// else than they say.
 var identities = []string{"key", "reason", "order", "owner", "wallet", "token", "transaction", "name"}
 
 // givenEmpty refuses empty arguments, and flags of identities that are given and empty.
