@@ -30,10 +30,13 @@ var server struct {
 	err      error
 }
 
+// Runner runs tests, as *testing.M does.
+type Runner interface{ Run() int }
+
 // Main runs a package's tests and stops the server after them. A package that uses New has
 //
 //	func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
-func Main(m *testing.M) int {
+func Main(m Runner) int {
 	defer func() {
 		server.Lock()
 		defer server.Unlock()
