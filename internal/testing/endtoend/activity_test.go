@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -104,7 +103,7 @@ func TestEventsAreReportedAsCountsOnly(t *testing.T) {
 // TestEventsWithForbiddenContentAreNotStored sends the whole corpus over HTTP and looks at what is left of it.
 func TestEventsWithForbiddenContentAreNotStored(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	for file, want := range map[string]int{"forbidden": 400, "benign": 202} {
 		f, err := os.Open("../../activity/testdata/" + file + ".jsonl")
 		if err != nil {
@@ -191,7 +190,7 @@ func TestWorkerPrunesExpiredRows(t *testing.T) {
 		uncounted_attempts, max_attempts,
 			version, step, run_at, created_at, last_error)
 		VALUES (gen_random_uuid(), 'retention', 'of the test', '{}', '', 'queued', 0, 0, 5, 0, '', now(), now(), '')`)
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		var left int
 		err := w.db.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM sessions) + (SELECT
 			count(*) FROM challenges)`).Scan(&left)

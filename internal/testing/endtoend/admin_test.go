@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -110,6 +109,7 @@ func TestOperatorSeesOrderHistoryWithoutSecrets(t *testing.T) {
 // TestOperatorRetriesRefusedOrder walks a refused order through a retry that is refused again, one that is
 // not, and looks at the audit trail.
 func TestOperatorRetriesRefusedOrder(t *testing.T) {
+	onlyTorture(t, "admin TestRetryAfterARefusalHasANewReference")
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
 	b := w.buyer()
@@ -131,7 +131,7 @@ func TestOperatorRetriesRefusedOrder(t *testing.T) {
 		t.Errorf("a refund without a treasury: %d %s", no.status, no.body)
 	}
 	w.operatorCall("POST", path, `{"action":"retry","reason":"the issuer says it is fixed"}`, "1").into(t, 200, nil)
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		l, text := w.history(o.OrderID)
 		return strings.HasSuffix(l.path(), "operator_review provisioning operator_review"), text
 	})
@@ -163,6 +163,7 @@ func TestOperatorRetriesRefusedOrder(t *testing.T) {
 // TestOperatorDecidesRefusedTopUp: a retry loads under a reference of its own, and one that was delivered by hand
 // leaves no finding, though the issuer has no load of ours for it.
 func TestOperatorDecidesRefusedTopUp(t *testing.T) {
+	onlyTorture(t, "admin TestRetryOfARefusedTopUpLoadsOnce")
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
 	b := w.buyer()
@@ -314,13 +315,13 @@ func TestKillSwitchStopsSalesInEveryProcess(t *testing.T) {
 		t.Errorf("another action with the key: %d %s", reused.status, reused.body)
 	}
 	w.wantSwitch("card_topup", true, "1")
-	eventually(t, 5*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(topUp)
 		return a.status == 503 && a.is(fault.TopupPaused), string(a.body)
 	})
 	w.wantSwitch("card_issue", false, "2")
 	for _, at := range w.instances {
-		eventually(t, 5*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			a := w.send(purchase("closed", "").on(at))
 			return a.status == http.StatusPaymentRequired, string(a.body)
 		})
@@ -363,7 +364,7 @@ func (w *world) wantSwitches(want string) {
 // wantCardsPaused waits until an instance refuses the terms of a card, and checks that it then takes no payment.
 func (b *buyer) wantCardsPaused(at *instance) {
 	b.w.t.Helper()
-	eventually(b.w.t, 5*time.Second, func() (bool, string) {
+	eventually(b.w.t, func() (bool, string) {
 		a := b.w.send(purchase("closed", "").on(at))
 		return a.status == 503 && a.is(fault.IssuePaused), fmt.Sprintf("%s: %d %s", at.url, a.status, a.body)
 	})

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
@@ -27,13 +26,13 @@ import (
 // same body, and a payment signed again.
 func TestRepeatedPurchaseReturnsSameOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2})
+	w := borrowWorld(t, 2)
 	b := w.buyer()
 	payment := header(t, b.payment())
 	first := w.send(purchase("a", payment))
 	var order paidOrder
 	first.into(t, 200, &order)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	after := w.footprint()
 
 	surplus := b.payment()
@@ -156,12 +155,12 @@ func (w *world) rows(table, row string) string {
 // order, and are not told to pay again for what was paid.
 func TestOneAuthorizationPaysForOneKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	payment := header(t, b.payment())
 	var order paidOrder
 	w.send(purchase("mine", payment)).into(t, 200, &order)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	for _, key := range []string{"other", "mine ", "Mine", "mine\u200b"} {
 		a := w.send(purchase(key, payment))
 		if a.status != 409 || !a.is(fault.AuthorizationAlreadyUsed) || a.problem.OrderID != "" {
@@ -178,7 +177,7 @@ func TestOneAuthorizationPaysForOneKey(t *testing.T) {
 // the payer's own.
 func TestKeyOfAnotherWalletRevealsNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	victim, thief := w.buyer(), w.buyer()
 	order := victim.buyCard("the victim's key")
 	known, unknown := w.send(purchase("the victim's key", "")), w.send(purchase("a key nobody has", ""))
@@ -237,7 +236,7 @@ func callInfoOf(t *testing.T, a answer) string {
 // header from the call data learns nothing without the key, and no secret with it.
 func TestPaymentRebuiltFromChainRevealsNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	order := b.buyCard("k")
 	var tx struct {
@@ -275,7 +274,7 @@ func TestPaymentRebuiltFromChainRevealsNothing(t *testing.T) {
 // next to it lowers a price.
 func TestQuoteCannotLowerThePrice(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	required, err := x402.DecodeRequired(w.send(purchase("t", "")).header.Get(x402.HeaderRequired))
 	if err != nil {
@@ -320,7 +319,7 @@ func TestQuoteCannotLowerThePrice(t *testing.T) {
 // TestAccountsWithCodeCannotPay is A28: the token asks such an account's code, which may change its mind.
 func TestAccountsWithCodeCannotPay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	var cases refusals
 	for name, code := range map[string]string{
 		"7702 delegation": "0xef0100" + strings.Repeat("11", 20),

@@ -160,7 +160,7 @@ var otherContentTypes = map[string]string{
 
 func TestMalformedBodiesAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	good := header(t, w.buyer().payment())
 	body := purchaseBody("a")
 	var cases refusals

@@ -138,17 +138,17 @@ func swapCase(address string) string {
 
 func TestUnreadablePaymentsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	w.wantRefusals(headerCases(t, w.buyer()))
 }
 
 // rejectedCases are payments that can be read and do not match the terms: attacks A4, A12 to A18 and A26 to A28.
 func rejectedCases(t *testing.T, b *buyer) refusals {
 	c := rejections{t: t, b: b}
+	c.addTimes() // first: what is about to expire is sent before it has
 	c.addAmounts()
 	c.addTerms()
 	c.addKinds()
-	c.addTimes()
 	return append(c.all, signatureCases(t, b)...)
 }
 
@@ -238,7 +238,6 @@ func (c *rejections) addTimes() {
 	for name, before := range map[string]uint64{
 		"past":    now - 60,
 		"now":     now,
-		"in 5 s":  now + 5,
 		"in 15 s": now + 15,
 		"in 26 h": now + 26*3600,
 		"never":   1<<64 - 1,
@@ -312,7 +311,7 @@ func otherSignatures(good string) map[string]string {
 
 func TestPaymentsNotMatchingTheTermsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b, penniless, short := w.buyer(), w.unfundedBuyer(), w.unfundedBuyer()
 	w.fund(short.address, price()-1)
 	cases := rejectedCases(t, b)
@@ -328,7 +327,7 @@ func TestPaymentsNotMatchingTheTermsAreRefused(t *testing.T) {
 // TestEquivalentPaymentEncodingsAreAccepted: what means the same as the terms must not be refused.
 func TestEquivalentPaymentEncodingsAreAccepted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	for name, change := range map[string]func(m, a map[string]any){
 		"as made":             func(_, _ map[string]any) {},
 		"asset in lower case": func(m, _ map[string]any) { object(m, "accepted")["asset"] = usdc().Lower() },
@@ -350,6 +349,6 @@ func TestEquivalentPaymentEncodingsAreAccepted(t *testing.T) {
 	}
 	b := w.buyer()
 	wantStatus(t, "without padding", w.send(purchase("k", strings.TrimRight(header(t, b.payment()), "="))), 200)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.checkBooks()
 }

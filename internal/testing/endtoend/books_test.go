@@ -27,7 +27,7 @@ type transfer struct {
 	logIndex    uint64
 }
 
-// transfers are all arrivals since the world started.
+// transfers are all arrivals since the world started, or was lent.
 func (w *world) transfers() []transfer {
 	w.t.Helper()
 	var logs []struct {
@@ -37,7 +37,7 @@ func (w *world) transfers() []transfer {
 		Index  hexutil.Uint64 `json:"logIndex"`
 	}
 	w.rpc(&logs, "eth_getLogs", map[string]any{
-		"fromBlock": hexutil.EncodeUint64(w.fromBlock),
+		"fromBlock": hexutil.EncodeUint64(w.since),
 		"toBlock":   "latest",
 		"address":   usdc().String(),
 		"topics":    []any{x402.TopicTransfer.String(), nil, w.payTo.Word().String()},
@@ -95,8 +95,8 @@ func (w *world) orders() []orderRow {
 
 // books are the three books of this world, and the answers that its buyers got.
 func (w *world) books() invariants.Books {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.told.Lock()
+	defer w.told.Unlock()
 	treasury := ""
 	if !w.treasury.IsZero() {
 		treasury = w.treasury.String()
@@ -105,14 +105,14 @@ func (w *world) books() invariants.Books {
 		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(),
 		SecondAbove: int64(w.config.SecondOperator.Above),
 		SandboxURL:  w.issuer.url, IssuerURL: w.issuerBooks, SupplierURL: w.supplierBooks,
-		FromBlock: w.fromBlock, Answers: slices.Clone(w.answers), Down: w.downSpans,
+		FromBlock: w.fromBlock, Answers: slices.Clone(w.told.answers), Down: w.told.downSpans,
 	}
 }
 
 // awaitSettled waits until nothing is under way.
-func (w *world) awaitSettled(within time.Duration) {
+func (w *world) awaitSettled() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), slowdown*within)
+	ctx, cancel := patience(w.t)
 	defer cancel()
 	if err := invariants.Await(ctx, w.books()); err != nil {
 		w.t.Fatalf("%v\n%+v", err, w.orders())
@@ -123,7 +123,7 @@ func (w *world) awaitSettled(within time.Duration) {
 // nothing is under way, whatever happened before.
 func (w *world) checkBooks() {
 	w.t.Helper()
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.checkInvariants(0)
 }
 
@@ -159,9 +159,9 @@ func (w *world) recordAnswer(r request, a answer, at time.Time) {
 		}
 		told.OrderID, told.Transaction, told.Amount = o.OrderID, o.Payment.Transaction, o.Payment.Amount
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.answers = append(w.answers, told)
+	w.told.Lock()
+	defer w.told.Unlock()
+	w.told.answers = append(w.told.answers, told)
 }
 
 // keyOf is the idempotency key of the purchase that a request pays, or of the order.

@@ -182,11 +182,11 @@ type paidOrder struct {
 // buyCard buys a card and waits until it is active and its fee is withdrawn.
 func (b *buyer) buyCard(key string) paidOrder {
 	b.w.t.Helper()
-	o, err := b.buyRetrying(key, 30*time.Second)
+	o, err := b.buyRetrying(key)
 	if err != nil {
 		b.w.t.Fatal(err)
 	}
-	b.w.awaitSettled(30 * time.Second)
+	b.w.awaitSettled()
 	b.signIn()
 	b.get("/api/orders/"+o.OrderID).into(b.w.t, 200, &o)
 	if o.Issuance.CardID == "" || o.Status != "fulfilled" {

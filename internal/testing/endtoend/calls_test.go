@@ -69,8 +69,9 @@ type answer struct {
 	problem problem
 	// err is set when nothing came back.
 	err error
-	// again sends the same request once more.
+	// again sends the same request once more, for the test t.
 	again func() answer
+	t     *testing.T
 }
 
 // problem is a problem document of the service's.
@@ -121,7 +122,7 @@ func (w *world) send(r request) answer {
 	}
 	defer res.Body.Close()
 	a := read(res)
-	a.again = func() answer { return w.send(r) }
+	a.again, a.t = func() answer { return w.send(r) }, w.t
 	w.recordAnswer(r, a, sent)
 	return a
 }
@@ -129,10 +130,11 @@ func (w *world) send(r request) answer {
 // settled is the answer once the outcome of the payment that the request claimed is known: the request is repeated as
 // its answers advise. On a busy machine a block takes longer than a request waits.
 func (a answer) settled() answer {
-	return untilClear(30*time.Second, answer.unsettled, func(n int) answer {
-		if n > 0 {
-			a = a.again()
-		}
+	if !a.unsettled() {
+		return a
+	}
+	return untilClear(a.t, answer.unsettled, func(int) answer {
+		a = a.again()
 		return a
 	})
 }
@@ -149,27 +151,33 @@ func (a answer) worthRepeating() bool {
 		a.problem.Retryable != nil && *a.problem.Retryable && !*a.problem.SafeToPayAgain
 }
 
-// untilClear is the answer to the nth try to send something: the first that is clear, or the one after the time has
-// passed.
-func untilClear(within time.Duration, unclear func(answer) bool, send func(n int) answer) answer {
-	deadline := time.Now().Add(slowdown * within)
+// untilClear is the answer to the nth try to send something: the first that is clear, or the last one of a test whose
+// wait is over.
+func untilClear(t *testing.T, unclear func(answer) bool, send func(n int) answer) answer {
+	ctx, cancel := patience(t)
+	defer cancel()
 	for n := 0; ; n++ {
-		if a := send(n); !unclear(a) || time.Now().After(deadline) {
+		if a := send(n); !unclear(a) || ctx.Err() != nil {
 			return a
 		}
-		pause(100 * time.Millisecond)
+		pause(100 * time.Millisecond) // clock: spaces out the tries
 	}
 }
 
 // pause spaces out the tries of a client; no test waits for anything by it.
 func pause(d time.Duration) { <-time.After(d) }
 
-// awaited is the answer to compare with a wanted status: a purchase that must succeed is repeated until it is known.
+// awaited is the answer to compare with a wanted status. What must succeed is repeated for as long as its answers say
+// that the same request may do so later and that nothing must be paid anew, as every client of the service's does.
 func (a answer) awaited(status int) answer {
-	if status == http.StatusOK {
-		return a.settled()
+	unclear := func(a answer) bool { return a.err == nil && a.again != nil && a.worthRepeating() }
+	if status != http.StatusOK || !unclear(a) {
+		return a
 	}
-	return a
+	return untilClear(a.t, unclear, func(int) answer {
+		a = a.again()
+		return a
+	})
 }
 
 func read(res *http.Response) answer {

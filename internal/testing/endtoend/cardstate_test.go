@@ -85,7 +85,7 @@ func TestLockedCardIsNeitherRevealedNorToppedUp(t *testing.T) {
 // TestClosedCardCanBeReplacedAtOnce: also when nobody has looked at it since.
 func TestClosedCardCanBeReplacedAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	b.buyCard("the-first-card")
 	w.setCardState(w.newestCard(), "terminated")
@@ -101,7 +101,7 @@ func TestCardStatesAreSyncedFromIssuer(t *testing.T) {
 	had := b.buyCard("a-card")
 	stored := func(want string) {
 		t.Helper()
-		eventually(t, 20*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			n := w.count("SELECT count(*) FROM cards WHERE status = $1", want)
 			return n == 1, fmt.Sprintf("%d cards are %s", n, want)
 		})

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,6 +39,7 @@ func TestSalesWaitForTransferCatchUp(t *testing.T) {
 // TestSalesWaitForTwoNodesToAgree: one of two nodes answers everything but the questions for transfers. The
 // other one alone might hide a payment, so nothing is sold until both show the same, and the answer names the cause.
 func TestSalesWaitForTwoNodesToAgree(t *testing.T) {
+	onlyTorture(t, "reconcile TestCatchUpWaitsForASecondNode")
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
 	b := w.buyer()
@@ -48,7 +48,7 @@ func TestSalesWaitForTwoNodesToAgree(t *testing.T) {
 	nodes[0].inject(nodeFault{method: "eth_getLogs", mode: failBefore})
 	w.instances = nil
 	w.start(w.config)
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(purchase("closed", ""))
 		return strings.Contains(string(a.body), "Too few nodes"), fmt.Sprintf("%d %s", a.status, clipped(a.body))
 	})
@@ -113,15 +113,15 @@ func TestRestoredDatabaseIsDetected(t *testing.T) {
 	w.awaitReady(w.instances[0])
 	b := w.buyer()
 	b.buyCard("lost")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 
 	node.inject(nodeFault{method: "eth_getLogs", mode: failBefore})
 	w.restore(older)
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.buyer().buy("at once")
 		return a.is(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
 	})
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(get("/ready"))
 		return a.status == 503 && strings.Contains(string(a.body), "transfers"), string(a.body)
 	})
@@ -146,6 +146,7 @@ func TestRestoredDatabaseIsDetected(t *testing.T) {
 // TestNodeHidingLogsCausesNoSecondPayment: while an older state of the database replaces the current one,
 // the preferred of two nodes shows no logs. The lost purchase, repeated under its key, is paid by what has arrived.
 func TestNodeHidingLogsCausesNoSecondPayment(t *testing.T) {
+	onlyTorture(t, "reconcile TestCatchUpWaitsForASecondNode, chain TestTransfersNeedTwoNodes")
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
 	w.instances[0].stop()
@@ -155,10 +156,10 @@ func TestNodeHidingLogsCausesNoSecondPayment(t *testing.T) {
 	w.awaitReady(w.instances[0])
 	b := w.buyer()
 	before := b.buyCard("lost")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	nodes[0].inject(nodeFault{method: "eth_getLogs", mode: answerEmpty})
 	w.restore(older)
-	eventually(t, 20*time.Second, func() (bool, string) { // it is noticed that the database has changed
+	eventually(t, func() (bool, string) { // it is noticed that the database has changed
 		var read int
 		err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM transfers WHERE sender = $1", b.address.Lower()).Scan(&read)
 		if err == nil && read > 0 {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -34,7 +33,7 @@ func (w *world) close(card, key string) (c cardClosing) {
 
 func (w *world) awaitClosing(card string, wanted func(cardClosing) bool) (found cardClosing) {
 	w.t.Helper()
-	eventually(w.t, 40*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		var list struct{ Closings []cardClosing }
 		w.operatorCall("GET", "/api/admin/card-closings", "", "").into(w.t, 200, &list)
 		i := slices.IndexFunc(list.Closings, func(c cardClosing) bool { return c.CardID == card && wanted(c) })
@@ -55,7 +54,7 @@ func TestOperatorClosesCard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newAdminWorld(t, 100_000_000, plan{
-				instances: 2, issuer: sandbox.Config{SpendLimits: limits},
+				issuer: sandbox.Config{SpendLimits: limits},
 				change: func(c *app.Config) { c.IssuerLimits = limits },
 			})
 			b := w.buyer()
@@ -76,7 +75,7 @@ func TestOperatorClosesCard(t *testing.T) {
 					t.Errorf("closed again with %s: %+v, first %+v", key, again, first)
 				}
 			}
-			eventually(t, 20*time.Second, func() (bool, string) {
+			eventually(t, func() (bool, string) {
 				s := b.cardStatus(card)
 				return s == "FROZEN", s
 			})
@@ -125,6 +124,8 @@ func TestOperatorClosesCard(t *testing.T) {
 
 // TestClosingWaitsForAnOperatorAndGoesOn: a vendor's refusal, and a treasury without money.
 func TestClosingWaitsForAnOperatorAndGoesOn(t *testing.T) {
+	onlyTorture(t, "product/card TestRefusedWithdrawalWaitsForAnOperator, store "+
+		"TestClosingThatWaitsGoesOnOncePerKey")
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()
@@ -162,6 +163,7 @@ func TestClosingWaitsForAnOperatorAndGoesOn(t *testing.T) {
 
 // TestEmptyCardIsClosedWithoutARefund, also where there is no treasury.
 func TestEmptyCardIsClosedWithoutARefund(t *testing.T) {
+	onlyTorture(t, "product/card TestEmptyCardIsJustEnded")
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: withOperator})
 	b, rich := w.buyer(), w.buyer()
@@ -185,6 +187,7 @@ func TestEmptyCardIsClosedWithoutARefund(t *testing.T) {
 
 // TestClosingIsConcludedByARefundByHand, where there is no treasury: by a transaction that the chain shows.
 func TestClosingIsConcludedByARefundByHand(t *testing.T) {
+	onlyTorture(t, "product/card TestRefundByHandIsConcluded")
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: withOperator})
 	b, safe := w.buyer(), w.buyer()
@@ -238,6 +241,7 @@ func (b *buyer) closesVendorCard(card string, cents int) {
 }
 
 func TestOperatorClosesACardOfStripe(t *testing.T) {
+	onlyTorture(t, "product/card TestClosedCardIsEmptiedRefundedAndEnded and the kit of provider/stripe")
 	t.Parallel()
 	w, vendor := newStripeWorld(t, plan{})
 	b := w.buyer()
@@ -254,11 +258,12 @@ func TestOperatorClosesACardOfStripe(t *testing.T) {
 }
 
 func TestOperatorClosesACardOfLithic(t *testing.T) {
+	onlyTorture(t, "product/card TestClosedCardIsEmptiedRefundedAndEnded and the kit of provider/lithic")
 	t.Parallel()
 	w, fake := newLithicWorld(t, "inline")
 	b := w.buyer()
 	o := b.buyCard("a-card-of-lithic-1")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	at := fake.Cards()[0].Token
 	fake.Charge(at, 200, lithicfake.Merchant{Name: "Corner shop", Category: "5411", Country: "CHE"})
 	b.closesVendorCard(o.Issuance.CardID, 1300)

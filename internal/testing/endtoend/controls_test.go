@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
 )
@@ -31,7 +30,7 @@ type transactions struct {
 // TestOwnerFreezesCard: purchases are declined meanwhile, nothing is paid for it, and only its owner can.
 func TestOwnerFreezesCard(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2})
+	w := borrowWorld(t, 2)
 	b := w.buyer()
 	card := b.buyCard("a-card").Issuance.CardID
 	at := w.newestCard()
@@ -76,6 +75,8 @@ func TestOwnerFreezesCard(t *testing.T) {
 
 // TestOwnersFreezesAtOnceLeaveTheCardToItsOwner, at two instances, with the issuer's list being read meanwhile.
 func TestOwnersFreezesAtOnceLeaveTheCardToItsOwner(t *testing.T) {
+	onlyTorture(t, "product/card TestFreezingThatTakesEffectLateCanBeUndone, store "+
+		"TestOwnersChangeAndMovementsTakeTurns")
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})
 	b := w.buyer()
@@ -86,7 +87,7 @@ func TestOwnersFreezesAtOnceLeaveTheCardToItsOwner(t *testing.T) {
 	unfrozen := func() {
 		t.Helper()
 		var last answer
-		eventually(t, 40*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			last = b.post(path+"/unfreeze", ``)
 			return last.status != http.StatusServiceUnavailable, string(last.body)
 		})
@@ -123,7 +124,7 @@ func TestOwnersFreezesAtOnceLeaveTheCardToItsOwner(t *testing.T) {
 // TestOwnerReadsTransactions: page by page, also those that were declined.
 func TestOwnerReadsTransactions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	card := b.buyCard("a-card").Issuance.CardID
 	at := w.newestCard()
@@ -241,7 +242,7 @@ func (b *buyer) put(path, body string) answer {
 // TestOwnerLimitsCard: purchases beyond the limits are declined, and what is on the card stays.
 func TestOwnerLimitsCard(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{instances: 2})
+	w := borrowWorld(t, 2)
 	b := w.buyer()
 	card := b.buyCard("a-card").Issuance.CardID
 	at := w.newestCard()
@@ -335,7 +336,7 @@ func (b *buyer) readsDetails(card, method string) (d details) {
 // TestOwnerReadsBillingAddress of a card of the sandbox.
 func TestOwnerReadsBillingAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	card := b.buyCard("a-card").Issuance.CardID
 	b.awaitBalance(card, 1500)
@@ -379,7 +380,7 @@ func (b *buyer) limitsCard(c vendorCard, month bool) {
 // awaitBalance waits until a card has a balance.
 func (b *buyer) awaitBalance(card string, cents int) {
 	b.w.t.Helper()
-	eventually(b.w.t, 30*time.Second, func() (bool, string) {
+	eventually(b.w.t, func() (bool, string) {
 		var got struct{ AvailableUsdCents int }
 		b.get("/api/cards/"+card+"/balance").into(b.w.t, 200, &got)
 		return got.AvailableUsdCents == cents, fmt.Sprint(got.AvailableUsdCents, " cents on the card")

@@ -344,7 +344,7 @@ func (w *world) callTool(t *testing.T, name, arguments string) toolAnswer {
 // TestToolsRevealOnlyTheURLOfAnOrder asks about an order before it is paid and after, also
 // with its owner's own headers.
 func TestToolsRevealOnlyTheURLOfAnOrder(t *testing.T) {
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "", "")

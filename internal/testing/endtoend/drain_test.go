@@ -19,13 +19,21 @@ func drained(t *testing.T, w *world, delay string) (p *apptest.Process, url stri
 	p = apptest.Start(t, append(w.environment(addr), "ROAMCARD_SERVER__DRAIN_DELAY="+delay), "serve")
 	t.Cleanup(func() { p.Kill(t) })
 	url = "http://" + addr
-	apptest.Until(t, 30*time.Second, "ready", func() error { return answersWith(url+"/ready", http.StatusOK, `"ready"`) })
+	answers := func(status int, text string) {
+		t.Helper()
+		eventually(t, func() (bool, string) {
+			err := answersWith(url+"/ready", status, text)
+			if p.Ended() {
+				t.Fatalf("it has ended\n%s", p.Log.Tail())
+			}
+			return err == nil, fmt.Sprint(err)
+		})
+	}
+	answers(http.StatusOK, `"ready"`)
 	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	apptest.Until(t, 10*time.Second, "stopping", func() error {
-		return answersWith(url+"/ready", http.StatusServiceUnavailable, "stopping")
-	})
+	answers(http.StatusServiceUnavailable, "stopping")
 	return p, url
 }
 
@@ -33,7 +41,7 @@ func drained(t *testing.T, w *world, delay string) (p *apptest.Process, url stri
 func TestProcessServesUntilItsCallersHaveNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{bare: true})
-	p, url := drained(t, w, "3s")
+	p, url := drained(t, w, "10s")
 	for path, want := range map[string]string{"/livez": `"ok"`, "/health": `"ok"`, "/api/config": origin} {
 		if err := answersWith(url+path, http.StatusOK, want); err != nil {
 			t.Error(err)
@@ -41,11 +49,7 @@ func TestProcessServesUntilItsCallersHaveNoticed(t *testing.T) {
 	}
 	w.instances = []*instance{{url: url, stop: func() {}}}
 	w.send(purchase("while it stops", "")).into(t, http.StatusPaymentRequired, nil)
-	select {
-	case <-p.Done:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("it does not end\n%s", p.Log.Tail())
-	}
+	awaitEnd(t, p)
 	if !p.Cmd.ProcessState.Success() {
 		t.Errorf("it ended with %s\n%s", p.Cmd.ProcessState, p.Log.Tail())
 	}
@@ -57,19 +61,27 @@ func TestSecondSignalEndsADrainAtOnce(t *testing.T) {
 	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-p.Done:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("it does not end\n%s", p.Log.Tail())
-	}
+	awaitEnd(t, p)
 	if status, ok := p.Cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %s", p.Cmd.ProcessState)
 	}
 }
 
+// awaitEnd waits until a program has ended.
+func awaitEnd(t *testing.T, p *apptest.Process) {
+	t.Helper()
+	ctx, cancel := patience(t)
+	defer cancel()
+	select {
+	case <-p.Done:
+	case <-ctx.Done():
+		t.Fatalf("it does not end\n%s", p.Log.Tail())
+	}
+}
+
 // answersWith asks on a connection of its own.
 func answersWith(url string, status int, text string) error {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 	res, err := client.Get(url)
 	if err != nil {
 		return err

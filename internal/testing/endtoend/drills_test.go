@@ -54,9 +54,9 @@ func newDrill(t *testing.T, change func(*app.Config)) *drill {
 	d.awaitReady(at)
 	d.awaitEsimReady(at)
 	d.left = d.buyers(16)
-	d.left[0].wantSold("before", 30*time.Second)
+	d.left[0].wantSold("before")
 	d.left = d.left[1:]
-	d.awaitSettled(30 * time.Second)
+	d.awaitSettled()
 	d.alerts = watchAlerts(t, at)
 	d.alerts.scrape(scrapeEvery)
 	if firing := d.alerts.firing(); len(firing) > 0 {
@@ -155,7 +155,7 @@ func (d *drill) outcomes() (sold, refused, waiting int) {
 func (d *drill) ends() {
 	d.t.Helper()
 	for _, v := range d.visits {
-		v.wantRetrySold(v.key, v.payment, 60*time.Second)
+		v.wantRetrySold(v.key, v.payment)
 	}
 	d.checkBooks()
 	d.wantAllDelivered()
@@ -181,7 +181,7 @@ func (d *drill) passes(most, step time.Duration, meanwhile func()) {
 	d.t.Helper()
 	for range most / step {
 		meanwhile()
-		pause(200 * time.Millisecond)
+		pause(200 * time.Millisecond) // clock: spaces out the looks
 		d.alerts.scrape(step)
 	}
 }
@@ -203,7 +203,7 @@ func TestDrillIssuerIsDown(t *testing.T) {
 	d := newDrill(t, func(*app.Config) {})
 	caught := d.arrives() // its card is opened while the issuer goes down
 	d.issuer.fault("open", "timeout_before", 0, 0)
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		return d.count("SELECT count(*) FROM orders WHERE owner = $1 AND status = 'provisioning'",
 			caught.address.Lower()) == 1, "nobody waits for the issuer"
 	})
@@ -219,7 +219,7 @@ func TestDrillIssuerIsDown(t *testing.T) {
 	}
 	minute := func() {
 		d.ages(time.Minute)
-		pause(time.Second)
+		pause(time.Second) // clock: spaces out the looks
 	}
 	d.passes(30*time.Minute, time.Minute, minute) // the rest of the half hour
 	for _, name := range []string{"NotReady", "FloatUnreadable", "PaidOrderStuck"} {

@@ -122,7 +122,7 @@ func TestInvalidPaymentsCountAsUnpaidRequests(t *testing.T) {
 	// None of this touches who pays from there.
 	other := w.buyer()
 	w.send(purchase("paid", header(t, other.payment())).fromIP("10.1.0.1")).into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.checkBooks()
 }
 
@@ -226,7 +226,7 @@ func TestRetryIsAnsweredWhenLimitsAreExhausted(t *testing.T) {
 			}
 		}
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.checkBooks()
 }
 
@@ -301,7 +301,7 @@ func (w *world) expiredArePruned() {
 	kept := b.createOrder(cardOrdersPath, "", "")
 	all := w.count("SELECT count(*) FROM orders")
 	w.exec("UPDATE orders SET expires_at = now() - interval '1 s' WHERE status = 'payment_required'")
-	eventually(w.t, 40*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM orders WHERE status <> 'expired'")
 		return n == 0, fmt.Sprint(n, " are not expired")
 	})
@@ -313,11 +313,11 @@ func (w *world) expiredArePruned() {
 	if _, err := s.Jobs().Enqueue(w.t.Context(), job.New{Args: pruneJob{}, UniqueKey: uuid.NewString()}); err != nil {
 		w.t.Fatal(err)
 	}
-	eventually(w.t, 20*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM orders")
 		return n == 1, fmt.Sprintf("%d of %d orders are left", n, all)
 	})
-	eventually(w.t, 20*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		n := w.count("SELECT (SELECT count(*) FROM rate_limits) + (SELECT count(*) FROM locks WHERE id LIKE 'open/%')")
 		return n == 0, fmt.Sprint(n, " counts and locks are left")
 	})
@@ -334,6 +334,7 @@ func (pruneJob) Kind() job.Kind { return "retention" }
 
 // TestMoneyLimitsAreSharedByAllProcesses asks two processes in turn, each of which has counted half.
 func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
+	onlyTorture(t, "store TestTurnsAreCountedOverAllProcesses")
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) {
 		behindProxy(c)
@@ -368,7 +369,7 @@ func TestMoneyLimitsAreSharedByAllProcesses(t *testing.T) {
 	if n := w.count("SELECT count(*) FROM payments"); n != 3 {
 		t.Errorf("%d payments were claimed", n)
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	card := uuid.NewString()
 	for n, want := range []int{401, 401, 401, 429} {
 		r := post("/api/cards/"+card+"/reveal", revealBody(uuid.NewString(), b.sign("x"))).on(w.instances[n%2]).as(b)
@@ -393,7 +394,7 @@ func TestPaymentsInFlightAreCountedOverAllProcesses(t *testing.T) {
 	w.pauseMining()
 	answered := make(chan answer, 1)
 	go func() { answered <- w.send(first) }()
-	eventually(t, time.Minute, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'")
 		return n == 1, fmt.Sprint(n, " payments are claimed")
 	})
@@ -407,7 +408,7 @@ func TestPaymentsInFlightAreCountedOverAllProcesses(t *testing.T) {
 	w.resumeMining()
 	wantStatus(t, "the first", <-answered, 200)
 	wantStatus(t, "the second, afterwards", w.send(second.on(w.instances[1])), 200)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.checkBooks()
 }
 
@@ -444,7 +445,7 @@ func TestStreamsPerWalletAreLimited(t *testing.T) {
 	for _, end := range ends {
 		_ = end()
 	}
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		first, end := watch()
 		_ = end()
 		return first, "no stream once the others have ended"

@@ -129,7 +129,7 @@ func TestLithicCardIsShownOnAPageOnce(t *testing.T) {
 	w.wantEmbedDeclared()
 	b, stranger := w.buyer(), w.buyer()
 	o := b.buyCard("a-card-to-look-at-1")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	stranger.signIn()
 	b.wantNoSealing(o.Issuance.CardID)
 	wantProblem(t, "another's card", stranger.post("/api/cards/"+o.Issuance.CardID+"/reveal-challenge", "{}"), 404,
@@ -204,7 +204,7 @@ func TestStripeCardIsShownOnAPageOnce(t *testing.T) {
 	w.wantEmbedDeclared()
 	b, other := w.buyer(), w.buyer()
 	o := b.buyCard("a-card-to-look-at-1")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	b.wantNoSealing(o.Issuance.CardID)
 
 	shown := b.browse(b.link(o.Issuance.CardID))
@@ -241,7 +241,7 @@ func TestStripeCardIsShownOnAPageOnce(t *testing.T) {
 	}
 	// The page of another's card does not unlock this one, nor is the link's token the page's.
 	theirs := other.buyCard("another-card-to-look-at")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	link := other.link(theirs.Issuance.CardID)
 	for name, token := range map[string]string{
 		"the link's token":    strings.TrimPrefix(link, "/reveal/"),
@@ -278,7 +278,7 @@ func TestSecretsOfCardPagesAreNeverExposed(t *testing.T) {
 	})
 	b := w.buyer()
 	o := b.buyCard("a-card-to-look-at-1")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	b.signIn()
 	secrets := canaries{}
 	// The first page is unlocked with a nonce that the vendor refuses, the second one as it should be.

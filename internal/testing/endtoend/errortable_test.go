@@ -30,7 +30,7 @@ type ownerCases struct {
 // of all kinds.
 func TestOwnerRoutesRefuseOtherCallers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	owner, stranger, signedOut := w.buyer(), w.buyer(), w.buyer()
 	mine := owner.buyCard("mine")
 	stranger.signIn()
@@ -160,7 +160,7 @@ func revealBody(intent, signature string) string {
 // wallet's own signature of its own challenge.
 func TestSignInRefusesUnprovenWallet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b, other := w.buyer(), w.buyer()
 	cases := challengeRefusals(b)
 	for name, change := range map[string]map[string]any{
@@ -260,7 +260,7 @@ var unroutedPaths = []string{
 // the documented one would not.
 func TestOnlyDocumentedPathsAndMethodsAreRouted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	payment := header(t, w.buyer().payment())
 	var cases refusals
 	for _, path := range unroutedPaths {
@@ -346,7 +346,7 @@ func smuggledRequests(payment, another string) map[string]string {
 // the connection.
 func TestSmuggledRequestsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	payment := header(t, b.payment())
 	before := w.footprint()
@@ -385,8 +385,8 @@ func rawStatus(t *testing.T, w *world, raw string, halfClose bool) int {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a TCP connection takes one
-	_, _ = conn.Write([]byte(raw))                         // the server may have hung up in the middle
+	_ = conn.SetDeadline(time.Now().Add(time.Minute)) // a TCP connection takes one
+	_, _ = conn.Write([]byte(raw))                    // the server may have hung up in the middle
 	if halfClose {
 		_ = conn.(*net.TCPConn).CloseWrite()
 	}
@@ -401,7 +401,7 @@ func rawStatus(t *testing.T, w *world, raw string, halfClose bool) int {
 		t.Errorf("the host of the request came back: %s", a.body)
 	}
 	if strings.Contains(raw, "chunked\r\n") {
-		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second)) // clock: an answer must not come
 		if second, err := http.ReadResponse(answers, nil); err == nil && second.StatusCode < 300 {
 			t.Errorf("a second request was served: %d", second.StatusCode)
 		}
@@ -474,7 +474,7 @@ func (b *buyer) wantUnavailable(state string, at *instance, code fault.Code) {
 // awaitTerms waits until a request for the terms of a card is answered with a code: payment_required while it is sold.
 func (w *world) awaitTerms(code fault.Code) {
 	w.t.Helper()
-	eventually(w.t, 5*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		a := w.send(purchase("state", ""))
 		return a.is(code), string(a.body)
 	})
@@ -490,7 +490,7 @@ func TestNothingIsSoldWithoutWorker(t *testing.T) {
 	w.instances[0].stop()
 	b := w.buyer()
 	for _, payment := range []string{"", header(t, b.payment())} {
-		eventually(t, 10*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			r := purchase("alone", payment).on(i) // a paid one waits until the process has read what was paid
 			a := w.send(r)
 			return a.status == 503 && a.is(fault.WorkersUnavailable), string(a.body)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
 )
@@ -32,7 +31,7 @@ func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 	w.setSwitch("esim", true, "1")
 	orders := w.count("SELECT count(*) FROM orders")
 	for n, at := range w.instances {
-		eventually(t, 5*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			a := w.send(legs(at)["unpaid"])
 			return a.status == 503, fmt.Sprintf("instance %d: %d %s", n, a.status, clipped(a.body))
 		})
@@ -46,7 +45,7 @@ func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 	b.get("/api/esim/orders/"+had.OrderID+"/credentials").into(t, 200, nil)
 	wantStatus(t, "a card meanwhile", w.send(purchase("a-card", "")), http.StatusPaymentRequired)
 	w.setSwitch("esim", false, "2")
-	eventually(t, 5*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(legs(nil)["unpaid"])
 		return a.status == http.StatusPaymentRequired, string(clipped(a.body))
 	})
@@ -60,6 +59,7 @@ func TestEsimSwitchStopsOnlyEsimSales(t *testing.T) {
 
 // TestOperatorRetryOrdersEsimUnderNewReference: the supplier refuses a reference for good, so the retry uses another.
 func TestOperatorRetryOrdersEsimUnderNewReference(t *testing.T) {
+	onlyTorture(t, "admin TestRetryAfterARefusalHasANewReference")
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{})
 	w.awaitEsimReady(nil)

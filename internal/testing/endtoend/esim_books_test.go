@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -50,7 +49,7 @@ func TestEsimBooksAgree(t *testing.T) {
 	w.wantFindings("a delivered eSIM")
 	w.issuer.esimFault("order", "refused", 1)
 	c.awaitStatus(c.buyEsim("books-of-the-second").OrderID, "refunded")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 
 	r := w.wantFindings("a delivered and a refunded eSIM")
 	cost := w.supplierCost()

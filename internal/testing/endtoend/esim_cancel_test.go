@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
@@ -31,7 +30,7 @@ func (b *buyer) cancelEsim(id, status string) esimCancellation {
 func (b *buyer) awaitCancellation(id, status string) esimCancellation {
 	b.w.t.Helper()
 	var p struct{ Cancellation esimCancellation }
-	eventually(b.w.t, 40*time.Second, func() (bool, string) {
+	eventually(b.w.t, func() (bool, string) {
 		b.get("/api/esim/orders/"+id+"/profile").into(b.w.t, 200, &p)
 		return p.Cancellation.Status == status, fmt.Sprintf("%+v", p)
 	})
@@ -89,6 +88,7 @@ func TestOwnerCancelsUnusedEsim(t *testing.T) {
 
 // TestEsimIsCancelledUnderFaults: answers that are lost credit once and refund once; one that a device has stays.
 func TestEsimIsCancelledUnderFaults(t *testing.T) {
+	onlyTorture(t, "product/esim TestNothingIsRefundedBeforeTheSupplierHasConfirmed")
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
 	w.awaitEsimReady(nil)
@@ -118,6 +118,7 @@ func TestEsimIsCancelledUnderFaults(t *testing.T) {
 // TestCancelledEsimWaitsForAnOperatorAndGoesOn: where nobody can refund, the grant is kept, and the owner cannot bring
 // it on.
 func TestCancelledEsimWaitsForAnOperatorAndGoesOn(t *testing.T) {
+	onlyTorture(t, "store TestCancellationThatWaitsGoesOnOncePerKey, product/esim TestRefundByHandEndsACancellation")
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: withOperator})
 	w.awaitEsimReady(nil)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // TestManyBuyersWaitForEsimsAtOnce lets thousands of paid requests wait at once in a process of their own: each is
@@ -27,7 +28,7 @@ func TestManyBuyersWaitForEsimsAtOnce(t *testing.T) {
 	w.awaitEsimReady(nil)
 	w.issuer.call("POST", "esim/pace", map[string]any{"allocateMs": 3_600_000})
 	paid := w.payForEsims(crowd)
-	waits := w.launch(buildProgram(t))
+	waits := w.launch(apptest.Binary(t))
 	pid := waits.pid
 	w.awaitReady(waits)
 	w.send(paid[0].at(w.instances[0])).into(t, 200, nil) // warm
@@ -37,7 +38,7 @@ func TestManyBuyersWaitForEsimsAtOnce(t *testing.T) {
 	var early, late, failed atomic.Int64
 	for i, p := range paid {
 		// They come within four seconds: what is measured is the wait, not how fast two cores check signatures.
-		arrives := time.NewTimer(time.Duration(i) * 2 * time.Millisecond)
+		arrives := time.NewTimer(time.Duration(i) * 2 * time.Millisecond) // clock: they come one after the other
 		all.Go(func() {
 			<-arrives.C
 			began := time.Now()
@@ -53,7 +54,7 @@ func TestManyBuyersWaitForEsimsAtOnce(t *testing.T) {
 		})
 	}
 	peak, slowest := int64(0), time.Duration(0)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // clock: it measures the answers of ten seconds
 		began := time.Now()
 		w.send(get("/api/esim/plans?countryCode=FR").on(waits)).into(t, 200, nil)
 		slowest = max(slowest, time.Since(began))

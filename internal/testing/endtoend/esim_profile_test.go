@@ -38,7 +38,7 @@ func (w *world) newestEsim() string {
 // supplier more than once a minute.
 func TestOwnerReadsHowAnEsimStands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	w.awaitEsimReady(nil)
 	b := w.buyer()
 	o := b.buyEsim("an-esim-to-watch-1")

@@ -77,7 +77,7 @@ func (b *buyer) buyEsim(key string) esimOrder {
 
 func (w *world) awaitEsimReady(i *instance) {
 	w.t.Helper()
-	eventually(w.t, 20*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		a := w.send(get("/api/esim/ready").on(i))
 		return a.status == 200, string(a.body)
 	})
@@ -86,12 +86,12 @@ func (w *world) awaitEsimReady(i *instance) {
 // TestEsimSalesDoNotDependOnCardIssuer: readiness and sale of eSIMs depend on nothing of the issuer's.
 func TestEsimSalesDoNotDependOnCardIssuer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	w.awaitEsimReady(nil)
 	w.issuer.openBIN(false)
 	w.issuer.setFloat(0)
 	w.issuer.fault("*", "error_before", 0, 0)
-	eventually(t, 10*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(get("/ready"))
 		return a.status == 503, "ready without an issuer"
 	})
@@ -134,7 +134,7 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 			t.Errorf("%s: something was sold", name)
 		}
 	}
-	eventually(t, 15*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(post(esimPath, purchaseBody("state")).on(closed))
 		return a.is(fault.EsimPaused), "it does not know yet what has been paid: " +
 			string(clipped(a.body))
@@ -145,11 +145,11 @@ func TestEsimsAreNotSoldWhileUndeliverable(t *testing.T) {
 	// At once, the confirmation before the claim fails; a moment later nobody is told the terms, and then the catalogue
 	// is stale, too.
 	wantProblem(t, "paid while the supplier is down", w.send(esimPurchase("state", good)), 503, fault.DependencyDown)
-	eventually(t, 15*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(post(esimPath, purchaseBody("state")))
 		return a.status == 503, "a supplier that is down sells: " + string(clipped(a.body))
 	})
-	eventually(t, 15*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(get("/api/esim/ready"))
 		return a.status == 503 && a.is(fault.NotReady) &&
 				a.problem.Detail == "Failing: catalogue, supplier.",
@@ -209,7 +209,7 @@ func TestEsimCredentialsAreNeitherLoggedNorStoredUnsealed(t *testing.T) {
 
 	newKey := "k2:" + strings.Repeat("d5", 32)
 	w.restartWithSealingKeys(newKey + "," + w.config.Esim.Keys.Reveal())
-	eventually(t, 20*time.Second, func() (bool, string) { return w.sealingKey() == "k2", "sealed by " + w.sealingKey() })
+	eventually(t, func() (bool, string) { return w.sealingKey() == "k2", "sealed by " + w.sealingKey() })
 	w.restartWithSealingKeys(newKey)
 	var again esimCredentials
 	w.send(get(at+"/credentials").with(withToken(rotated.Token))).into(t, 200, &again)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
@@ -118,6 +117,7 @@ func TestOwnerTopsAnEsimUp(t *testing.T) {
 
 // TestEsimIsToppedUpUnderFaults: a lost answer adds the data once; what the supplier refuses is refunded.
 func TestEsimIsToppedUpUnderFaults(t *testing.T) {
+	onlyTorture(t, "product/esim TestOwnerBuysMoreDataOnce and TestUntraceableDataIsAnOperators")
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
 	w.awaitEsimReady(nil)
@@ -143,6 +143,7 @@ func TestEsimIsToppedUpUnderFaults(t *testing.T) {
 
 // TestEsimIsToppedUpOrCancelled: what comes second is refused.
 func TestEsimIsToppedUpOrCancelled(t *testing.T) {
+	onlyTorture(t, "store TestEsimIsToppedUpOrGivenBack")
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
 	w.awaitEsimReady(nil)
@@ -180,7 +181,7 @@ func TestTopupsOfEsimsArePausedByTheirSwitch(t *testing.T) {
 	b := w.buyer()
 	o := b.buyEsim("an-esim-whose-data-is-paused")
 	w.operatorCall("POST", "/api/admin/switches/esim_topup", `{"paused":true,"reason":"r"}`, "s1").into(t, 200, nil)
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(post("/api/esim/orders/"+o.OrderID+"/topup", purchaseBody("paused")))
 		return a.status == 503 && a.is(fault.EsimPaused), string(a.body)
 	})
@@ -191,6 +192,8 @@ func TestTopupsOfEsimsArePausedByTheirSwitch(t *testing.T) {
 
 // TestRealSuppliersTopUp: data is added over the adapters of real suppliers; one whose answer is lost is added once.
 func TestRealSuppliersTopUp(t *testing.T) {
+	onlyTorture(t, "provider/esimaccess TestTopupIsGuardedByItsPrice, provider/esimgo "+
+		"TestLostTopupIsTheOneOnItsEsim")
 	t.Parallel()
 	for _, name := range []string{esimaccess.Name, esimgo.Name} {
 		t.Run(name, func(t *testing.T) {

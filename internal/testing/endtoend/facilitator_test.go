@@ -63,7 +63,7 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 		t.Fatalf("fund the facilitator: %v", err)
 	}
 	on, err := chain.New(t.Context(),
-		chain.Config{Endpoints: []chain.Endpoint{{URL: rpcURL}}, Domain: domain(), CallTimeout: 10 * time.Second,
+		chain.Config{Endpoints: []chain.Endpoint{{URL: rpcURL}}, Domain: domain(), CallTimeout: time.Minute,
 			Now: time.Now})
 	if err != nil {
 		t.Fatalf("dial the chain for the facilitator: %v", err)
@@ -118,6 +118,7 @@ func (b *buyer) buyPaidOnce(key string) {
 }
 
 func TestPurchaseIsPaidOnceDespiteFacilitatorFaults(t *testing.T) {
+	onlyTorture(t, "payment TestFailoverSettlesOnceWhateverFirstSettlerDoes, facilitator TestSubmitReadsOutcomes")
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator,relayer", nil)
 	tests := []struct {
@@ -191,6 +192,7 @@ func TestSettleRequestRepeatsTheChallenge(t *testing.T) {
 }
 
 func TestFacilitatorWithoutRelayerSettlesAfterFaults(t *testing.T) {
+	onlyTorture(t, "facilitator TestCollectorTrustsChainOnly and TestSubmitBacksOffFromFailingFacilitator")
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator", nil)
 	for name, fault := range map[string]facilitatortest.Fault{
@@ -211,6 +213,7 @@ func TestFacilitatorWithoutRelayerSettlesAfterFaults(t *testing.T) {
 }
 
 func TestRestartSendsFacilitatorTheSameBytes(t *testing.T) {
+	onlyTorture(t, "facilitator TestSubmitSendsSameBytesEachTime, payment TestFailoverTurnSurvivesRestart")
 	t.Parallel()
 	w, f := newFacilitatorWorld(t, "facilitator", func(c *app.Config) { c.Wait = time.Second })
 	f.Always(facilitatortest.Stall)
@@ -223,7 +226,7 @@ func TestRestartSendsFacilitatorTheSameBytes(t *testing.T) {
 	f.Always(facilitatortest.Honest)
 	next := w.start(w.config)
 	w.awaitReady(next)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	paid.at = next
 	w.send(paid).into(t, 200, nil)
 	bodies := f.Settles()
@@ -271,7 +274,7 @@ func TestServiceIsNotReadyWithoutItsOnlySettler(t *testing.T) {
 	w, f := newFacilitatorWorld(t, "facilitator", nil)
 	f.server.CloseClientConnections()
 	f.server.Close()
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(get("/ready"))
 		return a.status == 503 && strings.Contains(string(a.body), "facilitator"), string(a.body)
 	})
@@ -289,7 +292,7 @@ func TestDevServerSettlesByFacilitator(t *testing.T) {
 	if err := dev.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "facilitator") {
 		t.Errorf("without its address: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := patience(t)
 	defer cancel()
 	ready := false
 	c.FacilitatorURL, c.OnReady = f.server.URL, func(dev.Ready) { ready = true; cancel() }

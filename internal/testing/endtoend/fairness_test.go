@@ -49,12 +49,12 @@ func (w *world) measureCards(name string, cards int) (paid, delivered time.Durat
 		b := w.buyer()
 		b.signIn()
 		begun := time.Now()
-		o, err := b.buyRetrying(fmt.Sprint(name, "-", i), time.Minute)
+		o, err := b.buyRetrying(fmt.Sprint(name, "-", i))
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		paid = max(paid, time.Since(begun))
-		eventually(w.t, 4*time.Minute, func() (bool, string) {
+		eventually(w.t, func() (bool, string) {
 			b.get("/api/orders/"+o.OrderID).into(w.t, 200, &o)
 			return o.Status == "fulfilled", o.Status
 		})
@@ -80,6 +80,7 @@ func (w *world) buyEsimsAtOnce(wallets []*buyer, each int) (answers func() []ans
 // TestPayersDeceivingSimulationDelayNobody: 12 wallets with code that accepts in a call and refuses in a
 // transaction, and 72 purchases of theirs, none of which costs them anything.
 func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
+	onlyTorture(t, "it measures time; chain TestSimulateRefusesCodeThatIsNotAllowed")
 	t.Parallel()
 	w := newWorld(t, plan{})
 	w.awaitEsimReady(nil)
@@ -120,6 +121,8 @@ func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 // TestManyClaimsOnOneBalanceDelayNobody: wallets without code claim as often as they may what they can pay only once.
 // Unpaid claims stay undecided until they expire. They occupy no slot that others need, and cost few transactions.
 func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
+	onlyTorture(t, "it measures time; store TestUndecidedPaymentsPerPayerAreBounded, job "+
+		"TestClassUsesOnlyItsOwnSlots")
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.Limits = limit.Rates{limit.Undecided: {Count: 4}}
@@ -139,7 +142,7 @@ func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 	// While no block is made, each claim is simulated against the whole balance.
 	w.pauseMining()
 	answers := w.buyEsimsAtOnce(wallets, 6)
-	eventually(t, time.Minute, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'")
 		return n == 4*len(wallets), fmt.Sprint(n, " payments are undecided")
 	})
@@ -156,7 +159,7 @@ func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 			2*len(wallets))
 	}
 	// A wallet's first transaction takes its balance; what was sent at the same time reverted, and nothing more is sent.
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count(
 			"SELECT count(*) FROM payments p JOIN orders o ON o.id = p.order_id WHERE p.status = 'paid' AND o.kind = 'esim'")
 		return n == len(wallets), fmt.Sprint(n, " eSIMs are paid")
@@ -186,7 +189,7 @@ func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
 // TestAuthorizationValidForTooLongIsRefused: an authorization that could hold something for longer is not taken.
 func TestAuthorizationValidForTooLongIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	ending := func(in time.Duration) string {
 		return header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(in).Unix()) }))
@@ -202,13 +205,14 @@ func TestAuthorizationValidForTooLongIsRefused(t *testing.T) {
 // TestUnpaidOrdersLeaveFloatToOthers: beyond their share of the float a claim is refused before anything is stored, and
 // taken once those before it are paid.
 func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
+	onlyTorture(t, "store TestUnpaidOrdersReserveABoundedShareOfTheFloat")
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.Fairness.UnsettledPercent, c.Wait = 20, 2*time.Second
 	}})
 	for _, cards := range []int{0, 30} { // a share of six cards, once the service has seen the change
 		w.setFloat(cards)
-		eventually(t, 10*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			a := w.send(purchase("look", ""))
 			return (a.status == 402) == (cards > 0), string(a.body)
 		})
@@ -243,11 +247,11 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 		t.Fatalf("%d claimed, want 6 of %d", len(claimed), len(buyers))
 	}
 	w.resumeMining()
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(purchase(fmt.Sprint("unpaid-", reserved), headers[reserved]))
 		return a.status == 200, string(a.body)
 	})
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 }
 
 // TestUnfundedClaimsReleaseReservations: payers move their money away between our last check and our transaction, as
@@ -259,7 +263,7 @@ func TestUnfundedClaimsReleaseReservations(t *testing.T) {
 	}})
 	for _, cards := range []int{0, 30} { // a share of six cards, once the service has seen the change
 		w.setFloat(cards)
-		eventually(t, 10*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			a := w.send(purchase("look", ""))
 			return (a.status == 402) == (cards > 0), string(a.body)
 		})
@@ -285,7 +289,7 @@ func TestUnfundedClaimsReleaseReservations(t *testing.T) {
 		w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, nothing)
 	}
 	w.resumeMining()
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(purchase("honest", payment))
 		return a.status == 200, string(a.body)
 	})
@@ -294,7 +298,7 @@ func TestUnfundedClaimsReleaseReservations(t *testing.T) {
 	}
 	late := payers[0]
 	w.fund(late.address, price())
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM orders WHERE owner = $1 AND status = 'fulfilled'", late.address.Lower())
 		return n == 1, fmt.Sprint(n, " orders of who has the money again are fulfilled")
 	})
@@ -334,12 +338,11 @@ func TestUndecidedPaymentEndsAfterItsJobRunsOutOfAttempts(t *testing.T) {
 		}
 		return status
 	}
-	eventually(t, time.Minute, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		now := status("paid")
 		return now == "operator_review" || now == "fulfilled", "paid and " + now
 	})
-	eventually(t, time.Minute,
-		func() (bool, string) { now := status("void"); return now == "payment_required", "void and " + now })
+	eventually(t, func() (bool, string) { now := status("void"); return now == "payment_required", "void and " + now })
 	if n := w.count("SELECT count(*) FROM reservations h JOIN orders o ON o.id = h.order_id WHERE o.idempotency_key = " +
 		"'void' AND h.released_at IS NULL"); n != 0 {
 		t.Errorf("a void authorization holds %d things", n)

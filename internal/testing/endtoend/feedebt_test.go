@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -49,7 +48,7 @@ func (b *buyer) buyAndSpendFee(key string) paidOrder {
 // awaitActive waits until the card of an order is active, whatever becomes of its fee.
 func (b *buyer) awaitActive(o *paidOrder) {
 	b.w.t.Helper()
-	eventually(b.w.t, 20*time.Second, func() (bool, string) {
+	eventually(b.w.t, func() (bool, string) {
 		b.get("/api/orders/"+o.OrderID).into(b.w.t, 200, o)
 		return o.Issuance.CardID != "" && b.cardStatus(o.Issuance.CardID) == "ACTIVE", fmt.Sprintf("%+v", *o)
 	})
@@ -65,7 +64,7 @@ type feeJob struct {
 func (w *world) awaitFeeJob(card string, wanted func(feeJob) bool) feeJob {
 	w.t.Helper()
 	var found feeJob
-	eventually(w.t, 20*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		var list struct{ Jobs []feeJob }
 		w.operatorCall("GET", "/api/admin/card-issue-fee/jobs", "", "").into(w.t, 200, &list)
 		for _, j := range list.Jobs {
@@ -134,6 +133,8 @@ func TestSpentFeeIsOwedUntilWrittenOff(t *testing.T) {
 
 // TestOwedFeeIsCollectedByRetry once there is money on the card again.
 func TestOwedFeeIsCollectedByRetry(t *testing.T) {
+	onlyTorture(t, "store TestRetryQueuesTheNextVersionOncePerKey, product/card "+
+		"TestEachVersionOfAFeeHasItsOwnReference")
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{change: withOperator})
 	b := w.buyer()
@@ -170,6 +171,7 @@ func TestOwedFeeIsCollectedByRetry(t *testing.T) {
 
 // TestSpendLimitProtectsFee, however quick; the rest is the holder's at once, and so are top-ups.
 func TestSpendLimitProtectsFee(t *testing.T) {
+	onlyTorture(t, "product/card TestFeeIsNeverOnACardWithALimit, and the limit in TestOperatorClosesCard here")
 	t.Parallel()
 	w := newAdminWorld(t, -1, plan{issuer: sandbox.Config{SpendLimits: true}, change: func(c *app.Config) {
 		withOperator(c)
@@ -211,7 +213,7 @@ func TestSpendLimitProtectsFee(t *testing.T) {
 		})
 	}
 	both.Wait()
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		done := w.count("SELECT count(*) FROM orders WHERE kind = 'card_topup' AND status = 'fulfilled'")
 		return done == 3, fmt.Sprintf("%d top-ups are fulfilled", done)
 	})
@@ -230,7 +232,7 @@ func TestOwedFeesAreMeasured(t *testing.T) {
 	b := w.buyer()
 	o := b.buyAndSpendFee("spends-first")
 	w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
-	eventually(t, 15*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		page := scrape(t, w.instances[0].metrics)
 		return regexp.MustCompile(`(?m)^\S*fees_receivable_usd_cents(\{.*\})? 1000$`).MatchString(page), page
 	})

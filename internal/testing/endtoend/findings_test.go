@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -40,7 +39,7 @@ func TestOperatorResolvesFindings(t *testing.T) {
 	w := newWorld(t, plan{instances: 2, change: withOperator})
 	b := w.buyer()
 	o := b.buyCard("card")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	account := w.newestCard()
 	w.issuer.call("POST", "cards/"+account, map[string]any{"refundCents": 500})
 	w.openUnknownCard()

@@ -13,7 +13,7 @@ import (
 // one: status, headers and body.
 func TestProgramsGetAtTheAddressWhatTheyAlwaysGot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	ask := func(method, path, accept string, more http.Header) (int, http.Header, string) {
 		t.Helper()

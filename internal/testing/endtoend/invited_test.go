@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,11 +16,14 @@ func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"the chain", "the gas"} {
 		t.Run(name, func(t *testing.T) {
+			if name != "the chain" {
+				onlyTorture(t, "the chain, availability TestSettleAsksAndInviteDoesNot")
+			}
 			t.Parallel()
 			w, node := newProxyWorld(t, nil)
 			b := w.buyer()
 			b.buyCard("card")
-			w.awaitSettled(30 * time.Second)
+			w.awaitSettled()
 			w.awaitEsimReady(nil)
 			opened := b.createOrder("/api/orders", "", "")
 			unpaid := []request{
@@ -41,7 +43,7 @@ func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 			}
 			ready := func(status int) {
 				t.Helper()
-				eventually(t, 20*time.Second, func() (bool, string) {
+				eventually(t, func() (bool, string) {
 					a := w.send(get("/ready"))
 					return a.status == status, fmt.Sprintf("%d %s", a.status, clipped(a.body))
 				})
@@ -53,7 +55,7 @@ func TestNoTermsWhileSettlementIsDown(t *testing.T) {
 			ready(http.StatusServiceUnavailable)
 			before := w.footprint()
 			// What the program asks by itself may fall in between, but not each time.
-			eventually(t, 20*time.Second, func() (bool, string) {
+			eventually(t, func() (bool, string) {
 				asked := node.callCounts()
 				all(503, fault.DependencyDown)
 				diff := cmp.Diff(asked, node.callCounts())

@@ -16,11 +16,11 @@ import (
 
 // issuer is the sandbox behind a real port, with its control API.
 type issuer struct {
-	t   *testing.T
+	t   testing.TB
 	url string
 }
 
-func newIssuer(t *testing.T, cfg sandbox.Config) *issuer {
+func newIssuer(t testing.TB, cfg sandbox.Config) *issuer {
 	t.Helper()
 	if cfg.SettleAfter == 0 {
 		cfg.SettleAfter = 20 * time.Millisecond

@@ -45,7 +45,7 @@ func TestRepeatsAreNotRateLimited(t *testing.T) {
 			t.Errorf("terms, time %d: %d, want %d", i+1, a.status, want)
 		}
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.checkBooks()
 }
 

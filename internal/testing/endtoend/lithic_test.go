@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -67,7 +66,7 @@ func TestBuyerUsesACardOfLithic(t *testing.T) {
 	b := w.buyer()
 	o := b.buyCard("a-card-of-lithic-1")
 	b.topUp("a-load-of-lithic-1", 2500).into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	wantBooks(t, fake, 1, 3)
 	made := fake.Cards()[0]
 
@@ -96,6 +95,7 @@ func TestBuyerUsesACardOfLithic(t *testing.T) {
 
 // TestAnswersOfLithicThatAreLostCostNothingTwice: of each step the answer is lost once, or the request before it.
 func TestAnswersOfLithicThatAreLostCostNothingTwice(t *testing.T) {
+	onlyTorture(t, "provider/lithic TestLithicPassesTheKit")
 	t.Parallel()
 	w, fake := newLithicWorld(t, "inline")
 	b := w.buyer()
@@ -106,7 +106,7 @@ func TestAnswersOfLithicThatAreLostCostNothingTwice(t *testing.T) {
 	if o.Issuance.CardID == "" {
 		t.Errorf("bought %+v", o)
 	}
-	w.awaitSettled(60 * time.Second)
+	w.awaitSettled()
 	wantBooks(t, fake, 1, 2)
 	fake.Fault("move", lithicfake.TimeoutAfter)
 	fake.Fault("moved", lithicfake.RateLimited)
@@ -114,17 +114,18 @@ func TestAnswersOfLithicThatAreLostCostNothingTwice(t *testing.T) {
 	if loaded.status != 200 && loaded.status != 202 {
 		t.Errorf("the top-up: %d %s", loaded.status, loaded.body)
 	}
-	w.awaitSettled(60 * time.Second)
+	w.awaitSettled()
 	wantBooks(t, fake, 1, 3)
 	w.wantFindings("the books of Lithic and ours")
 }
 
 func TestOwnerFreezesACardOfLithic(t *testing.T) {
+	onlyTorture(t, "provider/lithic TestWhatStaffHasPausedStaysPaused and its kit")
 	t.Parallel()
 	w, fake := newLithicWorld(t, "inline")
 	b := w.buyer()
 	o := b.buyCard("a-card-of-lithic-1")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	at := fake.Cards()[0].Token
 	own := vendorCard{
 		id: o.Issuance.CardID,

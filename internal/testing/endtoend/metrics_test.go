@@ -52,7 +52,7 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	payment := header(t, b.payment())
 	w.send(purchase("watched", payment)).into(t, 200, nil)
 	w.send(purchase("watched", payment)).into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	b.signIn()
 	b.post("/api/cards/00000000-0000-4000-8000-000000000000/reveal",
 		revealBody("00000000-0000-4000-8000-000000000000", b.sign("x")))
@@ -61,7 +61,7 @@ func TestDashboardAndAlertMetricsAreExported(t *testing.T) {
 	}
 	w.mine(4) // so that what was paid is final, and accounted for
 	var page string
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		page = scrape(t, w.instances[0].metrics)
 		missing := ""
 		for _, late := range []string{"reconciliation_age_seconds", "relayer_payment_gwei_count 2"} {

@@ -40,7 +40,7 @@ func TestIssuerIsAddedByOneLine(t *testing.T) {
 		t.Error("the card is another issuer's")
 	}
 	b.topUp("a-load-on-paper-1", 2500).into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.wantFindings("the issuer's books and ours")
 	if asked := w.issuer.books().Requests; len(asked) > 0 {
 		t.Errorf("the sandbox was asked for %v", asked)
@@ -124,7 +124,7 @@ func TestProductIsAddedByOneLine(t *testing.T) {
 	if diff := cmp.Diff(want, mine.Orders); diff != "" {
 		t.Errorf("the owner's orders (-want +got):\n%s", diff)
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.wantFindings("vouchers sold and refunded")
 	if earned := w.ledgerBalance(string(voucher.Revenue)); earned != -voucher.Price {
 		t.Errorf("%s is in the ledger as earned, want %s", earned, -voucher.Price)
@@ -158,7 +158,7 @@ func TestSaleOfAnAddedProductCloses(t *testing.T) {
 	// The route that sets a switch names the products of the contract.
 	w.exec(`INSERT INTO kill_switches (id, paused, reason, actor, changed_at)
 		VALUES ($1, true, 'a test', 'ann', now())`, voucher.Kind)
-	eventually(t, 10*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(terms)
 		return a.status == 503 && a.problem.Code == string(fault.NotReady), string(a.body)
 	})

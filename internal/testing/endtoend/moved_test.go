@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -27,7 +26,7 @@ func (s *thirdParty) broadcast(p x402.Payment) {
 	s.w.t.Helper()
 	s.transact(s.nonce, x402.TransferCall(p.Authorization, p.Signature))
 	s.nonce++
-	eventually(s.w.t, 20*time.Second, func() (bool, string) { return s.w.spent(p.Authorization), "not in a block" })
+	eventually(s.w.t, func() (bool, string) { return s.w.spent(p.Authorization), "not in a block" })
 }
 
 // wantUnclaimed is the answer to a payment whose money has arrived and whose sender is not proven, once that is known.
@@ -62,7 +61,7 @@ func TestPreemptedBuyerPaysOnce(t *testing.T) {
 	if !o.Replayed || o.Payment.Amount != price().String() {
 		t.Errorf("bought %+v", o)
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	if n := w.transferCount(b); n != 1 || len(w.issuer.books().Cards) != 1 || w.balance(b.address) != 0 {
 		t.Errorf("%d transfers, %d cards, %s left", n, len(w.issuer.books().Cards), w.balance(b.address))
 	}
@@ -74,6 +73,7 @@ func TestPreemptedBuyerPaysOnce(t *testing.T) {
 
 // TestPreemptedDerivedNonceNeedsNoSecondSignature: the nonce was derived from the purchase, over either protocol.
 func TestPreemptedDerivedNonceNeedsNoSecondSignature(t *testing.T) {
+	onlyTorture(t, "checkout TestCheckoutDerivedNonceProvesItsKey")
 	t.Parallel()
 	w := newWorld(t, plan{})
 	third := w.thirdParty()
@@ -91,7 +91,7 @@ func TestPreemptedDerivedNonceNeedsNoSecondSignature(t *testing.T) {
 		if a := w.send(r); a.status != 200 {
 			t.Fatalf("%s: %d %s", path, a.status, clipped(a.body))
 		}
-		w.awaitSettled(30 * time.Second)
+		w.awaitSettled()
 		b.wantPaidOnce(path)
 	}
 	w.checkBooks()
@@ -100,6 +100,7 @@ func TestPreemptedDerivedNonceNeedsNoSecondSignature(t *testing.T) {
 
 // TestPreemptedEsimIsShownToItsPayerOnly: the stranger who reads the chain gets neither the eSIM nor another plan.
 func TestPreemptedEsimIsShownToItsPayerOnly(t *testing.T) {
+	onlyTorture(t, "checkout TestCheckoutSessionProvesThePayer")
 	t.Parallel()
 	w := newWorld(t, plan{})
 	w.awaitEsimReady(nil)
@@ -122,13 +123,14 @@ func TestPreemptedEsimIsShownToItsPayerOnly(t *testing.T) {
 	if o.Credentials == nil || o.Delivery.Token == "" || !o.Replayed {
 		t.Errorf("with a session: %+v", o)
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	b.wantPaidOnce("")
 	w.checkBooks()
 }
 
 // TestUsedAuthorizationIsUnknownWhileItsLogIsHidden: the token says that it is used, and the node shows no event.
 func TestUsedAuthorizationIsUnknownWhileItsLogIsHidden(t *testing.T) {
+	onlyTorture(t, "checkout TestCheckoutUnclearUseIsUnknown")
 	t.Parallel()
 	w, node := newProxyWorld(t, nil)
 	third, b := w.thirdParty(), w.buyer()
@@ -145,7 +147,7 @@ func TestUsedAuthorizationIsUnknownWhileItsLogIsHidden(t *testing.T) {
 		w.wantUnclaimed(w.send(purchase(string(mode), header(t, p))))
 		var o paidOrder
 		w.send(purchase(string(mode), header(t, b.payment()))).into(t, 200, &o)
-		w.awaitSettled(30 * time.Second)
+		w.awaitSettled()
 		b = w.buyer()
 	}
 	w.checkBooks()
@@ -170,7 +172,7 @@ func TestCancelledOrSpentAuthorizationIsSafeToReplace(t *testing.T) {
 		b := w.buyer()
 		p := b.payment()
 		use(b, p)
-		eventually(t, 20*time.Second, func() (bool, string) { return w.spent(p.Authorization), "not in a block" })
+		eventually(t, func() (bool, string) { return w.spent(p.Authorization), "not in a block" })
 		a := w.send(purchase(name, header(t, p)))
 		if a.status != 402 || !a.is(fault.PaymentRejected) || !*a.problem.SafeToPayAgain {
 			t.Errorf("%s: %d %s", name, a.status, clipped(a.body))
@@ -185,7 +187,7 @@ func TestCancelledOrSpentAuthorizationIsSafeToReplace(t *testing.T) {
 			t.Errorf("%s: bought %+v", name, o)
 		}
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.checkBooks()
 	w.wantAllDelivered()
 }
@@ -213,19 +215,20 @@ func (w *world) deleteOrder(id string) {
 		}
 		w.exec(sql, id)
 	}
-	w.answers = nil // of what is lost
+	w.told.answers = nil // of what is lost
 }
 
 // TestLostOrderIsFoundByItsPayer: the order's rows are gone after the card was delivered. The same request, a new
 // signature under the same key, and one under another key: there is one transfer and one card.
 func TestLostOrderIsFoundByItsPayer(t *testing.T) {
+	onlyTorture(t, "checkout TestCheckoutLostOrderFindsItsGoods")
 	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	p := b.payment()
 	var before, after paidOrder
 	w.send(purchase("the key", header(t, p))).into(t, 200, &before)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.deleteOrder(before.OrderID)
 
 	w.wantUnclaimed(w.send(purchase("the key", header(t, p))))
@@ -237,7 +240,7 @@ func TestLostOrderIsFoundByItsPayer(t *testing.T) {
 	if !after.Replayed || after.OrderID == before.OrderID || after.Payment.Transaction != before.Payment.Transaction {
 		t.Errorf("found %+v, was %+v", after, before)
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	if n := w.transferCount(b); n != 1 || len(w.issuer.books().Cards) != 1 {
 		t.Errorf("%d transfers, %d cards", n, len(w.issuer.books().Cards))
 	}
@@ -247,6 +250,7 @@ func TestLostOrderIsFoundByItsPayer(t *testing.T) {
 
 // TestLostTopUpIsFoundByItsPayer is the same for a load, found by the books' reading of the chain alone.
 func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
+	onlyTorture(t, "checkout TestCheckoutLostOrderFindsItsGoods, store TestGoodsAreAdoptedOnce")
 	t.Parallel()
 	w := newWorld(t, plan{change: withOperator})
 	b := w.buyer()
@@ -254,7 +258,7 @@ func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
 	for i, again := range []string{"top-up", "another"} {
 		var before, after paidOrder
 		b.topUp("top-up"+fmt.Sprint(i), 3000).into(t, 200, &before)
-		w.awaitSettled(30 * time.Second)
+		w.awaitSettled()
 		w.deleteOrder(before.OrderID)
 		w.reconcileNow() // reads the chain
 		a := b.topUp(again+fmt.Sprint(i), 3000)
@@ -266,7 +270,7 @@ func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
 		if !after.Replayed || after.Payment.Transaction != before.Payment.Transaction {
 			t.Errorf("found %+v, was %+v", after, before)
 		}
-		w.awaitSettled(30 * time.Second)
+		w.awaitSettled()
 	}
 	if n := w.transferCount(b); n != 3 {
 		t.Errorf("%d transfers", n)
@@ -324,6 +328,7 @@ func TestPreemptedPaymentForUnavailableProductIsRefunded(t *testing.T) {
 
 // TestLostRefundIsNotSpentAgain: the order was refunded, and its rows are gone. What arrived buys nothing any more.
 func TestLostRefundIsNotSpentAgain(t *testing.T) {
+	onlyTorture(t, "reconcile TestWhatWentBackPaysForNothing")
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()

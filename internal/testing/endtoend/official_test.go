@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -18,7 +17,7 @@ import (
 // it to wait, until the order is as wanted.
 func (b *buyer) officially(path, body string, wanted func(answer answer) bool) (a answer) {
 	b.w.t.Helper()
-	eventually(b.w.t, 60*time.Second, func() (bool, string) {
+	eventually(b.w.t, func() (bool, string) {
 		a = b.officialAnswer(path, body)
 		return a.status == http.StatusOK && wanted(a), fmt.Sprintf("%s: %d %s", path, a.status, clipped(a.body))
 	})

@@ -41,7 +41,7 @@ func (w *world) as(token, method, path, body, key string) answer {
 
 func TestEveryRoleMayDoWhatItMay(t *testing.T) {
 	t.Parallel()
-	w := newAdminWorld(t, -1, plan{})
+	w := borrowWorld(t, 1)
 	var roles []string
 	for _, r := range auth.Roles() {
 		roles = append(roles, string(r))
@@ -182,6 +182,7 @@ func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 
 // TestDeliveredByHandTakesTwoOperators: it ends an order without a provider's word, and its money stays.
 func TestDeliveredByHandTakesTwoOperators(t *testing.T) {
+	onlyTorture(t, "store TestDeliveredByHandAboveTheAmountWaitsToo")
 	t.Parallel()
 	const second = "the token of dave, whom the configuration names"
 	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) {

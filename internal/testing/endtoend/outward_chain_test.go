@@ -34,9 +34,15 @@ func TestPurchaseSurvivesNodeFaults(t *testing.T) {
 		"eth_getBlockByHash", "eth_getTransactionReceipt", "eth_getTransactionCount", "eth_maxPriorityFeePerGas",
 	} {
 		t.Run(name, func(t *testing.T) {
+			modes := nodeModes
+			if !torture() {
+				if name != "eth_sendRawTransaction" && name != "eth_getLogs" {
+					t.Skip("in make torture: chain TestPaymentsSettleOnceUnderFaults, settlement TestChainFaultsLeaveOnePayment")
+				}
+				modes = []nodeMode{hangUpAfter, answerNull}
+			}
 			t.Parallel()
 			w, node := newProxyWorld(t, nil)
-			modes := nodeModes
 			method, part, _ := strings.Cut(name, " ")
 			switch method {
 			case "eth_sendRawTransaction":
@@ -50,12 +56,12 @@ func TestPurchaseSurvivesNodeFaults(t *testing.T) {
 				buyers[i] = w.buyer()
 			}
 			next := func() *buyer { b := buyers[0]; buyers = buyers[1:]; return b }
-			if _, err := next().buyRetrying("before", 30*time.Second); err != nil {
+			if _, err := next().buyRetrying("before"); err != nil {
 				t.Fatal(err)
 			}
 			for _, mode := range modes {
 				for _, times := range []int{1, 4} {
-					if times > 1 && (mode == answerSlow || method == "eth_getTransactionReceipt") {
+					if times > 1 && (!torture() || mode == answerSlow || method == "eth_getTransactionReceipt") {
 						continue // it would only take longer
 					}
 					if method == "eth_getTransactionReceipt" {
@@ -64,7 +70,7 @@ func TestPurchaseSurvivesNodeFaults(t *testing.T) {
 					}
 					node.inject(nodeFault{method: method, mode: mode, only: only[part], times: times, delay: 2500 * time.Millisecond})
 					b := next()
-					b.wantSold(fmt.Sprint(mode, times), 60*time.Second)
+					b.wantSold(fmt.Sprint(mode, times))
 					node.clearFaults()
 					b.wantPaidOnce(fmt.Sprintf("%s, %d times", mode, times))
 				}
@@ -101,9 +107,10 @@ func (w *world) transferCount(b *buyer) int {
 // TestMissingLogDoesNotVoidPayment hides each of the two events of a settlement, and shows those of another, until
 // well after the block is final: no answer of a node may pass for a payment that went elsewhere.
 func TestMissingLogDoesNotVoidPayment(t *testing.T) {
+	onlyTorture(t, "chain TestMissingLogIsFoundLater and TestVerdictAsksOtherNodesForMissingLogs")
 	t.Parallel()
 	w, node := newProxyWorld(t, nil)
-	if _, err := w.buyer().buyRetrying("before", 30*time.Second); err != nil { // whose logs are the old ones
+	if _, err := w.buyer().buyRetrying("before"); err != nil { // whose logs are the old ones
 		t.Fatal(err)
 	}
 	for event, asks := range map[string]string{"use": asksForUse, "transfer": asksForTransfer} {
@@ -112,7 +119,7 @@ func TestMissingLogDoesNotVoidPayment(t *testing.T) {
 			final := sync.OnceFunc(func() { w.mine(3) })
 			node.inject(nodeFault{method: "eth_getLogs", mode: mode, only: asks, times: 10, before: final})
 			b := w.buyer()
-			b.wantSold(event+string(mode), 60*time.Second)
+			b.wantSold(event + string(mode))
 			if left := node.faultsLeft(); left > 0 {
 				t.Errorf("%s, %s: sold without %d of the calls that were to fail", event, mode, left)
 			}
@@ -130,12 +137,16 @@ func TestTwoNodesReplaceTheThird(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 3, nil)
 	first, second := nodes[0], nodes[1]
-	for _, mode := range []nodeMode{hangUp, status500, answerNull, answerJunk, answerSlow} {
+	modes := []nodeMode{hangUp, status500, answerNull, answerJunk, answerSlow}
+	if !torture() {
+		modes = modes[:1] // chain TestVerdictNeedsTwoNodesToSettle and TestPoolRetriesNodeErrorsOnly have the others
+	}
+	for _, mode := range modes {
 		first.inject(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
-		w.buyer().wantSold("first "+string(mode), 60*time.Second)
+		w.buyer().wantSold("first " + string(mode))
 		first.clearFaults()
 		second.inject(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
-		w.buyer().wantSold("second "+string(mode), 60*time.Second)
+		w.buyer().wantSold("second " + string(mode))
 		second.clearFaults()
 	}
 	w.checkBooks()
@@ -145,6 +156,7 @@ func TestTwoNodesReplaceTheThird(t *testing.T) {
 // TestThirdPartyMaySettleFirst is A20: somebody takes the authorization out of the mempool and submits it;
 // ours reverts, and the money has arrived anyway.
 func TestThirdPartyMaySettleFirst(t *testing.T) {
+	onlyTorture(t, "chain TestStrangersTransactionSettlesPayment")
 	t.Parallel()
 	w, node := newProxyWorld(t, nil)
 	stranger := w.buyer()
@@ -210,6 +222,7 @@ func (b *buyer) cancelCall(nonce x402.Hash) []byte {
 // TestCancelledPaymentDeliversNothingAndMayBeReplaced is A21: the authorization is cancelled while ours is on
 // its way. Nothing is delivered, the 402 comes only once it is proven dead, and the key stays good.
 func TestCancelledPaymentDeliversNothingAndMayBeReplaced(t *testing.T) {
+	onlyTorture(t, "chain TestCancelledAuthorizationIsVoidOnceFinal, checkout TestDeadPaymentMayBeReplaced")
 	t.Parallel()
 	w, node := newProxyWorld(t, nil)
 	b := w.buyer()
@@ -240,6 +253,7 @@ func TestCancelledPaymentDeliversNothingAndMayBeReplaced(t *testing.T) {
 // TestEmptiedWalletLeavesPaymentUndecided is the other half of A21, and A29: the balance goes while ours is on its
 // way. The authorization may still be used, so the answer is unknown, and few transactions are spent on it.
 func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
+	onlyTorture(t, "chain TestDrainedPayersPaymentSettlesOnceFundedAgain")
 	t.Parallel()
 	w, node := newProxyWorld(t, func(c *app.Config) { c.Wait = 3 * time.Second })
 	b := w.buyer()
@@ -262,7 +276,7 @@ func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
 		t.Error("something was delivered")
 	}
 	w.fund(b.address, 1_000_000_000)
-	if got, err := b.retry("emptied", payment, 30*time.Second); err != nil || got.OrderID != a.problem.OrderID {
+	if got, err := b.retry("emptied", payment); err != nil || got.OrderID != a.problem.OrderID {
 		t.Errorf("after the money came back: %+v, %v", got, err)
 	}
 	w.checkBooks()
@@ -272,6 +286,7 @@ func TestEmptiedWalletLeavesPaymentUndecided(t *testing.T) {
 // TestAuthorizationExpiredInFlightIsVoid is A19: the chain takes nothing until the authorization is
 // over. Only a safe block beyond its time makes the 402, and the key can be paid again.
 func TestAuthorizationExpiredInFlightIsVoid(t *testing.T) {
+	onlyTorture(t, "chain TestUnusedAuthorizationIsVoidAfterFinalBlock, checkout TestDeadPaymentMayBeReplaced")
 	t.Parallel()
 	w, node := newProxyWorld(t, func(c *app.Config) { c.Wait = 2 * time.Second })
 	b := w.buyer()
@@ -279,7 +294,7 @@ func TestAuthorizationExpiredInFlightIsVoid(t *testing.T) {
 	p := b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Unix()) + 22 })
 	payment := header(t, p)
 	var last answer
-	eventually(t, 60*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		last = w.send(purchase("expired", payment))
 		if last.status == 402 && uint64(time.Now().Unix()) < p.Authorization.ValidBefore {
 			t.Error("402 while the authorization could still be used")
@@ -293,7 +308,7 @@ func TestAuthorizationExpiredInFlightIsVoid(t *testing.T) {
 		t.Error("something was moved or delivered")
 	}
 	node.clearFaults()
-	b.wantSold("expired", 60*time.Second)
+	b.wantSold("expired")
 	w.checkBooks()
 	w.wantAllDelivered()
 }
@@ -303,6 +318,9 @@ func TestReorganisedSettlementIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for _, depth := range []int{1, 5} {
 		t.Run(fmt.Sprint("depth ", depth), func(t *testing.T) {
+			if depth > 1 {
+				onlyTorture(t, "the other depth, chain TestRelayerResendsAfterReorganisation")
+			}
 			t.Parallel()
 			chain := ownChain(t)
 			w := newWorld(t, plan{chain: chain})
@@ -315,7 +333,7 @@ func TestReorganisedSettlementIsSentAgain(t *testing.T) {
 			b.buy("undone").into(t, 200, &o)
 			w.rpc(nil, "anvil_reorg", depth, []any{})
 			w.resumeMining()
-			eventually(t, 30*time.Second, func() (bool, string) {
+			eventually(t, func() (bool, string) {
 				n := w.transferCount(b)
 				return n == 1, fmt.Sprint(n, " transfers after the reorganisation")
 			})
@@ -328,6 +346,7 @@ func TestReorganisedSettlementIsSentAgain(t *testing.T) {
 
 // TestStalledChainLeavesPaymentsUndecided buys while no block is made.
 func TestStalledChainLeavesPaymentsUndecided(t *testing.T) {
+	onlyTorture(t, "chain TestRelayerResendsDroppedTransaction, checkout TestUnknownSettlementIsNeverAChallenge")
 	t.Parallel()
 	chain, err := devnet.StartChain(t.Context(), devnet.ChainConfig{})
 	if err != nil {
@@ -349,7 +368,7 @@ func TestStalledChainLeavesPaymentsUndecided(t *testing.T) {
 	w.rpc(nil, "anvil_dropAllTransactions")
 	w.rpc(nil, "evm_setAutomine", true)
 	for i, b := range buyers {
-		b.wantRetrySold("still", payments[i], 60*time.Second)
+		b.wantRetrySold("still", payments[i])
 	}
 	w.mine(3)
 	w.checkBooks()

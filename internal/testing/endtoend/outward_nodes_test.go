@@ -40,12 +40,15 @@ func TestPurchaseSurvivesLaggingNode(t *testing.T) {
 	for _, lag := range []uint64{1, 4, 15} {
 		for at := range 3 {
 			t.Run(fmt.Sprint(lag, " blocks, node ", at), func(t *testing.T) {
+				if lag != 4 || at != 0 {
+					onlyTorture(t, "4 blocks at the first node, chain TestHeadToleratesNodeSlightlyBehind")
+				}
 				t.Parallel()
 				w, nodes := newNodeWorld(t, 3, nil)
 				b := w.buyer()
 				w.awaitBlock(w.blockNumber() + lag + 1) // the node has heard of the buyer's money
 				nodes[at].inject(nodeFault{method: "*", mode: behind, lag: lag})
-				b.wantSold("lag", 60*time.Second)
+				b.wantSold("lag")
 				b.wantPaidOnce("")
 				a := w.send(get("/ready"))
 				wantStatus(t, "ready", a, http.StatusOK)
@@ -59,7 +62,7 @@ func TestPurchaseSurvivesLaggingNode(t *testing.T) {
 
 func (w *world) awaitBlock(n uint64) {
 	w.t.Helper()
-	eventually(w.t, 60*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		now := w.blockNumber()
 		return now >= n, fmt.Sprint("block ", now, " of ", n)
 	})
@@ -82,10 +85,13 @@ func TestPurchaseSurvivesContradictingNode(t *testing.T) {
 	t.Parallel()
 	for name, faults := range contradictions {
 		t.Run(name, func(t *testing.T) {
+			if name != "no transfer in the logs" {
+				onlyTorture(t, "no transfer in the logs, chain TestVerdictSettlesByTwoNodesAgainstOne")
+			}
 			t.Parallel()
 			w, nodes := newNodeWorld(t, 3, nil)
 			buyers := w.buyers(4)
-			if _, err := buyers[0].buyRetrying("before", 30*time.Second); err != nil { // whose answers are the old ones
+			if _, err := buyers[0].buyRetrying("before"); err != nil { // whose answers are the old ones
 				t.Fatal(err)
 			}
 			for at, node := range nodes {
@@ -93,9 +99,9 @@ func TestPurchaseSurvivesContradictingNode(t *testing.T) {
 					node.inject(f)
 				}
 				b := buyers[1+at]
-				b.wantSold(fmt.Sprint("node ", at), 60*time.Second)
+				b.wantSold(fmt.Sprint("node ", at))
 				b.wantPaidOnce(fmt.Sprintf("node %d", at))
-				w.awaitSettled(30 * time.Second)
+				w.awaitSettled()
 				node.clearFaults()
 			}
 			w.checkBooks()
@@ -107,13 +113,14 @@ func TestPurchaseSurvivesContradictingNode(t *testing.T) {
 // TestNoSingleNodeVoidsPayment: the first node says to the end that the authorization is unused. When its time is
 // over the others show the transfer; a 402 would make the buyer pay again.
 func TestNoSingleNodeVoidsPayment(t *testing.T) {
+	onlyTorture(t, "chain TestVerdictNeedsTwoNodesToVoid")
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 3, func(c *app.Config) { c.Wait = 2 * time.Second })
 	b := w.buyer()
 	payment := header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Unix()) + 22 }))
 	const authorizationState = "e94a0102"
 	nodes[0].inject(nodeFault{method: "eth_call", mode: denyUse, only: authorizationState})
-	b.wantRetrySold("denied", payment, 60*time.Second)
+	b.wantRetrySold("denied", payment)
 	b.wantPaidOnce("")
 	nodes[0].clearFaults()
 	w.checkBooks()
@@ -123,6 +130,7 @@ func TestNoSingleNodeVoidsPayment(t *testing.T) {
 // TestInventedReceiptDelaysNothing: both nodes lose the transaction, and one shows a receipt of a block that
 // the chain does not have. The same bytes go out again.
 func TestInventedReceiptDelaysNothing(t *testing.T) {
+	onlyTorture(t, "chain TestForgedReceiptKeepsAttemptOpen")
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
 	b := w.buyer()
@@ -130,7 +138,7 @@ func TestInventedReceiptDelaysNothing(t *testing.T) {
 		node.inject(nodeFault{method: "eth_sendRawTransaction", mode: acceptAndDrop, times: 1})
 	}
 	nodes[0].inject(nodeFault{method: "eth_getTransactionReceipt", mode: inventBlock})
-	b.wantSold("invented", 60*time.Second)
+	b.wantSold("invented")
 	b.wantPaidOnce("")
 	nodes[0].clearFaults()
 	w.checkBooks()
@@ -143,6 +151,9 @@ func TestPurchaseSurvivesNodeFailureInFlight(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []nodeMode{hangUp, hangUpAfter, status500, answerJunk} {
 		t.Run(string(mode), func(t *testing.T) {
+			if mode != hangUpAfter {
+				onlyTorture(t, "a node that hangs up after, chain TestRelayerResendsDroppedTransactionWhileNodeIsDown")
+			}
 			t.Parallel()
 			w, nodes := newNodeWorld(t, 2, nil)
 			for at := range nodes {
@@ -152,7 +163,7 @@ func TestPurchaseSurvivesNodeFailureInFlight(t *testing.T) {
 					first.inject(nodeFault{method: "*", mode: mode})
 					second.inject(nodeFault{method: "eth_getLogs", mode: hangUp, times: 2, before: first.clearFaults})
 				}})
-				b.wantSold(fmt.Sprint("in flight ", at), 60*time.Second)
+				b.wantSold(fmt.Sprint("in flight ", at))
 				b.wantPaidOnce(fmt.Sprintf("node %d", at))
 				first.clearFaults()
 				second.clearFaults()
@@ -165,6 +176,7 @@ func TestPurchaseSurvivesNodeFailureInFlight(t *testing.T) {
 
 // TestNodeOfAnotherChainIsIgnored: an address may lead elsewhere after an outage.
 func TestNodeOfAnotherChainIsIgnored(t *testing.T) {
+	onlyTorture(t, "chain TestPoolChecksChainIDAgainAfterFailure and TestPoolRefusesNodeOfAnotherChain")
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 3, nil)
 	b := w.buyer()
@@ -172,12 +184,12 @@ func TestNodeOfAnotherChainIsIgnored(t *testing.T) {
 		nodes[0].inject(nodeFault{method: "eth_chainId", mode: otherChain})
 		nodes[0].inject(nodeFault{method: "*", mode: answerJunk})
 	}})
-	b.wantSold("elsewhere", 60*time.Second)
+	b.wantSold("elsewhere")
 	after := nodes[0].callCounts()
 	if after["eth_chainId"] < 2 {
 		t.Errorf("the chain was asked for its id %d times, want again after the outage", after["eth_chainId"])
 	}
-	w.buyer().wantSold("elsewhere still", 60*time.Second)
+	w.buyer().wantSold("elsewhere still")
 	if now := nodes[0].callCounts(); now["eth_sendRawTransaction"] != after["eth_sendRawTransaction"] {
 		t.Error("a transaction was sent to another chain")
 	}

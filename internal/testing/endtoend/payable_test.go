@@ -61,7 +61,7 @@ func lasting(p *x402.Payment) {
 
 func TestOrdersArePaidByAnyRoute(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "", "")
@@ -83,7 +83,7 @@ func TestOrdersArePaidByAnyRoute(t *testing.T) {
 		}
 	}
 	b.payAndRepeat("GET", o.path(), o.OrderID, price())
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	b.wantActive()
 
 	for _, step := range []struct {
@@ -202,7 +202,7 @@ func (c refusal) asSubmission(b *buyer, id string) refusal {
 // TestPayRoutesRefuseWhatPurchasesRefuse sends every payment that a purchase refuses to the pay routes.
 func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "k", "")
@@ -213,7 +213,7 @@ func TestPayRoutesRefuseWhatPurchasesRefuse(t *testing.T) {
 		func(c refusal) refusal { return c.asSubmission(b, o.OrderID) },
 	}
 	var cases refusals
-	for i, c := range append(headerCases(t, b), rejectedCases(t, b)...) {
+	for i, c := range append(rejectedCases(t, b), headerCases(t, b)...) {
 		if !torture() {
 			cases = append(cases, routes[i%len(routes)](c))
 			continue
@@ -243,7 +243,7 @@ const topUpAmount money.USDC = 40_000_000
 // TestOrderRoutesRefuseBadRequests covers the routes that create and pay orders: wrong callers, prices, ids and bodies.
 func TestOrderRoutesRefuseBadRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	c := &orderCases{t: t, owner: w.buyer(), stranger: w.buyer(), poor: w.unfundedBuyer()}
 	c.owner.buyCard("mine")
 	c.stranger.signIn()
@@ -471,7 +471,7 @@ func TestUnpaidOrdersExpire(t *testing.T) {
 		}
 	}
 	refused()
-	eventually(t, 40*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		e := w.orders()
 		return len(e) == 1 && e[0].status == "expired" && e[0].reason == "not paid in time", "orders " + e[0].status
 	})
@@ -499,7 +499,7 @@ func TestNoOrderIsCreatedWhileSalesAreClosed(t *testing.T) {
 	w.issuer.setFloat(2449)
 	refused := func(who *buyer, path string, code fault.Code) {
 		t.Helper()
-		eventually(t, 10*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			a := who.post(path, "")
 			return a.status == 503 && a.is(code), string(a.body)
 		})

@@ -20,7 +20,7 @@ func withoutID(body []byte) string {
 
 func TestBrowsersGetThePageWhereProgramsGetTheTerms(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "", "")

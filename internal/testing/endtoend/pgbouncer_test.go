@@ -82,7 +82,7 @@ max_client_conn = 200
 	query.Set("host", dir)
 	query.Set("port", "6432")
 	u.RawQuery = query.Encode()
-	eventually(t, 10*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		conn, err := pgx.Connect(t.Context(), u.String())
 		if err != nil {
 			return false, err.Error() + "\n" + said.String()
@@ -138,7 +138,7 @@ func TestSalesBehindPgBouncer(t *testing.T) {
 	w.pauseMining()
 	answered := make(chan answer, 1)
 	go func() { answered <- w.send(first) }()
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT coalesce(max(attempt), 0) FROM jobs WHERE owner = $1", b.address.Lower())
 		return n > 1, fmt.Sprint(n, " runs of the order's job")
 	})
@@ -154,11 +154,11 @@ func TestSalesBehindPgBouncer(t *testing.T) {
 	var buying sync.WaitGroup
 	for i := range 8 {
 		other := w.buyer()
-		buying.Go(func() { other.wantSold(fmt.Sprint("pooled-", i), time.Minute) })
+		buying.Go(func() { other.wantSold(fmt.Sprint("pooled-", i)) })
 	}
 	buying.Wait()
-	w.awaitSettled(time.Minute)
-	eventually(t, 20*time.Second, func() (bool, string) {
+	w.awaitSettled()
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM orders WHERE status = 'fulfilled' AND id = $1", esim.OrderID)
 		return n == 1, "the eSIM is not delivered"
 	})

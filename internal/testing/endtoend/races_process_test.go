@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,41 +15,19 @@ import (
 // TestRacesOfThreeProcessesHaveOneWinner runs the contests over three processes of the program itself, on one
 // database: those for a wallet's own purchase all at once, and that for the last float by itself.
 func TestRacesOfThreeProcessesHaveOneWinner(t *testing.T) {
+	onlyTorture(t, "store TestRacesOfThreeProcessesHaveOneWinnerEach, and TestRacesHaveOneWinner here")
 	t.Parallel()
-	program := buildProgram(t)
-	var own, float []contest
-	for _, c := range contests() {
-		if c.promised {
-			float = append(float, c)
-		} else {
-			own = append(own, c)
-		}
-	}
-	rounds := 5
-	if torture() {
-		rounds = 100
-	}
-	for name, contests := range map[string][]contest{"own purchases": own, "the last float": float} {
+	program := apptest.Binary(t)
+	for name, contests := range contestsByWorld() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// The orders that wait for their card need not be looked at often.
 			w := newWorld(t, plan{change: func(c *app.Config) { c.IssuerPoll = time.Second }})
 			w.replaceInstances(w.launch(program), w.launch(program), w.launch(program))
-			w.runContests(contests, rounds)
+			w.runContests(contests, rounds())
 			w.checkBooks()
 		})
 	}
-}
-
-// buildProgram is the program under test.
-func buildProgram(t *testing.T) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "roamcard")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path,
-		"../../../cmd/roamcard").CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v\n%s", err, out)
-	}
-	return path
 }
 
 // replaceInstances ends the instances of the world and goes on with others, once they are ready.
@@ -84,9 +61,20 @@ func (w *world) launch(program string, more ...string) *instance {
 	if err := cmd.Start(); err != nil {
 		w.t.Fatalf("start the program: %v", err)
 	}
+	asked, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		select {
+		case <-asked:
+		default:
+			endedByItself(w.t, fmt.Sprintf("the program ended by itself: %v\n%s", err, said.String()))
+		}
+		ended <- err
+	}()
 	w.t.Cleanup(func() {
+		close(asked)
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		if err := cmd.Wait(); err != nil {
+		if err := <-ended; err != nil {
 			w.t.Errorf("the program ended: %v\n%s", err, said.String())
 		}
 	})

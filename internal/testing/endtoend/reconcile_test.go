@@ -119,7 +119,7 @@ func TestUnmatchedTransferIsPostedOnceAndReported(t *testing.T) {
 	b := w.buyer()
 	b.buyCard("card")
 	b.topUp("topup", 2599).into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	r := w.wantFindings("a card and a top-up")
 	if k := r.Checked; k != (reconcile.Checked{Orders: 2, Payments: 2, Transfers: 2, Postings: 6, Cards: 1,
 		Movements: 2}) {
@@ -243,7 +243,7 @@ func TestReconciliationFindsEachDifference(t *testing.T) {
 	b := w.buyer()
 	o := b.buyCard("card")
 	b.topUp("topup", 5000).into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.wantFindings("good books")
 	for name, d := range damages {
 		w.exec(d.damage)
@@ -304,7 +304,7 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 		// Longer than the test: the comparisons are the test's own, but for one at the start.
 		c.ReconcileEvery, c.ReconcileGate = time.Hour, true
 	}})
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		return w.count("SELECT count(*) FROM jobs WHERE kind = 'reconcile' AND status = 'succeeded'") == 1,
 			"no comparison at the start"
 	})
@@ -314,7 +314,7 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	is := func(what string, status int, code fault.Code) {
 		t.Helper()
 		// What the last report says is cached.
-		eventually(t, 5*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			a := w.send(topup)
 			return a.status == status && a.is(code), fmt.Sprintf("%s: %d %s", what, a.status, a.body)
 		})
@@ -362,5 +362,5 @@ func TestTopUpsStayClosedWhileTreasuryIsUnreconciled(t *testing.T) {
 	w.reconcileNow()
 	is("a new report", 402, fault.PaymentRequired)
 	b.topUp("t", 2500).into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 }

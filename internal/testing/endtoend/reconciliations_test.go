@@ -38,7 +38,7 @@ func TestOperatorSeesEveryComparison(t *testing.T) {
 	w := newWorld(t, plan{instances: 2, change: withOperator})
 	b := w.buyer()
 	b.buyCard("card")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	w.wantFindings("good books")
 	b.sendUnmatched(5_000_000)
 	r := w.wantFindings("money for nothing", reconcile.TransferUnmatched)

@@ -84,7 +84,7 @@ type orderView struct {
 func (b *buyer) awaitStatus(id, status string) orderView {
 	b.w.t.Helper()
 	var o orderView
-	eventually(b.w.t, 30*time.Second, func() (bool, string) {
+	eventually(b.w.t, func() (bool, string) {
 		b.get("/api/orders/"+id).into(b.w.t, 200, &o)
 		return o.Status == status, fmt.Sprintf("%+v, %+v", o, b.w.orders())
 	})
@@ -156,6 +156,7 @@ func TestRefusedCardIsRefunded(t *testing.T) {
 }
 
 func TestRefusedTopUpIsRefunded(t *testing.T) {
+	onlyTorture(t, "settlement TestRefusedTopUpIsRefunded")
 	t.Parallel()
 	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()
@@ -180,6 +181,8 @@ func TestRefusedTopUpIsRefunded(t *testing.T) {
 
 // TestConcurrentRefundsArePaidOnceEach: two processes bring back what a dozen orders paid, each once.
 func TestConcurrentRefundsArePaidOnceEach(t *testing.T) {
+	onlyTorture(t, "settlement TestChainFaultsLeaveOneRefund, store "+
+		"TestRefundIsRecordedOnceWithItsOrderAndItsWatchJob")
 	t.Parallel()
 	w := newAdminWorld(t, 1_000_000_000, plan{instances: 2})
 	const n = 12
@@ -194,7 +197,7 @@ func TestConcurrentRefundsArePaidOnceEach(t *testing.T) {
 			t.Fatalf("buyer %d: %d %s", i, a.status, a.body)
 		}
 	}
-	w.awaitSettled(60 * time.Second)
+	w.awaitSettled()
 	for i, b := range buyers {
 		if got := w.payouts(b.address); len(got) != 1 || w.balance(b.address) != 1_000_000_000 {
 			t.Errorf("buyer %d: paid back in %v, has %s", i, got, w.balance(b.address))
@@ -208,6 +211,7 @@ func TestConcurrentRefundsArePaidOnceEach(t *testing.T) {
 
 // TestRefundWaitsForTreasuryFunds: the refund waits, and goes out once when the money is there.
 func TestRefundWaitsForTreasuryFunds(t *testing.T) {
+	onlyTorture(t, "settlement TestRefundWaitsForTheTreasuryAndIsSignedAgainWithItsNonce")
 	t.Parallel()
 	w := newAdminWorld(t, price()-1, plan{})
 	b := w.buyer()
@@ -218,7 +222,7 @@ func TestRefundWaitsForTreasuryFunds(t *testing.T) {
 	if o.Refund == nil || o.Refund.Status != "pending" || o.Refund.Transaction != "" || o.Refund.Amount != "25000000" {
 		t.Errorf("refund %+v", o.Refund)
 	}
-	eventually(t, 15*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		var n int
 		err := w.db.QueryRow(context.WithoutCancel(t.Context()),
 			"SELECT count(*) FROM refunds WHERE status = 'signed'").Scan(&n)
@@ -235,6 +239,8 @@ func TestRefundWaitsForTreasuryFunds(t *testing.T) {
 // TestExpiredRefundIsLeftToOperator: the order comes to review only when its authorization is
 // dead, and the operator's decision makes one refund of it.
 func TestExpiredRefundIsLeftToOperator(t *testing.T) {
+	onlyTorture(t, "settlement TestLateRefundGoesToAnOperatorOnceItIsDead, and "+
+		"TestRefundOfTwoOperatorsEndsOnChain here")
 	t.Parallel()
 	w := newAdminWorld(t, 0,
 		plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryDeadline = 15 * time.Second }})
@@ -260,6 +266,7 @@ func TestExpiredRefundIsLeftToOperator(t *testing.T) {
 
 // TestRefundWithoutRelayerIsLeftToOperator: without a relayer the order goes to a person, who reads why.
 func TestRefundWithoutRelayerIsLeftToOperator(t *testing.T) {
+	onlyTorture(t, "settlement TestRefundWithoutASettlerGoesToAnOperatorUnsigned")
 	t.Parallel()
 	treasury := newKey(t)
 	w, _ := newFacilitatorWorld(t, "facilitator", func(c *app.Config) {
@@ -267,7 +274,7 @@ func TestRefundWithoutRelayerIsLeftToOperator(t *testing.T) {
 	})
 	b := w.buyer()
 	b.buySettled("k~002").into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	var why string
 	err := w.db.QueryRow(t.Context(),
 		"SELECT evidence->>'not_refunded' FROM timeline WHERE to_status = 'operator_review'").Scan(&why)

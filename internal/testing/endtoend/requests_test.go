@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -50,7 +49,7 @@ func TestOperatorFindsOrderByTheRequestThatABuyerQuotes(t *testing.T) {
 	bought.settled().into(t, 200, &first)
 	named := w.send(purchase("k", header(t, other.payment())).withHeader("X-Request-Id", "Trip_4.2-b"))
 	named.settled().into(t, 200, &second)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	repeat := w.send(purchase("k", pay).withHeader("X-Request-Id", "once-more"))
 	if id := named.header.Get("X-Request-Id"); id != "Trip_4.2-b" || terms.status != 402 || repeat.status != 200 {
 		t.Errorf("id %q, terms %d, repeat %d", id, terms.status, repeat.status)
@@ -100,7 +99,7 @@ func (w *world) wantForgedRequestIDsReplaced() {
 			w.t.Errorf("%q is stored", forged)
 		}
 	}
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 }
 
 // TestRequestsThatCreatePayAndDecideAnOrderFindIt by the ids of all of them.

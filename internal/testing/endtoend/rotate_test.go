@@ -43,7 +43,7 @@ func (w *world) buyMeanwhile(buyers int) *crowd {
 	for i, b := range w.buyers(buyers) {
 		c.done.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				pause(100 * time.Millisecond)
+				pause(100 * time.Millisecond) // clock: spaces out the purchases
 				if err := c.buy(b, fmt.Sprintf("crowd-%d-%d", i, n)); err != nil {
 					c.wrong <- err
 					return
@@ -58,8 +58,9 @@ func (w *world) buyMeanwhile(buyers int) *crowd {
 // buy buys one eSIM, and repeats the request with the same payment until it is sold.
 func (c *crowd) buy(b *buyer, key string) error {
 	var pay string
-	deadline := time.Now().Add(slowdown * 60 * time.Second)
-	for time.Now().Before(deadline) {
+	ctx, cancel := patience(c.w.t)
+	defer cancel()
+	for ctx.Err() == nil {
 		a := c.w.send(esimPurchase(key, pay).on(c.at.Load()))
 		switch {
 		case a.err == nil && a.status == 402 && pay == "":
@@ -75,16 +76,16 @@ func (c *crowd) buy(b *buyer, key string) error {
 		case a.err == nil && (a.problem.Retryable == nil || !*a.problem.Retryable):
 			return fmt.Errorf("%s: %d %s", key, a.status, clipped(a.body))
 		}
-		pause(50 * time.Millisecond)
+		pause(50 * time.Millisecond) // clock: spaces out the tries
 	}
-	return fmt.Errorf("%s was not sold in time", key)
+	return fmt.Errorf("%s was not sold: %w", key, context.Cause(ctx))
 }
 
 // sells waits until so many more are sold.
 func (c *crowd) sells(more int64) {
 	c.w.t.Helper()
 	aim := c.sold.Load() + more
-	eventually(c.w.t, 60*time.Second, func() (bool, string) {
+	eventually(c.w.t, func() (bool, string) {
 		return c.sold.Load() >= aim || len(c.wrong) > 0, fmt.Sprintf("%d sold, want %d", c.sold.Load(), aim)
 	})
 }
@@ -158,7 +159,7 @@ func TestRelayerKeyIsRotatedUnderLoad(t *testing.T) {
 		t.Errorf("the keys sent %d and %d transactions", sent, w.sentBy(account, ""))
 	}
 
-	eventually(t, 60*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		w.mine(70) // until the safe block is past them
 		return w.sentBy(w.relayer, "open") == 0, "transactions of the former key are open"
 	})
@@ -172,7 +173,7 @@ func TestRelayerKeyIsRotatedUnderLoad(t *testing.T) {
 // seconds while a crowd buys.
 func (w *world) wantKeyMissed(cfg app.Config, of x402.Address) {
 	w.t.Helper()
-	eventually(w.t, 20*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		if w.sentBy(of, "open") == 0 {
 			return false, "nothing is open"
 		}
@@ -188,6 +189,7 @@ func (w *world) wantKeyMissed(cfg app.Config, of x402.Address) {
 // TestRetiredTreasuryFinishesItsRefunds: a refund that the former key has begun is paid by it, once, and never by the
 // new one; what is begun while both processes work is paid once, by the key of the one that does it.
 func TestRetiredTreasuryFinishesItsRefunds(t *testing.T) {
+	onlyTorture(t, "settlement TestRefundStaysWithTheTreasuryThatBeganIt")
 	t.Parallel()
 	w := newAdminWorld(t, 0, plan{}) // the treasury is empty, so its refund waits
 	former, formerAccount := w.config.TreasuryKey, w.treasury
@@ -197,7 +199,7 @@ func TestRetiredTreasuryFinishesItsRefunds(t *testing.T) {
 	first.signIn()
 	var begun, later orderView
 	first.buySettled("begun~002").into(t, 200, &begun)
-	eventually(t, 15*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		return w.count("SELECT count(*) FROM refunds WHERE status = 'signed'") == 1, "not signed"
 	})
 
@@ -267,6 +269,9 @@ func TestKeysOfTextsAreRotatedTogether(t *testing.T) {
 		}
 	}
 	wantOpen(before)
+	// A periodic job that becomes due now may be done by the process whose current key is the former one.
+	const periods = "SELECT count(*) FROM jobs WHERE kind = 'esim_reseal' AND unique_key LIKE 'esim_reseal|%'"
+	due := w.count(periods)
 	for i, from := range w.instances {
 		to := w.instances[1-i]
 		b, key := w.buyer(), fmt.Sprintf("quoted-%d-bought-at-the-other", i)
@@ -282,12 +287,12 @@ func TestKeysOfTextsAreRotatedTogether(t *testing.T) {
 		w.send(esimPurchase(key, pay).on(to)).into(t, 200, &o)
 		wantOpen(o)
 	}
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		return w.count("SELECT count(*) FROM jobs WHERE kind = 'esim_reseal' AND unique_key = 'key|k2' "+
 			"AND status = 'succeeded'") == 1, "the job of the new key is not done"
 	})
 	const sealedWith = "SELECT sealed_key FROM esim_profiles WHERE order_id = $1"
-	if got := queryOne[string](w, sealedWith, before.OrderID); got != "k2" {
+	if got := queryOne[string](w, sealedWith, before.OrderID); got != "k2" && w.count(periods) == due {
 		t.Errorf("what was sealed before is still sealed with %s", got)
 	}
 	wantOpen(before)

@@ -122,7 +122,7 @@ func TestCardsAreSoldOverTwoIssuers(t *testing.T) {
 	r.toLithic.cut.Store(true)
 	second := r.buyer()
 	// What the issuer told before counts until it is asked again.
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := r.send(request{path: "/api/card/purchase", body: purchaseBody("terms-while-it-is-down")})
 		return r.toLithic.refused.Load() > 0 && a.status == http.StatusPaymentRequired, string(a.body)
 	})
@@ -139,7 +139,7 @@ func TestCardsAreSoldOverTwoIssuers(t *testing.T) {
 	first.topUp("a-load-of-the-first-card", 2500).into(t, 200, nil)
 	r.toStripe.cut.Store(false)
 	second.topUp("a-load-of-the-other-card", 2500).into(t, 200, nil)
-	r.awaitSettled(30 * time.Second)
+	r.awaitSettled()
 	balance := func(b *buyer, card string, want int64) {
 		t.Helper()
 		var got struct{ AvailableUsdCents int64 }
@@ -168,7 +168,7 @@ func TestCardsAreSoldOverTwoIssuers(t *testing.T) {
 	r.buyer().buyCard("after-the-issuer-is-retired")
 	r.wantCards("a retired issuer sells nothing", 1, 2)
 	first.topUp("a-load-of-a-retired-issuer", 2500).into(t, 200, nil)
-	r.awaitSettled(30 * time.Second)
+	r.awaitSettled()
 	balance(first, o.Issuance.CardID, 1500+2*2450)
 	first.reveal(o.Issuance.CardID).into(t, 200, nil)
 	r.wantFindings("the books of both issuers and ours, with one of them retired")
@@ -188,15 +188,16 @@ func TestCardsAreSoldOverTwoIssuers(t *testing.T) {
 // TestCardIsDeliveredByTheIssuerThatTheOrderRemembers: the service is started again between the order and its delivery,
 // with another routing.
 func TestCardIsDeliveredByTheIssuerThatTheOrderRemembers(t *testing.T) {
+	onlyTorture(t, "product/card TestChosenIssuerIsKept and TestOrderWithoutItsIssuerWaitsForAnOperator")
 	t.Parallel()
 	r := newRoutedWorld(t, nil)
 	r.toLithic.readOnly.Store(true)
 	b := r.buyer()
-	o, err := b.buyRetrying("remembered-over-a-restart", 30*time.Second)
+	o, err := b.buyRetrying("remembered-over-a-restart")
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		return r.count("SELECT count(*) FROM cards") == 1, "no delivery has begun"
 	})
 	r.wantCards("nothing can be opened at the chosen issuer", 0, 0)
@@ -204,7 +205,7 @@ func TestCardIsDeliveredByTheIssuerThatTheOrderRemembers(t *testing.T) {
 	r.toLithic.readOnly.Store(false)
 	b.signIn()
 	b.awaitStatus(o.OrderID, "fulfilled")
-	r.awaitSettled(60 * time.Second)
+	r.awaitSettled()
 	r.wantCards("delivered once, by the remembered issuer", 1, 0)
 	wantBooks(t, r.lithic, 1, 2)
 	r.wantFindings("the books of both issuers and ours")
@@ -224,7 +225,7 @@ func TestEsimsOfTwoSuppliersAreOneCatalogue(t *testing.T) {
 		c.Esim.SyncEvery = time.Second
 	}})
 	w.awaitEsimReady(nil)
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT count(DISTINCT provider) FROM esim_plans WHERE live")
 		return n == 2, "the catalogue is not of both suppliers yet"
 	})
@@ -285,15 +286,16 @@ func TestEsimsOfTwoSuppliersAreOneCatalogue(t *testing.T) {
 // TestOperatorClosesOneIssuer: cards are sold over the next one, top-ups of the closed one's cards are not sold, and
 // what was paid goes on.
 func TestOperatorClosesOneIssuer(t *testing.T) {
+	onlyTorture(t, "store TestSwitchClosesItsProviderWhateverIsSold, product/card TestClosedIssuerSellsNothing")
 	t.Parallel()
 	r := newRoutedWorld(t, nil)
 	first := r.buyer()
 	first.buyCard("before")
-	r.awaitSettled(30 * time.Second)
+	r.awaitSettled()
 	r.wantSwitch("provider.lithic", true, "1")
 	second := r.buyer()
 	tries := 0
-	eventually(t, 10*time.Second, func() (bool, string) { // the switch is read once a second
+	eventually(t, func() (bool, string) { // the switch is read once a second
 		tries++
 		a := first.topUp(fmt.Sprint("while-it-is-closed-", tries), 2500)
 		return a.is(fault.TopupPaused), string(a.body)
@@ -304,7 +306,7 @@ func TestOperatorClosesOneIssuer(t *testing.T) {
 		r.operatorCall("POST", "/api/admin/switches/provider.acme", `{"paused":true,"reason":"drill"}`, "2"), 400,
 		fault.SchemaInvalid)
 	r.wantSwitch("provider.stripe", true, "3")
-	eventually(t, 10*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := r.send(request{path: "/api/card/purchase", body: purchaseBody("nobody-sells")})
 		return a.is(fault.IssuePaused), string(a.body)
 	})
@@ -314,7 +316,7 @@ func TestOperatorClosesOneIssuer(t *testing.T) {
 		t.Error("the discovery does not say that no cards are sold")
 	}
 	r.wantSwitch("provider.lithic", false, "4")
-	eventually(t, 10*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := r.send(request{path: "/api/card/purchase", body: purchaseBody("it-sells-again")})
 		return a.status == http.StatusPaymentRequired, string(a.body)
 	})

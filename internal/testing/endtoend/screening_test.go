@@ -54,7 +54,7 @@ func TestListedPayerBuysNothing(t *testing.T) {
 	owned := before.buyCard("before-it-was-listed")
 	open := before.createOrder("/api/orders", "an-open-order", `{}`)
 	list(before.address)
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM screened_addresses WHERE address = $1", before.address.Lower())
 		return n == 1, "the list was not read again"
 	})
@@ -81,7 +81,7 @@ func TestListedPayerBuysNothing(t *testing.T) {
 		t.Errorf("%d rows of the audit trail", n)
 	}
 	list()
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		return w.count("SELECT count(*) FROM screened_addresses") == 1, "the list was not read again"
 	})
 	w.checkBooks()

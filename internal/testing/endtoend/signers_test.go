@@ -4,7 +4,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -43,7 +42,7 @@ func newSignedWorld(t *testing.T, p plan) (*world, *web3signerfake.Signer) {
 // awaitClosed waits until nothing is sold for want of signatures.
 func (w *world) awaitClosed() {
 	w.t.Helper()
-	eventually(w.t, 20*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		a := w.send(get("/ready"))
 		return a.status == 503 && strings.Contains(a.problem.Detail, "relayer, treasury"), "ready: " + string(a.body)
 	})
@@ -51,6 +50,7 @@ func (w *world) awaitClosed() {
 
 // TestSalesPauseWhileTheSignerIsDown: what was claimed before goes on when it is back, and is settled once.
 func TestSalesPauseWhileTheSignerIsDown(t *testing.T) {
+	onlyTorture(t, "chain TestPaymentGoesToAKeyThatSigns and TestNothingOfALyingSignerIsStoredOrSent")
 	t.Parallel()
 	for name, fails := range map[string]web3signerfake.Fault{
 		"it fails": web3signerfake.Fail, "it signs with another key": web3signerfake.Lie,
@@ -84,7 +84,7 @@ func TestSalesPauseWhileTheSignerIsDown(t *testing.T) {
 			}
 			signer.Misbehave(web3signerfake.None)
 			w.awaitReady(w.instances[0])
-			if o, err := late.retry("claimed", pay, 60*time.Second); err != nil || o.Payment.Transaction == "" {
+			if o, err := late.retry("claimed", pay); err != nil || o.Payment.Transaction == "" {
 				t.Errorf("the claimed order: %+v, %v", o, err)
 			}
 			w.checkBooks()
@@ -101,7 +101,7 @@ func TestRefundIsSignedElsewhere(t *testing.T) {
 	w.pauseMining()
 	bought := make(chan answer, 1)
 	go func() { bought <- b.buy("refused~002") }()
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		return w.count("SELECT count(*) FROM transactions") == 1, "the payment is not sent"
 	})
 	signer.Misbehave(web3signerfake.Lie)

@@ -34,7 +34,7 @@ func (s statusView) word(product string) string {
 // awaitStatusOf asks until a product has a status: an answer is cached for some seconds.
 func (w *world) awaitStatusOf(product, want string) (s statusView, text string) {
 	w.t.Helper()
-	eventually(w.t, 30*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		a := w.send(get("/api/status"))
 		s = statusView{}
 		a.into(w.t, http.StatusOK, &s)
@@ -56,7 +56,7 @@ func TestStatusTellsStrangersHowEachProductStands(t *testing.T) {
 	if s.word("card_topup") != "paused" || s.word("esim") == "not shown" {
 		t.Errorf("%+v", s)
 	}
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		s, text := w.awaitStatusOf("card_issue", "open")
 		d := s.Products[0].Delivery
 		return d != nil && d.Count == 1 && d.MedianMs < 600_000, text

@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -82,7 +81,7 @@ func TestStripeCardsAreSoldAndToppedUp(t *testing.T) {
 		})
 	}
 	both.Wait()
-	w.awaitSettled(60 * time.Second)
+	w.awaitSettled()
 	balance(1500 + 2*2450)
 	held, approved := vendor.Authorize(at, 6400)
 	if _, more := vendor.Authorize(at, 1); !approved || more {
@@ -100,12 +99,14 @@ func TestStripeCardsAreSoldAndToppedUp(t *testing.T) {
 
 // TestStripeRefusalIsPaidBack, and an unclear answer is not.
 func TestStripeRefusalIsPaidBack(t *testing.T) {
+	onlyTorture(t, "provider/stripe TestRefusalsHaveNeutralCodes, settlement "+
+		"TestRefusedCardIsRefundedOnceAndFreesItsOwner")
 	t.Parallel()
 	w, vendor := newStripeWorld(t, plan{})
 	b := w.buyer()
 	had := w.balance(b.address)
 	vendor.Fault("open", stripefake.Refused)
-	o, err := b.buyRetrying("refused-by-stripe-1", 30*time.Second)
+	o, err := b.buyRetrying("refused-by-stripe-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +126,8 @@ func TestStripeRefusalIsPaidBack(t *testing.T) {
 
 // TestStripeCardThatIsFrozenTakesNoMoney: its state is read before the terms are stated.
 func TestStripeCardThatIsFrozenTakesNoMoney(t *testing.T) {
+	onlyTorture(t, "provider/stripe TestWhatOthersMadeInactiveStaysInactive, product/card "+
+		"TestWhatTheIssuerLockedOrTerminatedIsNotUsed")
 	t.Parallel()
 	w, vendor := newStripeWorld(t, plan{})
 	b := w.buyer()
@@ -139,7 +142,7 @@ func TestStripeCardThatIsFrozenTakesNoMoney(t *testing.T) {
 	}
 	vendor.Edit(at, func(c *stripefake.Card) { c.Status = "active" })
 	b.topUp("frozen-at-stripe-3", 2500).into(t, 200, nil)
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	if limit := vendor.Cards()[0].Limits[0].Amount; limit != 3950 {
 		t.Errorf("the limit is %d", limit)
 	}
@@ -147,6 +150,7 @@ func TestStripeCardThatIsFrozenTakesNoMoney(t *testing.T) {
 }
 
 func TestOwnerFreezesACardOfStripe(t *testing.T) {
+	onlyTorture(t, "provider/stripe TestFreezingNextToALoadKeepsTheLimit and its kit")
 	t.Parallel()
 	w, vendor := newStripeWorld(t, plan{})
 	b := w.buyer()

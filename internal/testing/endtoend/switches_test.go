@@ -11,14 +11,17 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // TestNoProcessSellsAfterSwitchIsSet: two processes of the program itself sell as fast as they can while an
 // operator sets the switch at one of them. What is sent after the answer is never claimed, at neither.
 func TestNoProcessSellsAfterSwitchIsSet(t *testing.T) {
+	onlyTorture(t, "store TestSwitchIsAnsweredOnceNoClaimCanSucceed, and "+
+		"TestKillSwitchStopsSalesInEveryProcess here")
 	t.Parallel()
-	program := buildProgram(t)
+	program := apptest.Binary(t)
 	w := newAdminWorld(t, -1, plan{})
 	hash := fmt.Sprintf("OPERATORS=ann:%x", w.config.Operators[0].Hash)
 	w.replaceInstances(w.launch(program, hash), w.launch(program, hash))
@@ -85,7 +88,7 @@ func TestOrderOfPausedProductIsNotPayable(t *testing.T) {
 		t.Errorf("%d transfers", n)
 	}
 	w.setSwitch("card_topup", false, "2")
-	eventually(t, 5*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		a := w.send(r)
 		return a.status == http.StatusOK, string(clipped(a.body))
 	})
@@ -130,7 +133,7 @@ func TestPauseIsShownInEveryDocument(t *testing.T) {
 		for n, paused := range []bool{true, false} {
 			w.operatorCall("POST", "/api/admin/switches/"+product, fmt.Sprintf(`{"paused":%t,"reason":"drill"}`, paused),
 				fmt.Sprint(n)).into(t, 200, nil)
-			eventually(t, 5*time.Second, func() (bool, string) { return at(where.discovery).Paused == paused, product })
+			eventually(t, func() (bool, string) { return at(where.discovery).Paused == paused, product })
 			c := at("/api/config")
 			all := map[string]bool{
 				"card_issue": c.Card.IssuePaused,
@@ -175,7 +178,7 @@ func TestNoTermsForEsimSupplierCannotDeliver(t *testing.T) {
 	opened := b.createOrder("/api/esim/orders", "opened-before", `{}`)
 	look := func(what string, status int, code fault.Code, failing string) {
 		t.Helper()
-		eventually(t, 10*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			a := w.send(post(esimPath, purchaseBody("terms")))
 			return a.status == status && a.is(code),
 				fmt.Sprintf("%s: %d %s", what, a.status, clipped(a.body))

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -49,7 +48,7 @@ func TestOperatorResolvesUnmatchedTransfers(t *testing.T) {
 	w := newWorld(t, plan{instances: 2, change: withOperator})
 	b := w.buyer()
 	b.buyCard("card")
-	w.awaitSettled(30 * time.Second)
+	w.awaitSettled()
 	open := w.findUnmatched(b, 7, 9, 11)
 	before := w.digest()
 	w.wantResolutionRefused(open[0], b)

@@ -1,10 +1,8 @@
 package endtoend_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -16,7 +14,7 @@ import (
 func watch(t *testing.T, client roamcardv1connect.OrderServiceClient, token string,
 	req *roamcardv1.WatchOrderRequest) ([]*roamcardv1.WatchOrderResponse, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := patience(t)
 	defer cancel()
 	ctx, call := connect.NewClientContext(ctx)
 	call.RequestHeader().Set("Authorization", token)
@@ -33,7 +31,7 @@ func watch(t *testing.T, client roamcardv1connect.OrderServiceClient, token stri
 }
 
 func TestOnlyTheOwnerWatchesAnOrder(t *testing.T) {
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	for name, opts := range map[string][]connect.ClientOption{
 		"Connect":      nil,
 		"Connect JSON": {connect.WithProtoJSON()},

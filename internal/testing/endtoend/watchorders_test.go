@@ -1,10 +1,8 @@
 package endtoend_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -19,7 +17,7 @@ func watchAll(
 	t *testing.T, client roamcardv1connect.OrderServiceClient, token string, orders ...*roamcardv1.WatchedOrder,
 ) (seen []*roamcardv1.WatchOrdersResponse, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := patience(t)
 	defer cancel()
 	ctx, call := connect.NewClientContext(ctx)
 	call.RequestHeader().Set("Authorization", token)
@@ -44,7 +42,7 @@ func watched(id string, after ...uint32) *roamcardv1.WatchedOrder {
 
 func TestOneStreamFollowsSeveralOrders(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url)
 	b := w.buyer()
 	b.signIn()
@@ -109,7 +107,7 @@ func TestOneStreamFollowsSeveralOrders(t *testing.T) {
 
 func TestOrdersAreListedByKindWithTheirPlans(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	b := w.buyer()
 	b.signIn()
 	b.createOrder(cardOrdersPath, "", "")

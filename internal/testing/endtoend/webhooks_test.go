@@ -74,7 +74,7 @@ func TestWebhooksDeliverWhatNobodyWouldReadYet(t *testing.T) {
 	b.topUp("a-top-up", 2500).into(t, 200, &o)
 	b.awaitStatus(o.OrderID, "fulfilled")
 	w.setCardState(w.newestCard(), "locked")
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM cards WHERE status = $1", "FROZEN")
 		return n == 1, fmt.Sprint(n, " cards are known to be locked")
 	})
@@ -85,7 +85,7 @@ func TestWebhooksDeliverWhatNobodyWouldReadYet(t *testing.T) {
 // awaitFee waits until the fee of a card has been withdrawn.
 func (b *buyer) awaitFee(card string) {
 	b.w.t.Helper()
-	eventually(b.w.t, 30*time.Second, func() (bool, string) {
+	eventually(b.w.t, func() (bool, string) {
 		n := b.w.count("SELECT count(*) FROM jobs WHERE unique_key = $1 AND status = 'succeeded'", card)
 		return n == 1, fmt.Sprint(n, " fees are withdrawn")
 	})
@@ -138,7 +138,7 @@ func TestForgedWebhooksAreRejected(t *testing.T) {
 	if n := stored(); n != 2 {
 		t.Errorf("%d events are stored, want 2", n)
 	}
-	eventually(t, 30*time.Second, func() (bool, string) {
+	eventually(t, func() (bool, string) {
 		n := w.count("SELECT count(*) FROM jobs WHERE kind = 'webhook' AND status = 'succeeded'")
 		return n == 2, fmt.Sprint(n, " events were read")
 	})
@@ -162,17 +162,13 @@ func TestReorderedWebhooksLeaveWhatTheIssuerSays(t *testing.T) {
 	at := w.newestCard()
 	arrives := func(id, event string) {
 		t.Helper()
-		began := time.Now()
 		if status, said := w.push(webhookKey, id, time.Now(), `{"type":"`+event+`","cardId":"`+at+`"}`); status != 204 {
 			t.Errorf("%s: %d %s", id, status, said)
-		}
-		if took := time.Since(began); took > slowdown*time.Second {
-			t.Errorf("%s was taken after %s", id, took)
 		}
 	}
 	is := func(status string) {
 		t.Helper()
-		eventually(t, 30*time.Second, func() (bool, string) {
+		eventually(t, func() (bool, string) {
 			got := queryOne[string](w, "SELECT status FROM cards WHERE id = $1", card)
 			return got == status, "the card is " + got
 		})
@@ -191,6 +187,6 @@ func TestReorderedWebhooksLeaveWhatTheIssuerSays(t *testing.T) {
 // TestWebhooksAreOffWithoutSecrets: nothing but a secret proves who sends.
 func TestWebhooksAreOffWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{})
+	w := borrowWorld(t, 1)
 	wantProblem(t, "an event", w.send(post("/api/webhooks/sandbox", `{}`)), 404, fault.RouteNotFound)
 }

@@ -39,7 +39,9 @@ const origin = "https://cards.example"
 // world is a whole service: a database, a payee and a relayer of its own on a chain, an issuer, and
 // one or more instances of the program over them.
 type world struct {
-	t       *testing.T
+	t *testing.T
+	// life is how long the world lives: as long as its test, or as all of them when it is lent to one after the other.
+	life    life
 	config  app.Config
 	db      *pgxpool.Pool
 	node    *rpc.Client
@@ -47,9 +49,10 @@ type world struct {
 	relayer x402.Address
 	// treasury is zero in a world without one.
 	treasury x402.Address
-	// fromBlock is the block at which the world begins.
-	fromBlock uint64
-	issuer    *issuer
+	// fromBlock is the block at which the world begins, and since the one at which it was lent; both are the same in a
+	// world of the test's own.
+	fromBlock, since uint64
+	issuer           *issuer
 	// issuerBooks and supplierBooks are where the books of another issuer and of another supplier are; empty in a world of
 	// the sandbox alone.
 	issuerBooks, supplierBooks string
@@ -59,11 +62,21 @@ type world struct {
 
 	databaseURL, rpcURL string
 
-	mu sync.Mutex
+	told *told
+}
+
+// told is what the callers of a world have heard and know, whichever test they belong to.
+type told struct {
+	sync.Mutex
 	// answers are those that buyers got for their purchases.
 	answers []invariants.Answer
 	// downSpans are the times at which something that a sale needs was known to be down.
 	downSpans []invariants.Span
+}
+
+// life ends what was made for a test, or for all of them.
+type life interface {
+	testing.TB
 }
 
 // plan says how a world differs from the usual one.
@@ -85,23 +98,31 @@ type plan struct {
 // newWorld makes a world whose instances are ready to sell.
 func newWorld(t *testing.T, p plan) *world {
 	t.Helper()
+	return makeWorld(t, t, p)
+}
+
+// makeWorld is newWorld for a test that is the first to need it, with a life that may be longer.
+func makeWorld(t *testing.T, life life, p plan) *world {
+	t.Helper()
 	if p.chain == nil {
 		p.chain = sharedChain(t)
 	}
 	if p.databaseURL == "" {
-		p.databaseURL = storetest.URL(t)
+		p.databaseURL = storetest.URL(life)
 	}
-	w := &world{t: t, issuer: newIssuer(t, p.issuer), databaseURL: p.databaseURL, rpcURL: p.chain.RPCURL, log: p.log,
-		telemetry: p.telemetry}
+	w := &world{t: t, life: life, issuer: newIssuer(life, p.issuer), databaseURL: p.databaseURL,
+		rpcURL: p.chain.RPCURL, log: p.log, telemetry: p.telemetry, told: &told{}}
+	w.issuer.t = t
 	if w.log == nil {
-		w.log = worldLog(t)
+		w.log = worldLog(life)
 	}
-	w.db = openDatabase(t, p.databaseURL)
-	w.node = dialNode(t, p.chain.RPCURL)
+	w.db = openDatabase(life, p.databaseURL)
+	w.node = dialNode(life, p.chain.RPCURL)
 	payee, relayer := newKey(t), newKey(t)
 	w.payTo, w.relayer = addressOf(payee), addressOf(relayer)
 	w.giveGas(w.relayer)
 	w.fromBlock = w.blockNumber()
+	w.since = w.fromBlock
 	w.config = app.Config{
 		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: secret.New(p.databaseURL),
 		RPCURLs: []string{p.chain.RPCURL}, PaidAt: "latest", DeadAt: "safe",
@@ -158,29 +179,41 @@ func (w *world) start(cfg app.Config) *instance {
 		w.t.Fatal(err)
 	}
 	cfg.Addr = listener.Addr().String()
-	a, err := app.New(w.t.Context(), cfg, app.Options{Log: w.log, Listener: listener, Telemetry: w.telemetry})
+	waits, cancelWait := patience(w.t)
+	defer cancelWait()
+	a, err := app.New(w.life.Context(), cfg, app.Options{Log: w.log, Listener: listener, Telemetry: w.telemetry})
+	for err != nil && strings.Contains(err.Error(), "no RPC endpoint answers") && waits.Err() == nil {
+		// A busy node took longer than a start waits: whoever runs the program starts it again.
+		a, err = app.New(w.life.Context(), cfg, app.Options{Log: w.log, Listener: listener, Telemetry: w.telemetry})
+	}
 	if err != nil {
 		listener.Close()
 		w.t.Fatalf("start an instance: %v", err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.life.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	go func() {
+		err := a.Run(ctx)
+		if ctx.Err() == nil {
+			endedByItself(w.life, fmt.Sprintf("an instance ended by itself: %v", err))
+		}
+		ended <- err
+	}()
 	i := &instance{url: "http://" + cfg.Addr, metrics: a.MetricsURL()}
 	i.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := errors.Join(<-ended, a.Close()); err != nil {
-			w.t.Errorf("end an instance: %v", err)
+			w.life.Errorf("end an instance: %v", err)
 		}
 	})
-	w.t.Cleanup(i.stop)
+	w.life.Cleanup(i.stop)
 	w.instances = append(w.instances, i)
 	return i
 }
 
 func (w *world) awaitReady(i *instance) {
 	w.t.Helper()
-	eventually(w.t, 20*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		a := w.send(get("/ready").on(i))
 		return a.status == http.StatusOK, "not ready: " + string(a.body)
 	})
@@ -190,7 +223,7 @@ func (w *world) awaitReady(i *instance) {
 // else keeps it from selling.
 func (w *world) awaitCaughtUp(i *instance) *instance {
 	w.t.Helper()
-	eventually(w.t, 20*time.Second, func() (bool, string) {
+	eventually(w.t, func() (bool, string) {
 		a := w.send(get("/ready").on(i))
 		behind := a.status != http.StatusOK && strings.Contains(string(a.body), "transfers")
 		return !behind, "not caught up: " + string(a.body)
@@ -199,7 +232,7 @@ func (w *world) awaitCaughtUp(i *instance) *instance {
 }
 
 // worldLog writes what the program logs into the file that ROAMCARD_TEST_LOG names, for the hunt.
-func worldLog(t *testing.T) *slog.Logger {
+func worldLog(t testing.TB) *slog.Logger {
 	path := os.Getenv("ROAMCARD_TEST_LOG")
 	if path == "" {
 		return slog.New(slog.DiscardHandler)
@@ -243,7 +276,7 @@ func ownChain(t *testing.T) *devnet.Chain {
 	return chain
 }
 
-func openDatabase(t *testing.T, url string) *pgxpool.Pool {
+func openDatabase(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -282,7 +315,7 @@ func queryOne[T any](w *world, sql string, args ...any) (value T) {
 	return value
 }
 
-func dialNode(t *testing.T, url string) *rpc.Client {
+func dialNode(t testing.TB, url string) *rpc.Client {
 	t.Helper()
 	node, err := rpc.DialContext(t.Context(), url)
 	if err != nil {
@@ -371,41 +404,6 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 
 func addressOf(key *ecdsa.PrivateKey) x402.Address {
 	return x402.Address(crypto.PubkeyToAddress(key.PublicKey))
-}
-
-// eventually polls a condition that another goroutine or process brings about.
-func eventually(t *testing.T, within time.Duration, ok func() (bool, string)) {
-	t.Helper()
-	within *= slowdown
-	deadline := time.NewTimer(within)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		done, state := ok()
-		if done {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("not within %s: %s", within, state)
-		}
-	}
-}
-
-// slowdown is how much longer everything may take where the machine does other work, too.
-const slowdown = 3
-
-// torture says that there is time for everything.
-func torture() bool { return os.Getenv("ROAMCARD_TORTURE") != "" }
-
-// rounds is how often a race is run.
-func rounds() int {
-	if torture() {
-		return 100
-	}
-	return 20
 }
 
 func purchaseBody(key string) string { return fmt.Sprintf(`{"idempotencyKey":%s}`, jsonText(key)) }
