@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
@@ -28,6 +26,18 @@ var server struct {
 	postgres *devnet.Postgres
 	citus    *cluster
 	err      error
+	// admin is connected to the server, not to a test's database.
+	admin *pgx.Conn
+	// asNew is how the template is.
+	asNew state
+	// used are the databases of tests that have passed, the last one at the end.
+	used []string
+}
+
+// settings make the server cheap: what it writes is thrown away, and each connection is a process of its own.
+var settings = []string{
+	"shared_buffers=32MB", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1h", "max_wal_size=4GB",
+	"autovacuum_naptime=10min", "jit=off",
 }
 
 // Runner runs tests, as *testing.M does.
@@ -80,27 +90,28 @@ func Kinds() (all []order.Kind) {
 	return all
 }
 
-// URL makes a fresh, migrated database and returns its address. It is dropped at the end of the test.
+// URL returns the address of a migrated database that is new, or as new: see used.go. It is the test's alone until the
+// test ends.
 func URL(t testing.TB) string {
 	t.Helper()
 	if c := citus(t); c != nil {
 		return c.fresh(t)
 	}
-	return copyOf(t, template)
+	base := start(t)
+	name, err := take()
+	if err != nil {
+		t.Fatalf("make a database: %v", err)
+	}
+	t.Cleanup(func() { giveBack(t, name) })
+	return withDatabase(base, name)
 }
 
 // EmptyURL is URL without the migrations.
 func EmptyURL(t testing.TB) string {
 	t.Helper()
-	return copyOf(t, "template0")
-}
-
-func copyOf(t testing.TB, source string) string {
-	t.Helper()
 	base := start(t)
-	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	execute(t, base, "CREATE DATABASE "+name+" TEMPLATE "+source)
-	t.Cleanup(func() { execute(t, base, "DROP DATABASE "+name+" WITH (FORCE)") })
+	name := empty(t)
+	t.Cleanup(func() { drop(t, name) })
 	return withDatabase(base, name)
 }
 
@@ -109,7 +120,7 @@ func start(t testing.TB) string {
 	server.Lock()
 	defer server.Unlock()
 	if server.postgres == nil && server.err == nil {
-		server.postgres, server.err = startMigrated()
+		server.err = startMigrated()
 	}
 	if server.err != nil {
 		t.Fatalf("start PostgreSQL: %v", server.err)
@@ -117,30 +128,29 @@ func start(t testing.TB) string {
 	return server.postgres.URL()
 }
 
-func startMigrated() (*devnet.Postgres, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+func startMigrated() error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	postgres, err := devnet.StartPostgres(ctx, devnet.PostgresConfig{Throwaway: true})
+	postgres, err := devnet.StartPostgres(ctx, devnet.PostgresConfig{Throwaway: true, Settings: settings})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	server.postgres = postgres
 	if err := run(ctx, postgres.URL(), "CREATE DATABASE "+template); err != nil {
-		return nil, fmt.Errorf("make template: %w", err)
+		return fmt.Errorf("make template: %w", err)
 	}
-	if _, err := store.Migrate(ctx, withDatabase(postgres.URL(), template), nil); err != nil {
-		return nil, fmt.Errorf("migrate template: %w", err)
+	migrated := withDatabase(postgres.URL(), template)
+	if _, err := store.Migrate(ctx, migrated, nil); err != nil {
+		return fmt.Errorf("migrate template: %w", err)
 	}
-	return postgres, nil
+	if server.asNew, err = stateOfTemplate(ctx, migrated); err != nil {
+		return fmt.Errorf("read template: %w", err)
+	}
+	return nil
 }
 
-func execute(t testing.TB, url, sql string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := run(ctx, url, sql); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
+// timeout bounds what is done to the server, which is killed with the test binary in any case.
+const timeout = 5 * time.Minute
 
 func run(ctx context.Context, url, sql string) error {
 	conn, err := pgx.Connect(ctx, url)
