@@ -25,6 +25,7 @@ func TestDeadProcessLeavesItsOrderToAnother(t *testing.T) {
 		t.Fatal("money moved without a worker")
 	}
 	alive := checkouttest.Open(t, checkouttest.Options{Store: dead.Store, Chain: dead.Chain, Issuer: dead.Issuer})
+	alive.TakeOver(t)
 	alive.Reaches(t, order.ID(f.OrderID), order.Fulfilled)
 	if sold := alive.MustBuy(t, p); !sold.Replayed || alive.Spent(b) != price {
 		t.Errorf("sold %+v, spent %d", sold, alive.Spent(b))

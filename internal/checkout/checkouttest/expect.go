@@ -11,13 +11,15 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
-// Until polls a condition, for at most 15 s.
+// Until polls a condition.
 func Until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	pause := time.Millisecond
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(pause) {
 		if ok() {
 			return
 		}
+		pause = min(2*pause, 50*time.Millisecond)
 	}
 	t.Fatalf("never: %s", what)
 }

@@ -41,6 +41,10 @@ const (
 	RefundWindow = time.Hour
 	// RefundDeadline is how long a refund may take before an operator decides.
 	RefundDeadline = 24 * time.Hour
+	// callTimeout is that of calls of the issuer and the chain, which answer from memory unless they are told not to.
+	callTimeout = time.Second
+	// patience is how long is waited for what has to come. It ends tests that fail.
+	patience = 3 * time.Minute
 )
 
 // Payee is who the shop's payments go to.
@@ -73,7 +77,7 @@ type Options struct {
 	Store  *store.Store
 	Chain  *paymenttest.Chain
 	Issuer *cardtest.Issuer
-	// Wait is how long a request waits for its settlement, 10 s by default.
+	// Wait is how long a request waits for its settlement, by default as long as it takes.
 	Wait time.Duration
 	// VerdictTimeout is how long a payment that was refused is looked for on the chain.
 	VerdictTimeout time.Duration
@@ -103,7 +107,7 @@ type Options struct {
 	Session func(context.Context, x402.Address) bool
 	// Preconfirmed, when set, says whether a payment is in a block that is being built.
 	Preconfirmed func(context.Context, payment.Payment) bool
-	// Dead is a process that dies once an order is claimed: its runner never runs anything.
+	// Dead is a process that dies once an order is claimed: its runner never runs anything, and its leases pass at once.
 	Dead bool
 }
 
@@ -112,7 +116,8 @@ func Open(t *testing.T, o Options) *Shop {
 	t.Helper()
 	s := &Shop{Store: o.Store, Chain: o.Chain, Issuer: o.Issuer, Offset: new(atomic.Int64)}
 	o = s.withDefaults(t, o)
-	s.Runner = job.NewRunner(job.Config{Queue: s.Store.Jobs(), TTL: time.Second, Poll: 20 * time.Millisecond, Slots: 8})
+	// Leases are long, because nobody's are to pass only because the machine is busy.
+	s.Runner = job.NewRunner(job.Config{Queue: s.Store.Jobs(), TTL: time.Minute, Poll: 200 * time.Millisecond, Slots: 8})
 	s.Cards = card.New(card.Config{
 		Store: s.Store.Cards(), Now: s.now,
 		Providers: []card.Provider{{
@@ -120,7 +125,7 @@ func Open(t *testing.T, o Options) *Shop {
 			Capabilities: s.Issuer.Capabilities(),
 		}},
 		Paused: o.Paused, Payments: o.Payments, Workers: availability.Check{Name: "workers", Run: o.Workers},
-		Poll: 10 * time.Millisecond, CallTimeout: 300 * time.Millisecond,
+		Poll: 10 * time.Millisecond, CallTimeout: callTimeout,
 		Deadline: time.Hour,
 	})
 	settled := s.settle(o)
@@ -177,7 +182,7 @@ func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 		o.Workers = func(context.Context) error { return nil }
 	}
 	if o.Wait == 0 {
-		o.Wait = 10 * time.Second
+		o.Wait = patience
 	}
 	if o.Final == nil {
 		o.Final = s.Chain
@@ -198,7 +203,7 @@ func (s *Shop) products() (cards, topups trigger.Product) {
 // settle makes the job side, and the operators' actions.
 func (s *Shop) settle(o Options) *settlement.Settlement {
 	collect := payment.NewCollector(payment.CollectorConfig{
-		Chain: s.Chain, Settler: s.Chain, Timeout: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Chain: s.Chain, Settler: s.Chain, Timeout: callTimeout, Log: slog.New(slog.DiscardHandler),
 	})
 	refunds := settlement.Refunds{Deadline: RefundDeadline}
 	if o.Treasury != nil {
@@ -252,10 +257,28 @@ func (s *Shop) unexplained(ctx context.Context) (bool, error) {
 	return !explained, err
 }
 
-// deadRunner leaves what it adopts to the lease.
+// deadRunner leaves what it adopts to a lease that has passed.
 type deadRunner struct{ *job.Runner }
 
+func (d deadRunner) Own(n job.New) job.New {
+	n = d.Runner.Own(n)
+	n.LeaseTTL = time.Nanosecond
+	return n
+}
+
 func (deadRunner) Adopt(job.Row, job.Handler) {}
+
+// TakeOver gives the jobs of a dead shop to whoever is alive, as every runner does from time to time.
+func (s *Shop) TakeOver(t *testing.T) {
+	t.Helper()
+	Until(t, "a lease passes", func() bool {
+		n, err := s.Store.Jobs().Reap(t.Context(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n > 0
+	})
+}
 
 // newWallet is a new wallet each time.
 func newWallet(t *testing.T) authtest.Wallet {
