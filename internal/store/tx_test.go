@@ -344,7 +344,7 @@ func whole(sent []byte) bool {
 // eventually polls a condition that another process brings about.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(3 * time.Minute) // ends a test that fails
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

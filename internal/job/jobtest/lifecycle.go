@@ -203,13 +203,13 @@ func dueJobWakes(t *testing.T, q job.Queue) {
 	enqueue(t, q, job.New{Args: Args{Name: cook}, UniqueKey: "k"})
 	select {
 	case <-wake:
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * time.Minute): // ends a test that fails
 		t.Fatal("a new job did not wake")
 	}
 	finish(t, q, claimOne(t, q).Fence(), job.Release("stop"))
 	select {
 	case <-wake:
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * time.Minute): // ends a test that fails
 		t.Fatal("a job handed back did not wake")
 	}
 }
