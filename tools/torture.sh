@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Kills the program at every point of a purchase, alone and again while it recovers, under every settler, and
 # with the same payment and a new one; attacks it with all that the hostile suite has; drills incidents with their
-# alerts; kills a primary database under load and promotes its standby; and sells next to the release before; all of it
-# with the race detector. Prints its seed, what it measured, and ends with one line: N passed, N failed.
+# alerts; kills a primary database under load and promotes its standby; sells next to the release before; all of it with
+# the race detector; and shares one journal between the clients of three languages. Prints its seed, what it measured,
+# and ends with one line: N passed, N failed.
 #
 #   CASES=300   how many cases of the matrix to draw; all for every one, which takes more than an hour
 #   SEED=…      repeats a run
@@ -71,6 +72,14 @@ fi
 # What the clients do against a service that lies, in stories of their own.
 if [[ -z ${PACKAGES:-} ]]; then
   if SEED=$((seed % 2147483648)) tools/stories.sh; then passed=$((passed + 4)); else failed=$((failed + 1)); fi
+fi
+# One journal by the clients of three languages at once, which do not see each other's processes.
+journals() {
+  clients/python/setup.sh && npm run --silent build --prefix clients/typescript &&
+    (cd clients/python && ROAMCARD_TORTURE=1 .venv/bin/pytest -q tests/test_lock.py -k three_languages)
+}
+if [[ -z ${PACKAGES:-} ]]; then
+  if journals; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 fi
 # The signers' kit over a KMS that others have written.
 if [[ -z ${PACKAGES:-} ]]; then

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,15 +21,16 @@ import (
 // journalName is the journal's file in its folder, in all languages.
 const journalName = "journal.json"
 
-// FileStore keeps the journal in a folder that the programs of all languages on this machine may share: every
-// change is made under a lock, and is on the disk before it returns.
+// FileStore keeps the journal in a folder that the programs of all languages on this machine may share, also those of
+// its containers: every change is made under a lock, and is on the disk before it returns.
 type FileStore struct {
 	folder, path string
 	mu           sync.Mutex
 }
 
 // NewFileStore opens the journal in a folder, which is made when it is not there; a path that ends in .json names
-// the file. Only the user may read either. The error is a *JournalError.
+// the file. Only the user may read either, and a folder that others may write is refused. The error is a
+// *JournalError.
 func NewFileStore(path string) (*FileStore, error) {
 	s := &FileStore{folder: path, path: filepath.Join(path, journalName)}
 	if strings.HasSuffix(path, ".json") {
@@ -38,7 +40,7 @@ func NewFileStore(path string) (*FileStore, error) {
 		return nil, journalFailed(s.path, err)
 	}
 	// A journal that cannot be read must not pass for an empty one.
-	_, err := s.read()
+	_, _, err := s.read()
 	return s, err
 }
 
@@ -59,7 +61,10 @@ func DefaultJournal() (string, error) {
 }
 
 // Read implements Store.
-func (s *FileStore) Read(context.Context) (Book, error) { return s.read() }
+func (s *FileStore) Read(context.Context) (Book, error) {
+	b, _, err := s.read()
+	return b, err
+}
 
 // Update implements Store.
 func (s *FileStore) Update(ctx context.Context, change func(*Book) error) (err error) {
@@ -69,30 +74,34 @@ func (s *FileStore) Update(ctx context.Context, change func(*Book) error) (err e
 	if err != nil {
 		return journalFailed(s.path, err)
 	}
-	// Whoever holds a lock that was not let go is waited for until it is taken for dead: the change is kept.
+	// A lock that cannot be let go is waited for until this process ends: the change is kept.
 	defer func() { _ = lock.unlock() }()
-	b, err := s.read()
+	b, was, err := s.read()
 	if err != nil {
 		return err
 	}
+	generation := b.Generation
 	if err := change(&b); err != nil {
 		return err
 	}
-	if err := lock.check(); err != nil {
-		return journalFailed(s.path, err)
-	}
-	return s.write(b)
+	b.Generation = generation + 1
+	return s.write(b, was, lock)
 }
 
-func (s *FileStore) read() (Book, error) {
-	data, err := os.ReadFile(s.path)
+// read gives the book, and its text as it was; nil when there is none.
+func (s *FileStore) read() (b Book, text []byte, err error) {
+	if err := checkFolder(s.folder); err != nil {
+		return Book{}, nil, journalFailed(s.path, err)
+	}
+	text, err = os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newBook(), nil
+		return newBook(), nil, nil
 	}
 	if err != nil {
-		return Book{}, &JournalError{File: s.path, Reason: JournalUnreadable, Err: err}
+		return Book{}, nil, &JournalError{File: s.path, Reason: JournalUnreadable, Err: err}
 	}
-	return readBook(s.path, data)
+	b, err = readBook(s.path, text)
+	return b, text, err
 }
 
 // readBook reads a journal's text. One that is none is damaged; one of another program or version is foreign, and so is
@@ -128,6 +137,9 @@ func readBook(path string, data []byte) (Book, error) {
 func (b Book) check() error {
 	if b.Payees == nil || b.Purchases == nil {
 		return errors.New("it lacks payees or purchases")
+	}
+	if b.Generation < 0 || b.Generation > maxGeneration {
+		return errors.New("it has no generation")
 	}
 	for id, e := range b.Purchases {
 		switch e.State {
@@ -170,14 +182,27 @@ func (a SignedAuthorization) check() error {
 	return nil
 }
 
-// write replaces the file whole: file and folder are on the disk before it returns.
-func (s *FileStore) write(b Book) error {
+// write replaces the file whole, unless it is not the one that was read: file and folder are on the disk before it
+// returns. The draft has the lock's number, and the next holder removes it first: whoever was stopped here, and has
+// lost the lock meanwhile, has nothing to rename.
+func (s *FileStore) write(b Book, was []byte, lock folderLock) (err error) {
 	data, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return journalFailed(s.path, err)
 	}
-	draft := s.path + ".draft"
+	draft := s.path + draftInfix + strconv.Itoa(lock.number)
+	defer func() {
+		if err != nil {
+			_ = os.Remove(draft)
+		}
+	}()
 	if err := writeSynced(draft, data); err != nil {
+		return journalFailed(s.path, err)
+	}
+	if err := s.unchanged(b, was); err != nil {
+		return journalFailed(s.path, err)
+	}
+	if err := lock.check(); err != nil {
 		return journalFailed(s.path, err)
 	}
 	if err := os.Rename(draft, s.path); err != nil {
@@ -189,8 +214,21 @@ func (s *FileStore) write(b Book) error {
 	return nil
 }
 
+// unchanged compares the file's generation, and its text, with what the change was made of. They differ where something
+// else than these clients writes, or a lock was given away.
+func (s *FileStore) unchanged(b Book, was []byte) error {
+	now, is, err := s.read()
+	if err != nil {
+		return err
+	}
+	if now.Generation != b.Generation-1 || !bytes.Equal(is, was) {
+		return errors.New("it was changed by another program meanwhile; nothing was changed")
+	}
+	return nil
+}
+
 func writeSynced(path string, data []byte) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -212,6 +250,10 @@ const (
 	JournalReadOnly   JournalReason = "read_only"
 	JournalFull       JournalReason = "full"
 	JournalFailed     JournalReason = "failed"
+	// JournalLocked is one whose lock another program keeps, or may keep: one that cannot be seen is not dead.
+	JournalLocked JournalReason = "locked"
+	// JournalExposed is one in a folder that others may write.
+	JournalExposed JournalReason = "exposed"
 )
 
 // JournalError is a journal that cannot be read or kept. Nothing is sent that is not kept.
@@ -232,8 +274,22 @@ func (e *JournalError) Error() string {
 // Unwrap gives the cause.
 func (e *JournalError) Unwrap() error { return e.Err }
 
+// exposedError is a folder that others may write.
+type exposedError struct{ text string }
+
+func (e *exposedError) Error() string { return e.text }
+
 func journalFailed(path string, err error) *JournalError {
+	if told, ok := errors.AsType[*JournalError](err); ok {
+		return told
+	}
 	reason := JournalFailed
+	if _, ok := errors.AsType[*lockedError](err); ok {
+		reason = JournalLocked
+	}
+	if _, ok := errors.AsType[*exposedError](err); ok {
+		reason = JournalExposed
+	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota):
 		reason = JournalFull

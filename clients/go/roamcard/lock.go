@@ -3,6 +3,7 @@ package roamcard
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,30 +16,48 @@ import (
 )
 
 const (
-	// lockTimeout is how long a holder may hold the lock before it is taken for dead: what is done under it takes
-	// milliseconds.
+	// lockTimeout is how long one holder is waited for: what is done under the lock takes milliseconds.
 	lockTimeout = 30 * time.Second
 	lockRetry   = 5 * time.Millisecond
 	lockPrefix  = "lock-"
+	freePrefix  = "free-"
+	draftInfix  = ".draft-"
+	// released is what the clients of before wrote into a lock that they had let go.
+	released = "0"
 )
 
-// errLockLost says that another program took the lock, because this one was stopped for too long.
-var errLockLost = errors.New("another program has taken the lock meanwhile")
+// errLockLost says that the lock was given to another program, which only a person does.
+var errLockLost = errors.New("the lock was given to another program meanwhile; nothing was changed")
+
+// lockedError is a lock that stays with its holder.
+type lockedError struct{ text string }
+
+func (e *lockedError) Error() string { return e.text }
 
 // folderLock is a turn at a folder, among the programs of all languages. Holders are numbered files: who makes
-// the next number holds the lock once the holder before has let go or died. A number is made by link(2), which one
-// program wins, with its content in place; the highest one is never removed.
+// lock-N holds the lock once the holder before has made its free-N, or is known to be dead. A number is made by
+// link(2), which one program wins, with its content in place; the highest one is never removed.
 type folderLock struct {
 	folder string
 	number int
+	// record is open while the lock is held where the system has locks of files: it is locked, and the system lets it go
+	// with the process. Elsewhere it is nil.
+	record *os.File
 }
 
 // lockFolder waits for the lock.
 func lockFolder(ctx context.Context, folder string) (folderLock, error) {
-	for {
+	waited := time.Now()
+	for last := 0; ; {
 		lock, held, err := tryLockFolder(folder)
-		if err != nil || held {
+		if err != nil || held.number == 0 {
 			return lock, err
+		}
+		if held.number != last {
+			last, waited = held.number, time.Now()
+		}
+		if time.Since(waited) > lockTimeout || held.state == holderUnknown && held.age > lockTimeout {
+			return folderLock{}, held.refusal(folder)
 		}
 		if err := pause(ctx, lockRetry+mathrand.N(lockRetry)); err != nil {
 			return folderLock{}, err
@@ -46,96 +65,283 @@ func lockFolder(ctx context.Context, folder string) (folderLock, error) {
 	}
 }
 
-func tryLockFolder(folder string) (lock folderLock, held bool, err error) {
-	numbers, err := lockNumbers(folder)
+// tryLockFolder takes the lock, or tells who holds it; the number of that is zero when nobody does.
+func tryLockFolder(folder string) (lock folderLock, held lockHolder, err error) {
+	numbers, free, err := lockNumbers(folder)
 	if err != nil {
-		return folderLock{}, false, err
+		return folderLock{}, lockHolder{}, err
 	}
 	highest := 0
 	for _, n := range numbers {
 		highest = max(highest, n)
 	}
-	if highest > 0 && !lockIsFree(lockFile(folder, highest)) {
-		return folderLock{}, false, nil
+	if highest > 0 && !free[highest] {
+		if held = holderOf(folder, highest); held.state != holderGone {
+			return folderLock{}, held, nil
+		}
 	}
-	lock = folderLock{folder, highest + 1}
-	if held, err = lock.claim(); !held || err != nil {
-		return folderLock{}, false, err
+	lock = folderLock{folder: folder, number: highest + 1}
+	if won, err := lock.claim(); !won || err != nil {
+		return folderLock{}, lockHolder{number: lock.number, state: holderAlive}, err
 	}
-	for _, n := range numbers {
-		_ = os.Remove(lockFile(folder, n)) // a lower number says nothing any more
-	}
-	return lock, true, nil
+	return lock, lockHolder{}, lock.sweep()
 }
 
 // claim makes the lock's number, unless another program does so first.
-func (l folderLock) claim() (held bool, err error) {
+func (l *folderLock) claim() (won bool, err error) {
 	draft := filepath.Join(l.folder, fmt.Sprintf("draft-%d-%s", os.Getpid(), rand.Text()))
-	if err := os.WriteFile(draft, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+	f, err := os.OpenFile(draft, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
 		return false, err
 	}
-	defer func() { _ = os.Remove(draft) }()
-	err = os.Link(draft, lockFile(l.folder, l.number))
+	defer func() {
+		if !won || l.record == nil {
+			_ = f.Close()
+		}
+		_ = os.Remove(draft)
+	}()
+	who := thisProcess()
+	who.Locked = lockFile(f) // before anybody can see it
+	record, err := json.Marshal(who)
+	if err != nil {
+		return false, err
+	}
+	if _, err := f.Write(record); err != nil {
+		return false, err
+	}
+	err = os.Link(draft, l.path(lockPrefix))
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if l.check() == nil {
-		return true, nil
+	if l.check() != nil {
+		// Made late: there is a higher one, whose holder may have removed it already.
+		if err := os.Remove(l.path(lockPrefix)); !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		return false, nil
 	}
-	return false, os.Remove(lockFile(l.folder, l.number))
+	if who.Locked {
+		l.record = f
+	}
+	return true, nil
 }
 
-// check says whether the lock is still this program's.
-func (l folderLock) check() error {
-	numbers, err := lockNumbers(l.folder)
-	if err != nil {
-		return err
-	}
-	for _, n := range numbers {
-		if n > l.number {
-			return errLockLost
+// sweep removes what earlier holders have left. A holder that was stopped, and whose lock a person has given away,
+// finds its draft gone: what is read from here on stays as it is.
+func (l *folderLock) sweep() error {
+	names, err := os.ReadDir(l.folder)
+	for _, name := range names {
+		n, ok := numberOf(name.Name(), lockPrefix, freePrefix)
+		_, digits, draft := strings.Cut(name.Name(), draftInfix)
+		if draft {
+			n, ok = numberOf(digits, "")
 		}
+		if !ok || n >= l.number {
+			continue
+		}
+		// A lower number says nothing any more, also one that stays because somebody looks at it.
+		if removing := os.Remove(filepath.Join(l.folder, name.Name())); draft && !errors.Is(removing, fs.ErrNotExist) {
+			err = errors.Join(err, removing)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, l.unlock())
 	}
 	return nil
 }
 
-// unlock lets go: a holder with pid 0 is none.
-func (l folderLock) unlock() error {
-	return os.WriteFile(lockFile(l.folder, l.number), []byte("0"), 0o600)
+// check says whether the lock is still this program's.
+func (l *folderLock) check() error {
+	numbers, free, err := lockNumbers(l.folder)
+	if err != nil {
+		return err
+	}
+	highest := 0
+	for _, n := range numbers {
+		highest = max(highest, n)
+	}
+	if highest != l.number || free[highest] {
+		return errLockLost
+	}
+	return nil
 }
 
-func lockFile(folder string, number int) string {
-	return filepath.Join(folder, lockPrefix+strconv.Itoa(number))
+// unlock lets go. It makes a name only: after a power cut no file is half written.
+func (l *folderLock) unlock() error {
+	err := os.Link(l.path(lockPrefix), l.path(freePrefix))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		err = os.WriteFile(l.path(lockPrefix), []byte(released), 0o600)
+	}
+	if l.record == nil {
+		return err
+	}
+	return errors.Join(err, l.record.Close())
 }
 
-func lockNumbers(folder string) ([]int, error) {
+func (l *folderLock) path(prefix string) string {
+	return filepath.Join(l.folder, prefix+strconv.Itoa(l.number))
+}
+
+// lockNumbers are the numbers of all holders, and which of them are free.
+func lockNumbers(folder string) (numbers []int, free map[int]bool, err error) {
 	names, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var numbers []int
+	free = map[int]bool{}
 	for _, name := range names {
-		digits, ok := strings.CutPrefix(name.Name(), lockPrefix)
-		if n, err := strconv.Atoi(digits); ok && err == nil && n > 0 {
+		if n, ok := numberOf(name.Name(), lockPrefix); ok {
 			numbers = append(numbers, n)
 		}
+		if n, ok := numberOf(name.Name(), freePrefix); ok {
+			numbers, free[n] = append(numbers, n), true
+		}
 	}
-	return numbers, nil
+	return numbers, free, nil
 }
 
-// lockIsFree says that a holder has let go, or is dead. When its file is gone, a higher one has taken its place.
-func lockIsFree(path string) bool {
-	data, err := os.ReadFile(path)
+func numberOf(name string, prefixes ...string) (n int, ok bool) {
+	for _, prefix := range prefixes {
+		if digits, found := strings.CutPrefix(name, prefix); found {
+			n, err := strconv.Atoi(digits)
+			return n, err == nil && n > 0
+		}
+	}
+	return 0, false
+}
+
+// lockRecord is what a lock's file says of its holder, in all languages.
+type lockRecord struct {
+	PID  int    `json:"pid"`
+	Host string `json:"host"`
+	// Boot is the running system's: its kernel knows which processes there are.
+	Boot string `json:"boot"`
+	// Namespace is where the pid counts: a container has its own.
+	Namespace string `json:"namespace"`
+	// Started tells processes apart that had the same pid; empty where that is not known.
+	Started string `json:"started"`
+	// Locked says that the file is locked by flock(2) for as long as the holder has it.
+	Locked bool `json:"locked"`
+}
+
+// thisProcess is the record of this program.
+func thisProcess() lockRecord {
+	host, _ := os.Hostname() // without a name no other is known either
+	r := lockRecord{PID: os.Getpid(), Host: host}
+	if hasProc {
+		boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		r.Boot = strings.TrimSpace(string(boot))
+		r.Namespace, _ = os.Readlink("/proc/self/ns/pid")
+		_, r.Started, _ = processStat("self")
+		return r
+	}
+	// One space of pids, whose reboots cannot be told from here.
+	r.Boot, r.Namespace = "host:"+host, "host:"+host
+	return r
+}
+
+// holderState is what is known of a holder.
+type holderState int
+
+const (
+	holderUnknown holderState = iota
+	holderAlive
+	holderGone
+)
+
+// lockHolder is who holds a lock.
+type lockHolder struct {
+	number int
+	record lockRecord
+	state  holderState
+	age    time.Duration
+}
+
+// holderOf looks whether a holder is alive. One that cannot be seen from here is neither alive nor gone.
+func holderOf(folder string, number int) lockHolder {
+	held := lockHolder{number: number, state: holderAlive}
+	f, err := os.Open(filepath.Join(folder, lockPrefix+strconv.Itoa(number)))
 	if err != nil {
+		return held // a higher one has taken its place
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return held
+	}
+	held.age = time.Since(info.ModTime())
+	data := make([]byte, min(info.Size(), 4<<10))
+	n, _ := f.ReadAt(data, 0) // what is cut off is no record
+	if string(data[:n]) == released {
+		held.state = holderGone
+		return held
+	}
+	if json.Unmarshal(data[:n], &held.record) != nil {
+		held.record, held.state = lockRecord{}, holderUnknown
+		return held
+	}
+	held.state = held.record.seen(f, thisProcess())
+	return held
+}
+
+func (r lockRecord) seen(f *os.File, from lockRecord) holderState {
+	if r.Boot == "" || r.Boot != from.Boot {
+		return holderUnknown
+	}
+	if r.Locked {
+		// The same kernel keeps the lock, whatever container its process is in.
+		if state := holderOfFile(f); state != holderUnknown {
+			return state
+		}
+	}
+	if r.Host != from.Host || r.Namespace == "" || r.Namespace != from.Namespace || r.PID <= 0 {
+		return holderUnknown
+	}
+	if processIsAlive(r.PID) && !r.replaced() {
+		return holderAlive
+	}
+	return holderGone
+}
+
+// replaced says that the pid is another process's by now, or that of one that has ended.
+func (r lockRecord) replaced() bool {
+	// A /proc of another namespace tells of others.
+	if self, err := os.Readlink("/proc/self"); !hasProc || err != nil || self != strconv.Itoa(os.Getpid()) {
 		return false
 	}
-	info, err := os.Stat(path)
+	state, started, ok := processStat(strconv.Itoa(r.PID))
+	return ok && (state == "Z" || state == "X" || r.Started != "" && started != r.Started)
+}
+
+// processStat reads proc_pid_stat(5): the state of a process, and when it started in ticks since the boot.
+func processStat(name string) (state, started string, ok bool) {
+	data, err := os.ReadFile(filepath.Join("/proc", name, "stat"))
 	if err != nil {
-		return false
+		return "", "", false
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	return err != nil || pid == 0 || !processIsAlive(pid) || time.Since(info.ModTime()) > lockTimeout
+	// The second field is the program's name, which may have anything in it.
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(fields) < 20 {
+		return "", "", false
+	}
+	return fields[0], fields[19], true
+}
+
+// refusal tells a person why the lock is not taken, and what can be done.
+func (h lockHolder) refusal(folder string) error {
+	lock := filepath.Join(folder, lockPrefix+strconv.Itoa(h.number))
+	free := filepath.Join(folder, freePrefix+strconv.Itoa(h.number))
+	who := fmt.Sprintf("process %d of host %q", h.record.PID, h.record.Host)
+	if h.record.PID == 0 {
+		who = "a program that did not write its name"
+	}
+	if h.state == holderAlive {
+		return &lockedError{fmt.Sprintf("%s is held by %s, which is alive; wait for it, or end it", lock, who)}
+	}
+	return &lockedError{fmt.Sprintf(
+		"%s is held by %s, which cannot be seen from here, as in another container, machine or boot; "+
+			"if it has ended, make the empty file %s", lock, who, free)}
 }

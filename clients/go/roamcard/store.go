@@ -30,11 +30,15 @@ type Book struct {
 	// Purchases are the payments. A purchase's id is the nonce of its first authorization, which is derived from
 	// origin, path, payer and idempotency key.
 	Purchases map[string]Entry `json:"purchases"`
+	// Generation counts the changes of a file, whose store keeps it: a change of an older one is not written.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 const (
 	bookSchema  = "roamcard.journal"
 	bookVersion = 2
+	// maxGeneration is the largest whole number that every language reads as it is.
+	maxGeneration = 1<<53 - 1
 )
 
 // EntryState is what is known of a purchase.

@@ -175,7 +175,15 @@ export class AmbiguousPaymentError extends PaymentError {
 export class ClockError extends PaymentError {}
 
 /** What is wrong with a journal. */
-export type JournalReason = "damaged" | "foreign" | "unreadable" | "read_only" | "full" | "failed";
+export type JournalReason =
+  | "damaged"
+  | "foreign"
+  | "unreadable"
+  | "read_only"
+  | "full"
+  | "failed"
+  | "locked"
+  | "exposed";
 
 /** The journal cannot be read or kept. Nothing is sent that is not kept. */
 export class JournalError extends RoamcardError {

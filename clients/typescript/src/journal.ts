@@ -60,6 +60,8 @@ export interface Book {
   payees: Record<string, string>;
   /** By the nonce of the first authorization, which is derived from origin, path, payer and key. */
   purchases: Record<string, Entry>;
+  /** Counts the changes of a file, whose store keeps it: a change of an older one is not written. */
+  generation?: number;
 }
 
 /** A new, empty book. */
@@ -144,7 +146,8 @@ const entryMembers: Record<keyof Entry, Check> = {
   authorizations: Array.isArray,
 };
 
-function faultOf({ payees, purchases }: Record<string, unknown>): string | undefined {
+function faultOf({ payees, purchases, generation }: Record<string, unknown>): string | undefined {
+  if (!optional(count)(generation)) return "it has no generation";
   const [known, bought] = [objectOf(payees), objectOf(purchases)];
   if (!known || !bought || !Object.values(known).every(text)) return "its members are not those of a journal";
   for (const [id, value] of Object.entries(bought)) {
@@ -167,7 +170,7 @@ function wrongMember(value: Record<string, unknown>, members: Record<string, Che
 }
 
 function unknownIn(book: Book): string | undefined {
-  const { schema: _, version: __, payees: ___, purchases, ...rest } = book;
+  const { schema: _, version: __, payees: ___, generation: ____, purchases, ...rest } = book;
   const entries = Object.values(purchases);
   const others = (value: object, members: object) => Object.keys(value).filter((name) => !Object.hasOwn(members, name));
   return [

@@ -210,7 +210,7 @@ class ClockError(PaymentError):
     """This computer's clock differs from the service's by more than a minute. Nothing was signed."""
 
 
-JournalReason = Literal["damaged", "foreign", "unreadable", "read_only", "full", "failed"]
+JournalReason = Literal["damaged", "foreign", "unreadable", "read_only", "full", "failed", "locked", "exposed"]
 
 
 class JournalError(RoamcardError):

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
-import random
-import re
-import time
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from .errors import JournalError, JournalReason
 from .journal import Book, decode_book, default_journal, encode_book
+from .lock import Lock, LockedError, LostError, locked
 
 T = TypeVar("T")
-
-_LOCK_TIMEOUT = 30.0
-"""How long a holder may hold the lock before it is taken for dead: what is done under it takes milliseconds."""
-_RETRY = 0.005
 
 
 class FileStore:
     """Keeps the journal in a folder that only its owner can read, or in the file that a path ending in .json names.
 
     Without a path it is the folder that the clients of all languages share: see default_journal. Processes may share
-    it; machines may not.
+    it, also those of containers of this machine; machines may not. A folder that others may write is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -37,115 +29,89 @@ class FileStore:
 
     def read(self) -> Book:
         """The book as it was last kept."""
-        try:
-            text = self._file.read_text("utf-8")
-        except FileNotFoundError:
-            return Book()
-        except UnicodeDecodeError as error:
-            raise JournalError(str(self._file), "damaged", str(error)) from error
-        except OSError as error:
-            raise JournalError(str(self._file), "unreadable", str(error)) from error
-        return decode_book(text, str(self._file))
+        text = self._text()
+        return Book() if text is None else decode_book(text, str(self._file))
 
     def update(self, change: Callable[[Book], T]) -> T:
         """Changes the book, alone among all who share the folder."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _locked(self._folder) as is_held:
-                book = self.read()
+            self._check_folder()
+            with locked(self._folder) as lock:
+                text = self._text()
+                book = Book() if text is None else decode_book(text, str(self._file))
+                generation = book.generation
                 result = change(book)
-                if not is_held():
-                    raise JournalError(str(self._file), "failed", "another program has taken the lock meanwhile")
-                self._write(encode_book(book))
+                book.generation = generation + 1
+                self._write(book, text, lock)
                 return result
+        except LockedError as error:
+            raise JournalError(str(self._file), "locked", str(error)) from error
+        except LostError as error:
+            raise JournalError(str(self._file), "failed", str(error)) from error
         except OSError as error:
             raise JournalError(str(self._file), _reason(error), str(error)) from error
 
-    def _write(self, text: str) -> None:
-        # Whoever reads sees the old book or the new one, also after a power cut.
-        draft = self._file.with_suffix(".draft")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self._file)
+    def _text(self) -> str | None:
+        """The file as it is; None when there is none."""
+        try:
+            self._check_folder()
+            return self._file.read_text("utf-8")
+        except FileNotFoundError:
+            return None
+        except UnicodeDecodeError as error:
+            raise JournalError(str(self._file), "damaged", str(error)) from error
+        except OSError as error:
+            raise JournalError(str(self._file), "unreadable", str(error)) from error
+
+    def _check_folder(self) -> None:
+        """Refuses a folder that others may write: who writes the journal decides what is paid."""
+        if not hasattr(os, "geteuid"):
+            return  # modes say nothing here
+        info = self._folder.stat()
+        if info.st_uid != os.geteuid():
+            told = f"the folder {self._folder} is that of user {info.st_uid}, and this is user {os.geteuid()}; "
+            raise JournalError(str(self._file), "exposed", told + "name one of your own")
+        if info.st_mode & 0o022:
+            told = f"others may write the folder {self._folder}, whose mode is {info.st_mode & 0o7777:04o}; "
+            raise JournalError(str(self._file), "exposed", told + f"`chmod go-w {self._folder}`, or name another one")
+
+    def _write(self, book: Book, was: str | None, lock: Lock) -> None:
+        # Whoever reads sees the old book or the new one, also after a power cut. The draft has the lock's number, and
+        # the next holder removes it first: whoever was stopped here, and has lost the lock meanwhile, has nothing to
+        # rename.
+        draft = self._file.with_name(f"{self._file.name}.draft-{lock.number}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(encode_book(book))
+                file.flush()
+                os.fsync(file.fileno())
+            self._unchanged(book, was)
+            lock.check()
+            os.replace(draft, self._file)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
 
+    def _unchanged(self, book: Book, was: str | None) -> None:
+        """Compares the file's generation, and its text, with what the change was made of.
+
+        They differ where something else than these clients writes, or a lock was given away.
+        """
+        now = self._text()
+        generation = 0 if now is None else decode_book(now, str(self._file)).generation
+        if generation != book.generation - 1 or now != was:
+            told = "it was changed by another program meanwhile; nothing was changed"
+            raise JournalError(str(self._file), "failed", told)
+
 
 def _reason(error: OSError) -> JournalReason:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "full"
     return "read_only" if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else "failed"
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[Callable[[], bool]]:
-    """Holds the folder among the programs of all languages, and says whether it is still held.
-
-    Holders are numbered files: the process that makes the next number has the lock once the holder before has released
-    it or died. A number is made by link(2), which one program wins, with its content in place; the highest one is never
-    removed.
-    """
-    while (number := _try_lock(folder)) is None:
-        time.sleep(_RETRY * (1 + random.random()))
-    try:
-        yield lambda: max(_numbers(folder)) == number
-    finally:
-        # A holder with pid 0 is none. A lock that cannot be let go is taken when its holder's time is over.
-        with suppress(OSError):
-            _make(folder / f"lock-{number}", "0")
-
-
-def _try_lock(folder: Path) -> int | None:
-    numbers = _numbers(folder)
-    highest = max(numbers, default=0)
-    if highest and not _is_free(folder / f"lock-{highest}"):
-        return None
-    number, draft = highest + 1, folder / f"draft-{os.getpid()}-{uuid.uuid4()}"
-    _make(draft, str(os.getpid()))
-    try:
-        os.link(draft, folder / f"lock-{number}")
-    except FileExistsError:
-        return None
-    finally:
-        draft.unlink(missing_ok=True)
-    if max(_numbers(folder)) != number:
-        (folder / f"lock-{number}").unlink(missing_ok=True)
-        return None
-    for n in numbers:
-        (folder / f"lock-{n}").unlink(missing_ok=True)
-    return number
-
-
-def _numbers(folder: Path) -> list[int]:
-    return [int(name[5:]) for name in os.listdir(folder) if re.fullmatch(r"lock-[1-9][0-9]*", name)]
-
-
-def _is_free(path: Path) -> bool:
-    try:
-        pid, changed = path.read_text("ascii").strip(), path.stat().st_mtime
-    except OSError:
-        return False  # a higher one has taken its place
-    return not pid.isdigit() or not _is_alive(int(pid)) or time.time() - changed > _LOCK_TIMEOUT
-
-
-def _is_alive(pid: int) -> bool:
-    if pid == 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # of another user
-    return True
-
-
-def _make(path: Path, text: str) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
-        file.write(text)

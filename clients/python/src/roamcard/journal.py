@@ -113,6 +113,8 @@ class Book:
     """The payee of each origin, as first seen."""
     purchases: dict[str, Entry] = field(default_factory=dict)
     """By the nonce of the first authorization, which is derived from origin, path, payer and key."""
+    generation: int = 0
+    """Counts the changes of a file, whose store keeps it: a change of an older one is not written."""
 
 
 class Store(Protocol):
@@ -160,7 +162,9 @@ _NAMES = {"held_until": "heldUntil", "order_id": "orderId", "signed_at": "signed
 def encode_book(book: Book) -> str:
     """A book as the text of its file."""
     purchases = {id: _encoded(asdict(entry)) for id, entry in book.purchases.items()}
-    whole = {"schema": SCHEMA, "version": VERSION, "payees": book.payees, "purchases": purchases}
+    whole: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "payees": book.payees, "purchases": purchases}
+    if book.generation:
+        whole["generation"] = book.generation
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -184,14 +188,16 @@ def decode_book(text: str, file: str) -> Book:
         raise JournalError(file, "damaged", "it is no JSON object")
     if value.get("schema") != SCHEMA or value.get("version") is not VERSION:
         raise JournalError(file, "foreign", f"it is not a journal of version {VERSION}")
-    unknown = [name for name in value if name not in ("schema", "version", "payees", "purchases")]
+    unknown = [name for name in value if name not in ("schema", "version", "payees", "purchases", "generation")]
     try:
         payees, purchases = value.get("payees", ""), value.get("purchases", "")
         _require(
             isinstance(payees, dict) and all(_is_text(p) for p in payees.values()) and isinstance(purchases, dict),
             "members",
         )
-        book = Book(payees, {id: _decoded_entry(entry, unknown) for id, entry in purchases.items()})
+        generation = value.get("generation", 0)
+        _require(_is_count(generation) and generation < 2**53, "generation")
+        book = Book(payees, {id: _decoded_entry(entry, unknown) for id, entry in purchases.items()}, generation)
     except (ValueError, TypeError) as error:
         raise JournalError(file, "damaged", str(error)) from error
     if unknown:

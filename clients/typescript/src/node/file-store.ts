@@ -1,10 +1,10 @@
 // The journal in a folder, shared by processes, kept through a power cut.
-import { mkdir, open, readFile, rename } from "node:fs/promises";
+import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { JournalError, RoamcardError } from "../errors.js";
 import { type Book, emptyBook, readBook, type Store } from "../journal.js";
-import { locked } from "./lock.js";
+import { type Lock, LockedError, locked, LostError } from "./lock.js";
 
 /**
  * The folder that the clients of all languages share: what ROAMCARD_JOURNAL names, or roamcard below XDG_STATE_HOME,
@@ -24,7 +24,10 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Keeps the journal in a folder that only its owner can read. Processes may share it; machines may not. */
+/**
+ * Keeps the journal in a folder that only its owner can read. Processes may share it, also those of containers of this
+ * machine; machines may not. A folder that others may write is refused.
+ */
 export class FileStore implements Store {
   readonly #folder: string;
   readonly #file: string;
@@ -39,11 +42,7 @@ export class FileStore implements Store {
   }
 
   async read(): Promise<Book> {
-    const text = await readFile(this.#file, "utf8").catch((error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT") return undefined;
-      throw new JournalError(this.#file, "unreadable", error.message, { cause: error });
-    });
-    return text === undefined ? emptyBook() : readBook(parsed(text), this.#file);
+    return this.#bookOf(await this.#text());
   }
 
   update<T>(change: (book: Book) => T): Promise<T> {
@@ -55,12 +54,13 @@ export class FileStore implements Store {
   async #update<T>(change: (book: Book) => T): Promise<T> {
     try {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      return await locked(this.#folder, async (isHeld) => {
-        const book = await this.read();
+      await this.#checkFolder();
+      return await locked(this.#folder, async (lock) => {
+        const text = await this.#text();
+        const book = this.#bookOf(text);
+        const generation = (book.generation ?? 0) + 1;
         const result = change(book);
-        if (!(await isHeld()))
-          throw new JournalError(this.#file, "failed", "another program has taken the lock meanwhile");
-        await this.#write(`${JSON.stringify(book, undefined, 2)}\n`);
+        await this.#write({ ...book, generation }, text, lock);
         return result;
       });
     } catch (error) {
@@ -68,7 +68,40 @@ export class FileStore implements Store {
     }
   }
 
+  #bookOf(text: string | undefined): Book {
+    return text === undefined ? emptyBook() : readBook(parsed(text), this.#file);
+  }
+
+  // text is the file as it is; undefined when there is none.
+  async #text(): Promise<string | undefined> {
+    try {
+      await this.#checkFolder();
+      return await readFile(this.#file, "utf8");
+    } catch (error) {
+      if (error instanceof RoamcardError) throw error;
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+      throw new JournalError(this.#file, "unreadable", (error as Error).message, { cause: error });
+    }
+  }
+
+  // checkFolder refuses a folder that others may write: who writes the journal decides what is paid.
+  async #checkFolder(): Promise<void> {
+    const user = process.geteuid?.();
+    if (user === undefined) return; // modes say nothing here
+    const { uid, mode } = await stat(this.#folder);
+    if (uid !== user) {
+      const told = `the folder ${this.#folder} is that of user ${uid}, and this is user ${user}`;
+      throw new JournalError(this.#file, "exposed", `${told}; name one of your own`);
+    }
+    if (mode & 0o022) {
+      const told = `others may write the folder ${this.#folder}, whose mode is 0${(mode & 0o7777).toString(8)}`;
+      throw new JournalError(this.#file, "exposed", `${told}; \`chmod go-w ${this.#folder}\`, or name another one`);
+    }
+  }
+
   #explained(error: unknown): unknown {
+    if (error instanceof LockedError) return new JournalError(this.#file, "locked", error.message);
+    if (error instanceof LostError) return new JournalError(this.#file, "failed", error.message);
     const code = (error as NodeJS.ErrnoException | undefined)?.code;
     if (error instanceof RoamcardError || !code) return error;
     const reason = ["ENOSPC", "EDQUOT"].includes(code)
@@ -79,22 +112,39 @@ export class FileStore implements Store {
     return new JournalError(this.#file, reason, (error as Error).message, { cause: error });
   }
 
-  // write replaces the file in one step: whoever reads sees the old book or the new one, also after a power cut.
-  async #write(text: string): Promise<void> {
-    const draft = `${this.#file}.draft`;
-    const handle = await open(draft, "w", 0o600);
+  // write replaces the file in one step: whoever reads sees the old book or the new one, also after a power cut. The
+  // draft has the lock's number, and the next holder removes it first: whoever was stopped here, and has lost the lock
+  // meanwhile, has nothing to rename.
+  async #write(book: Book, was: string | undefined, lock: Lock): Promise<void> {
+    const draft = `${this.#file}.draft-${lock.number}`;
     try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
+      const handle = await open(draft, "wx", 0o600);
+      try {
+        await handle.writeFile(`${JSON.stringify(book, undefined, 2)}\n`);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await this.#unchanged(book, was);
+      await lock.check();
+      await rename(draft, this.#file);
+    } catch (error) {
+      await rm(draft, { force: true }).catch(() => undefined);
+      throw error;
     }
-    await rename(draft, this.#file);
     const folder = await open(this.#folder);
     try {
       await folder.sync();
     } finally {
       await folder.close();
     }
+  }
+
+  // unchanged compares the file's generation, and its text, with what the change was made of. They differ where
+  // something else than these clients writes, or a lock was given away.
+  async #unchanged(book: Book, was: string | undefined): Promise<void> {
+    const now = await this.#text();
+    if ((this.#bookOf(now).generation ?? 0) + 1 !== book.generation || now !== was)
+      throw new JournalError(this.#file, "failed", "it was changed by another program meanwhile; nothing was changed");
   }
 }
