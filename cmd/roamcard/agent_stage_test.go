@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/clients/go/roamcard/roamcardtest"
 	"github.com/roamcard/roamcard/internal/agent"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
@@ -50,24 +50,18 @@ func standIn() {
 	}
 }
 
-// browse is a browser whose person presses the button of the page, when it has one.
+// browse is a browser whose person presses the buttons of the page, and keeps what it was called with, what it shows in
+// the end, and where.
 func browse(url, file string) error {
-	page, err := load(http.Get(url))
-	if bytes.Contains(page, []byte(`<form method="post">`)) {
-		page, err = load(http.Post(url, "application/x-www-form-urlencoded", nil))
-	}
+	page, err := roamcardtest.Look(context.Background(), url)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, append([]byte(url+"\n"), page...), 0o600)
-}
-
-func load(res *http.Response, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
+	shown := strings.Join(os.Args, " ") + "\n" + page.URL + "\n" + page.HTML
+	if err := os.WriteFile(file+".new", []byte(shown), 0o600); err != nil {
+		return err
 	}
-	defer func() { _ = res.Body.Close() }()
-	return io.ReadAll(res.Body)
+	return os.Rename(file+".new", file)
 }
 
 // instead is a network where one address leads to another, so that a client sees the service's own.

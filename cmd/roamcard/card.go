@@ -15,7 +15,6 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/agent"
 )
 
 func card() *cobra.Command {
@@ -315,17 +314,17 @@ func (b *buyer) cardReveal() *cobra.Command {
 		ValidArgsFunction: firstArg(b.completeCards),
 		Long: "Shows number and code once: on the terminal's other screen, or on a page that this machine serves once.\n" +
 			"They never reach standard output, a file or a pipe. Some issuers show cards in a browser only, on a page\n" +
-			"of the service.",
+			"of the service. The browser opens a file that only you can read, which leads it to the page.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var to roamcard.Presenter
 			switch present {
 			case "tty":
 				to = roamcard.TerminalPresenter{}
 			case "browser":
-				to = browser{roamcard.BrowserPresenter{Open: func(_ context.Context, url string) error {
-					openBrowser(cmd.ErrOrStderr(), url)
+				to = roamcard.BrowserPresenter{Open: func(ctx context.Context, url string) error {
+					openBrowser(ctx, cmd.ErrOrStderr(), url)
 					return nil
-				}}}
+				}}
 			default:
 				return fmt.Errorf("%w: --present is tty or browser", errUsage)
 			}
@@ -351,10 +350,7 @@ func (b *buyer) cardReveal() *cobra.Command {
 				fmt.Fprintln(cmd.ErrOrStderr(), "The browser shows the card, once.")
 				return nil
 			}
-			if !seen.Seen {
-				return fmt.Errorf("the card was not looked at: %s", seen.Reason)
-			}
-			return nil
+			return notSeen(seen)
 		},
 	}
 	cmd.Flags().StringVar(&present, "present", "tty", "where to show it: tty or browser")
@@ -362,13 +358,18 @@ func (b *buyer) cardReveal() *cobra.Command {
 	return cmd
 }
 
-// browser shows a page of this machine, whose address it also prints, and opens one of the service without: who reads
-// it elsewhere could be the first to look.
-type browser struct{ roamcard.BrowserPresenter }
-
-// PresentPage implements roamcard.PagePresenter.
-func (browser) PresentPage(ctx context.Context, url string) (roamcard.Presented, error) {
-	return roamcard.BrowserPresenter{Open: agent.OpenBrowser(nil)}.PresentPage(ctx, url)
+// notSeen says that a card was not looked at by who asked for it; nil when it was.
+func notSeen(p roamcard.Presented) error {
+	switch {
+	case p.Seen:
+		return nil
+	case p.Reason == roamcard.OpenedElsewhere:
+		return errors.New("the page was opened by another program than your browser, too; " +
+			"if it has shown you nothing, stop the card: roamcard card freeze")
+	case p.Reason == roamcard.NotPressed:
+		return errors.New("the card was not looked at: nobody pressed the button of the page")
+	}
+	return fmt.Errorf("the card was not looked at: %s", p.Reason)
 }
 
 func cardText(w io.Writer, cards ...*roamcardv1.Card) {

@@ -1,16 +1,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"runtime"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/roamcard/roamcard/internal/agent"
 )
 
 // show prints a message: as the service's JSON, without secrets, or as text for people.
@@ -42,17 +42,9 @@ func (b *buyer) showJSON(cmd *cobra.Command, v any) error {
 // dollars shows cents.
 func dollars(cents uint32) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
-// openBrowser shows a page. The address goes to stderr in any case: there may be no browser here.
-func openBrowser(w io.Writer, url string) {
+// openBrowser opens the file that leads to a page. Its address goes to stderr in any case: there may be no browser
+// here. It is no secret, but only this user can read the file.
+func openBrowser(ctx context.Context, w io.Writer, url string) {
 	fmt.Fprintf(w, "Open %s within a minute; it shows once.\n", url)
-	name := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
-	if name == "" {
-		name = "xdg-open"
-	}
-	if path, err := exec.LookPath(name); err == nil &&
-		(runtime.GOOS != "linux" || os.Getenv("DISPLAY")+os.Getenv("WAYLAND_DISPLAY") != "") {
-		if c := exec.Command(path, url); c.Start() == nil {
-			go func() { _ = c.Wait() }() // the browser's exit code does not matter
-		}
-	}
+	_ = agent.OpenBrowser(nil)(ctx, url) // the person has the address
 }

@@ -16,7 +16,7 @@ import (
 // Shown is all that a model learns of a card or an eSIM that was shown.
 type Shown struct {
 	Shown  bool   `json:"shown" jsonschema:"whether the user has seen it"`
-	Reason string `json:"reason,omitempty" jsonschema:"why not, or that it is not known: waiting_for_user, opened_in_browser, timeout, cancelled, browser_only or no_window"`
+	Reason string `json:"reason,omitempty" jsonschema:"why not, or that it is not known: waiting_for_user, not_pressed, timeout, opened_elsewhere, opened_in_browser, interrupted, cancelled, browser_only or no_window"`
 }
 
 // waiting says that a window waits for the user.
@@ -104,8 +104,8 @@ func (s *Server) shown(seen roamcard.Presented, err error) (Shown, error) {
 // errNoWindow says that there is nothing to show a page in.
 var errNoWindow = errors.New("no browser can be opened here")
 
-// OpenBrowser opens pages in a program, or in the desktop's own browser. Their addresses go nowhere else: not to a log,
-// not to a message.
+// OpenBrowser opens pages in a program, or in the desktop's own browser. The address is on the program's command line,
+// which everybody on this machine can read: it is that of a file, and no secret.
 func OpenBrowser(program []string) func(ctx context.Context, url string) error {
 	return func(_ context.Context, url string) error {
 		command := program

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
+import { createServer, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -45,12 +45,31 @@ async function cardOf(issuer, t) {
   const { ROAMCARD_URL: _, ...others } = process.env;
   const env = { ...others, HOME: dir, ROAMCARD_READY_FILE: ready, DISPLAY: ":0", PATH: `${dir}:${process.env.PATH}` };
   await run(bin, ["card", "buy", "--key", "one", "--yes", "--max", "60", "--wait"], { env });
-  const link = async () => {
+  // What the browser is started with is a file that leads to the page; the command waits until a browser has come.
+  const reveal = async (look) => {
     await rm(window, { force: true });
-    await run(bin, ["card", "reveal", "--present", "browser"], { env });
-    return until(() => readFile(window, "utf8"));
+    const command = run(bin, ["card", "reveal", "--present", "browser", "--json"], { env });
+    const [looked, { stdout }] = await Promise.all([until(() => readFile(window, "utf8")).then(look), command]);
+    return { looked, told: JSON.parse(stdout) };
   };
-  return { link, own: [baseUrl, sandboxUrl].map((url) => new URL(url).origin), baseUrl };
+  const link = async () => (await reveal(led)).looked;
+  return { reveal, link, own: [baseUrl, sandboxUrl].map((url) => new URL(url).origin), baseUrl };
+}
+
+/** The page that a file leads to. */
+async function led(file) {
+  const [, action, secret] = /action="([^"]+)".* name="secret" value="([^"]+)"/s.exec(
+    await readFile(new URL(file), "utf8"),
+  );
+  const body = new URLSearchParams({ secret });
+  const answer = await new Promise((done, fail) =>
+    request(action, { method: "POST", headers: { "content-type": "application/x-www-form-urlencoded" } }, done)
+      .once("error", fail)
+      .end(body.toString()),
+  );
+  answer.resume();
+  assert.equal(answer.statusCode, 303);
+  return answer.headers.location;
 }
 
 /** How much each of these shows in a frame of a page of another origin. */
@@ -136,3 +155,29 @@ for (const [issuer, frames] of Object.entries({ lithic: 4, stripe: 3 }))
     assert.equal(page.frames().length, 1);
     assert.equal((await page.goto(address)).status(), 410);
   });
+
+// A card that comes sealed is shown by a page of the buyer's own machine.
+test("a sealed card is shown by the file, to the browser that presses", { timeout: 300_000 }, async (t) => {
+  const { reveal } = await cardOf("sandbox", t);
+  const { looked, told } = await reveal(async (file) => {
+    assert.match(file, /^file:\/\/\//);
+    const page = await browser.newPage();
+    t.after(() => page.close());
+    await page.goto(file, { waitUntil: "networkidle0" }); // its form posts itself
+    const address = page.url();
+    assert.ok(address.startsWith("http://127.0.0.1:") && !file.includes(new URL(address).host));
+    const text = () => page.evaluate(() => document.body.innerText);
+    assert.doesNotMatch(await text(), /\d{4} \d{4}/);
+    assert.equal(await page.evaluate(() => document.cookie), "", "a script can read the cookie");
+    // By its address the page shows nothing, to the same browser either.
+    assert.equal((await fetch(address)).status, 405);
+    assert.deepEqual(await framedElsewhere(t, address), [0]);
+    const [shown] = await Promise.all([page.waitForNavigation(), page.click("button")]);
+    assert.equal(shown.status(), 200);
+    const seen = await text();
+    assert.equal((await page.reload()).status(), 410);
+    return seen;
+  });
+  assert.match(looked, /\d{4} \d{4} \d{4} \d{4}/);
+  assert.deepEqual(told, { presented: true });
+});

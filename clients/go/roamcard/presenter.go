@@ -2,15 +2,15 @@ package roamcard
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -21,10 +21,25 @@ const (
 	linger = 1500 * time.Millisecond
 )
 
-// BrowserPresenter shows a card, or an eSIM, on a page that this machine serves once, on loopback, under an address
-// that cannot be guessed. A page of the service's that shows a card is opened as it is.
+// Why a page was not seen, or that it is not known.
+const (
+	// NotPressed is the reason of a page that was opened, and whose button nobody pressed in time.
+	NotPressed = "not_pressed"
+	// OpenedElsewhere is the reason of a page that was opened twice, so one of the two was not the person's browser. When
+	// nobody had pressed by then it has shown nothing; otherwise somebody else may have seen it.
+	OpenedElsewhere = "opened_elsewhere"
+	// OpenedInBrowser is the reason of a page of the service's that was opened in a browser: whether it was seen is not
+	// known.
+	OpenedInBrowser = "opened_in_browser"
+)
+
+// BrowserPresenter shows a card, or an eSIM, on a page that this machine serves once, on loopback. The browser opens a
+// file that only this user can read, and the file posts the page's secret: it is on no command line, which everybody on
+// the machine can read. The page belongs to the browser that came first, and shows the card when the person presses its
+// button. A page of the service's that shows a card is opened in the same way.
 type BrowserPresenter struct {
-	// Open brings a person to the page: it starts a browser, or prints the address.
+	// Open brings a person to the page: it starts a browser with the address of the file, or prints it. The address is
+	// no secret.
 	Open func(ctx context.Context, url string) error
 	// For is how long the page waits for its one view; zero means a minute.
 	For time.Duration
@@ -33,45 +48,50 @@ type BrowserPresenter struct {
 // Present implements Presenter.
 func (p BrowserPresenter) Present(ctx context.Context, c Credentials) (Presented, error) {
 	validTo := fmt.Sprintf("%02d/%d", c.ExpiryMonth, c.ExpiryYear)
-	return p.present(ctx, pageOf("Your card",
-		filled(`<dt>Number<dd>%s<dt>Valid to<dd>%s<dt>Security code<dd>%s`, Grouped(c.Number), validTo, c.SecurityCode)))
+	return p.present(ctx, "Your card", filled(
+		`<dl><dt>Number<dd>%s<dt>Valid to<dd>%s<dt>Security code<dd>%s</dl>`, Grouped(c.Number), validTo, c.SecurityCode))
 }
 
 // PresentESIM implements ESIMPresenter.
 func (p BrowserPresenter) PresentESIM(ctx context.Context, e ESIM) (Presented, error) {
-	return p.present(ctx, pageOf("Your eSIM",
-		filled(`<dt><img src="%s" alt="%s" width="300"><dt>SM-DP+ address<dd>%s<dt>Activation code<dd>%s<dt>ICCID<dd>%s`,
-			e.QRPNG.Reveal(), e.LPA.Reveal(), e.SMDPAddress.Reveal(), e.MatchingID.Reveal(), e.ICCID.Reveal())))
+	return p.present(ctx, "Your eSIM", filled(
+		`<dl><dt><img src="%s" alt="%s" width="300">`+
+			`<dt>SM-DP+ address<dd>%s<dt>Activation code<dd>%s<dt>ICCID<dd>%s</dl>`,
+		e.QRPNG.Reveal(), e.LPA.Reveal(), e.SMDPAddress.Reveal(), e.MatchingID.Reveal(), e.ICCID.Reveal()))
 }
 
-// PresentPage implements PagePresenter.
+// PresentPage implements PagePresenter. It returns once the browser has the page.
 func (p BrowserPresenter) PresentPage(ctx context.Context, url string) (Presented, error) {
-	if err := p.Open(ctx, url); err != nil {
-		return Presented{}, fmt.Errorf("open the page: %w", err)
-	}
-	return Presented{Reason: OpenedInBrowser}, nil
+	return p.serve(ctx, &onePage{title: "Your card", leads: url})
 }
 
-// present shows a page.
-func (p BrowserPresenter) present(ctx context.Context, content string) (Presented, error) {
+func (p BrowserPresenter) present(ctx context.Context, title, list string) (Presented, error) {
+	return p.serve(ctx, &onePage{title: title, content: []byte(pageOf(title, shownText+list))})
+}
+
+// serve lets a browser have a page, for its time.
+func (p BrowserPresenter) serve(ctx context.Context, page *onePage) (Presented, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return Presented{}, fmt.Errorf("listen for the browser: %w", err)
 	}
-	secret := make([]byte, 24)
-	_, _ = rand.Read(secret) // never fails: the program ends when there is no randomness
-	page := &onePage{
-		host: listener.Addr().String(), path: "/" + base64.RawURLEncoding.EncodeToString(secret), html: []byte(content),
-		seen: make(chan struct{}),
+	page.host, page.secret, page.ended = listener.Addr().String(), randomText(), make(chan struct{})
+	folder, address, err := page.write()
+	if err != nil {
+		return Presented{}, errors.Join(fmt.Errorf("write the file for the browser: %w", err), listener.Close())
 	}
-	srv := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second}
+	defer func() { _ = os.RemoveAll(folder) }() // what it says is used up
+	srv := &http.Server{
+		Handler: page, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(listener) }()
 	wait := p.For
 	if wait == 0 {
 		wait = presentFor
 	}
-	answer, err := p.show(ctx, page, wait)
+	reason, err := p.wait(ctx, page, address, wait)
 	// A view that is being written is let finish.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
@@ -79,65 +99,28 @@ func (p BrowserPresenter) present(ctx context.Context, content string) (Presente
 	if served := <-done; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
-	return answer, err
+	if err != nil {
+		return Presented{}, err
+	}
+	return page.outcome(reason), nil
 }
 
-func (p BrowserPresenter) show(ctx context.Context, page *onePage, wait time.Duration) (Presented, error) {
-	if err := p.Open(ctx, "http://"+page.host+page.path); err != nil {
-		return Presented{}, fmt.Errorf("open the page: %w", err)
+// wait opens the page, and says why nothing came of it, if nothing did.
+func (p BrowserPresenter) wait(ctx context.Context, page *onePage, address string, wait time.Duration) (string, error) {
+	if err := p.Open(ctx, address); err != nil {
+		return "", fmt.Errorf("open the page: %w", err)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-page.seen:
+	case <-page.ended:
 		_ = pause(ctx, linger)
-		return Presented{Seen: true}, nil
+		return "", nil
 	case <-timer.C:
-		return Presented{Reason: "timeout"}, nil
+		return "timeout", nil
 	case <-ctx.Done():
-		return Presented{Reason: "cancelled"}, nil
+		return "cancelled", nil
 	}
-}
-
-// onePage serves its content once and to this machine's own navigation alone.
-type onePage struct {
-	host, path string
-	mu         sync.Mutex
-	html       []byte
-	shown      bool
-	seen       chan struct{}
-}
-
-// ServeHTTP implements http.Handler.
-func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	site := r.Header.Get("Sec-Fetch-Site")
-	if r.Host != o.host || r.Method != http.MethodGet || r.URL.Path != o.path ||
-		(site != "" && site != "none" && site != "same-origin") {
-		http.NotFound(w, r)
-		return
-	}
-	o.mu.Lock()
-	again := o.shown
-	o.shown = true
-	content := o.html
-	o.html = nil
-	o.mu.Unlock()
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy",
-		"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	if again {
-		http.Error(w, "This page was shown once. Ask for it again.", http.StatusGone)
-		return
-	}
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	// What is not written was not seen, and cannot be any more.
-	_, _ = w.Write(content)
-	clear(content)
-	close(o.seen)
 }
 
 // filled puts texts into a pattern, each escaped for an element or a quoted attribute. It is not html/template, which
@@ -150,14 +133,15 @@ func filled(pattern string, texts ...string) string {
 	return fmt.Sprintf(pattern, escaped...)
 }
 
-func pageOf(title, list string) string {
+const shownText = "<p>Shown once. Close this window when you are done.</p>"
+
+func pageOf(title, content string) string {
 	return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>` + title + `</title>
 <style>body{font:16px system-ui;margin:15vh auto;max-width:26em}
-dl{border:1px solid #bbb;border-radius:1em;padding:1.5em}
+dl{border:1px solid #bbb;border-radius:1em;padding:1.5em}button{font:inherit;padding:.6em 1.5em}
 dt{color:#666;font-size:.8em}dd{margin:0 0 1em;font:1.4em ui-monospace,monospace}</style>
-<h1>` + title + `</h1><p>Shown once. Close this window when you are done.</p>
-<dl>` + list + `</dl></html>
+<h1>` + title + `</h1>` + content + `</html>
 `
 }
 

@@ -40,7 +40,7 @@ type Presenter interface {
 
 // Presented says what became of a reveal.
 type Presented struct {
-	// Seen says that the card was shown; otherwise Reason says why not.
+	// Seen says that the card was shown to somebody who asked for it at the screen; otherwise Reason says why not.
 	Seen   bool   `json:"presented"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -50,15 +50,12 @@ type Presented struct {
 type PagePresenter interface {
 	Presenter
 	// PresentPage opens a page, which shows the card once. Its URL is a secret like the card: it is opened, and goes
-	// nowhere else.
+	// nowhere else, a browser's command line included.
 	PresentPage(ctx context.Context, url string) (Presented, error)
 }
 
 // ErrBrowserOnly says that the cards' issuer shows them in a browser only, and the presenter is none.
 var ErrBrowserOnly = errors.New("the issuer of this service's cards shows them in a browser only")
-
-// OpenedInBrowser is the reason of a Presented whose page was opened in a browser: whether it was seen is not known.
-const OpenedInBrowser = "opened_in_browser"
 
 // Reveal shows a card through a presenter. The answer is sealed to a key that is made here and forgotten, so
 // that neither what lies between nor the caller of this method ever holds the card. Where the issuer shows cards on a

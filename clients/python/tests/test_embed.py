@@ -27,6 +27,7 @@ from roamcard import (
     UntrustedMessageError,
 )
 from roamcard._gen.roamcard.v1.problem_pb import Problem
+from roamcard.testing import Seen, look
 from roamcard.testing.faults import Answered, Faults, Incoming
 from roamcard.testing.serving import AsyncFakeTransport, FakeTransport
 
@@ -112,16 +113,22 @@ def test_a_page_is_opened_in_the_browser_once(
     caplog.set_level(logging.DEBUG)
     client = client_of(vendor, side, wallet(vendor.wallet()))
     card = card_of(client)
-    opened: list[str] = []
-    shown = client.cards.reveal(card.id, PagePresenter(opened.append))
+    given: list[str] = []
+    opened: list[Seen] = []
+
+    def open_file(address: str) -> None:
+        given.append(address)
+        opened.append(look(address))
+
+    shown = client.cards.reveal(card.id, PagePresenter(open_file))
     assert (shown.presented, shown.reason) == (False, "opened_in_browser")
-    [url] = opened
-    assert url.startswith(vendor.base_url + "/reveal/")
-    # Loading it ahead, as chat clients do, leaves it as it is.
-    assert b"<iframe" not in fetched("GET", url).body
-    assert fetched("POST", url).body.count(b"<iframe ") == 4
-    assert fetched("POST", url).status == 410
-    assert "reveal_card answered 200" in caplog.text and url.rpartition("/")[2] not in caplog.text + repr(shown)
+    [seen] = opened
+    assert seen.url.startswith(vendor.base_url + "/reveal/")
+    assert seen.html.count("<iframe ") == 4
+    assert fetched("POST", seen.url).status == 410
+    # The browser's command line is everybody's, too.
+    secret = seen.url.rpartition("/")[2]
+    assert "reveal_card answered 200" in caplog.text and secret not in caplog.text + repr(shown) + given[0]
 
 
 def test_a_presenter_that_is_no_browser_shows_nothing_and_signs_nothing_for_a_page(vendor: Dev, side: Side) -> None:

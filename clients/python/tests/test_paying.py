@@ -40,6 +40,7 @@ from roamcard.connect import (
     PayOrderRequest,
     PurchaseCardRequest,
 )
+from roamcard.testing import look
 
 CARD = 25_000_000
 STRANGER = "0x000000000000000000000000000000000000dEaD"
@@ -141,7 +142,7 @@ def test_a_wallet_behind_a_command_pays_signs_in_and_reveals(
     monkeypatch.setenv("WALLET_KEY", account.key.hex())
     client = side.client(CommandSigner(account.address, [sys.executable, str(Path(__file__).parent / "signer.py")]))
     card = client.cards.wait_until_active(client.cards.purchase(), interval=0.2)
-    assert client.cards.reveal(card.id, PagePresenter(lambda url: httpx.get(url))).presented
+    assert client.cards.reveal(card.id, PagePresenter(look)).presented
     assert dev.transfers(account) == [CARD]
 
 

@@ -36,6 +36,7 @@ from roamcard import (
     Secret,
     TermsMismatchError,
 )
+from roamcard.testing import look
 
 CARD = 25_000_000
 STRANGER = "0x000000000000000000000000000000000000dEaD"
@@ -204,10 +205,10 @@ def test_esim_late(dev: Dev, side: Side, moved: Moved) -> None:
     bought = client.esim.purchase(plan.plan_id, idempotency_key=f"{new_key()}~005")
     assert bought.credentials is None and bought.delivery_token is not None and bought.status != "fulfilled"
     with pytest.raises(Exception, match="order_not_fulfilled"):
-        client.esim.install(bought, PagePresenter(open_page))
+        client.esim.install(bought, PagePresenter(look))
     assert client.orders.wait_until_fulfilled(bought, interval=0.5, timeout=HANGS).status == "fulfilled"
     assert client.esim.status(bought).delivery.status == "fulfilled"
-    assert client.esim.install(bought, PagePresenter(open_page)).presented
+    assert client.esim.install(bought, PagePresenter(look)).presented
     paid_once(dev, account, moved, int(plan.amount))
 
 
@@ -427,42 +428,23 @@ def test_poor(dev: Dev, side: Side, moved: Moved) -> None:
     moved(0)
 
 
-def fetch(url: str, **headers: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, ""
-
-
-def open_page(url: str) -> None:
-    assert fetch(url)[0] == 200
-
-
 def test_reveal(dev: Dev, proxy: Proxy, side: Side, moved: Moved, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     account, store = dev.wallet(), MemoryStore()
     client = side.client(CountingSigner(account), store=store)
     card = client.cards.wait_until_active(client.cards.purchase(), interval=0.2)
-    seen: list[tuple[int, str]] = []
-
-    def look(url: str) -> None:
-        seen.extend((fetch(url, **{"Sec-Fetch-Site": "cross-site"}), fetch(url), fetch(url)))
-
-    result = client.cards.reveal(card.id, PagePresenter(look))
+    pages: list[str] = []
+    presenter = PagePresenter(lambda url: pages.append(look(url).html))
+    result = client.cards.reveal(card.id, presenter)
     assert (result.presented, result.reason) == (True, None)
-    assert [status for status, _ in seen] == [404, 200, 410]
-    number = re.search(r"<dd>([\d ]+)</dd>", seen[1][1])
+    number = re.search(r"<dd>([\d ]+)</dd>", pages.pop())
     assert number and number[1].replace(" ", "")[-4:] == card.last4
 
     bought = client.esim.purchase()
     token, esim = bought.delivery_token, bought.credentials.reveal()
-    pages: list[str] = []
     for options in ({"delivery_token": token}, {}):
         assert client.esim.status(bought.order_id, **options).status == "fulfilled"
-        assert client.esim.install(
-            bought.order_id, PagePresenter(lambda url: pages.append(fetch(url)[1])), **options
-        ).presented
+        assert client.esim.install(bought.order_id, presenter, **options).presented
     assert (
         all(re.search(r'<img src="data:image/png;base64,[^"]+" alt="LPA:1\$', page) for page in pages)
         and len(pages) == 2

@@ -8,7 +8,8 @@ export interface Presenter {
   prepare(): Promise<Showing>;
   /**
    * Opens a page of the service's in a browser, for cards whose issuer shows them on a page only. The address is a
-   * secret like the card: it goes to the browser and nowhere else. Without it such cards cannot be shown.
+   * secret like the card: it goes to the browser and nowhere else, its command line included. Without it such cards
+   * cannot be shown.
    */
   openPage?(url: string, signal?: AbortSignal): Promise<Presented>;
 }
@@ -28,9 +29,17 @@ export interface EsimPresenter {
 
 /**
  * Whether a card or an eSIM was seen. It never says what was on it. Of a page of the service's, which is opened in the
- * browser, that is not known.
+ * browser, that is not known. not_pressed: the page was opened, and nobody pressed its button. opened_elsewhere: it was
+ * opened twice, so one of the two was not the person's browser.
  */
 export interface Presented {
   presented: boolean;
-  reason?: "timeout" | "closed" | "no_terminal" | "opened_in_browser";
+  reason?:
+    | "timeout"
+    | "closed"
+    | "no_terminal"
+    | "opened_in_browser"
+    | "not_pressed"
+    | "opened_elsewhere"
+    | "interrupted";
 }

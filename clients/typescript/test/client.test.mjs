@@ -8,6 +8,7 @@ import {
   PolicyDeniedError, TermsMismatchError,
 } from "roamcard";
 import { commandSigner, FileStore, pagePresenter } from "roamcard/node";
+import { look } from "roamcard/testing";
 import { newKey, poll, post, purchasePath } from "./support/api.mjs";
 import { aged } from "./support/aged.mjs";
 import { assertSameBytes, autonomous, behindProxy, payments } from "./support/behind.mjs";
@@ -183,7 +184,7 @@ scenario("a wallet behind a command signs in and pays by typed data", async (t) 
   const order = await paying(chain, account, 1, () => client.cards.purchase());
   const card = await order.waitUntilActive({ intervalMs: 200 });
   const { presented } = await client.cards.reveal(card.id, {
-    present: pagePresenter({ open: (url) => fetch(url).then((r) => r.text()) }),
+    present: pagePresenter({ open: look }),
   });
   assert.equal(presented, true);
 });

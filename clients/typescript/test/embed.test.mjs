@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 import { inspect } from "node:util";
 import { MemoryStore, RevealError, Roamcard, UntrustedMessageError } from "roamcard";
 import { pagePresenter } from "roamcard/node";
+import { look } from "roamcard/testing";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { hangsAfter } from "./support/api.mjs";
 import { autonomous } from "./support/behind.mjs";
@@ -57,10 +58,14 @@ async function owner(issuer, { typed = false, ...options } = {}) {
   return { client, card, signed };
 }
 
-/** A presenter whose browser keeps the address. */
+/** A presenter whose person looks; what the browser is given, and what it shows in the end. */
 function browsing() {
-  const opened = [];
-  return { opened, present: pagePresenter({ open: (url) => void opened.push(url) }) };
+  const [given, opened] = [[], []];
+  const open = async (url) => {
+    given.push(url);
+    opened.push(await look(url));
+  };
+  return { given, opened, present: pagePresenter({ open }) };
 }
 
 const press = (url) => fetch(url, { method: "POST" });
@@ -88,18 +93,19 @@ for (const typed of [false, true])
     const lines = [];
     const note = (...line) => void lines.push(inspect(line, { depth: 9 }));
     const { client, card } = await owner("lithic", { typed, logger: { debug: note, info: note, warn: note } });
-    const { opened, present } = browsing();
+    const { given, opened, present } = browsing();
     const shown = await client.cards.reveal(card.id, { present });
     assert.deepEqual(shown, { presented: false, reason: "opened_in_browser" });
     assert.equal(opened.length, 1);
-    assert.ok(opened[0].startsWith(`${servers.lithic.baseUrl}/reveal/`));
-    // Loading it ahead, as chat clients do, leaves it as it is.
-    assert.doesNotMatch(await (await fetch(opened[0])).text(), /<iframe/);
-    const page = await press(opened[0]);
-    assert.equal((await page.text()).match(/<iframe /g)?.length, 4);
-    assert.equal((await press(opened[0])).status, 410);
+    const [{ url, html }] = opened;
+    assert.ok(url.startsWith(`${servers.lithic.baseUrl}/reveal/`));
+    assert.equal(html.match(/<iframe /g)?.length, 4);
+    assert.equal((await press(url)).status, 410);
     assert.match(lines.join(), /RevealCard|revealCard/);
-    assert.ok(!lines.join().includes(opened[0].split("/").at(-1)), "the address is logged");
+    assert.ok(!lines.join().includes(url.split("/").at(-1)), "the address is logged");
+    // The browser's command line is everybody's.
+    assert.match(given[0], /^file:/);
+    assert.ok(!given[0].includes(url.split("/").at(-1)));
   });
 
 test("a presenter that is no browser shows nothing, and signs nothing for a page", async () => {

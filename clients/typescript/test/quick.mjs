@@ -9,6 +9,8 @@ import "./client.test.mjs";
 import "./paying.test.mjs";
 import "./nonces.test.mjs";
 import "./journal.test.mjs";
+import "./lock.test.mjs";
+import "./page.test.mjs";
 import "./mishaps.test.mjs";
 import "./official.test.mjs";
 import "./scenarios.test.mjs";

@@ -33,8 +33,10 @@ async function workFolder(t) {
   const folder = await mkdtemp(join(tmpdir(), "roamcard-readme-"));
   t.after(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, "bin"));
-  const look = `#!/bin/sh\nexec "${process.execPath}" -e 'fetch(process.argv[1]).then((r) => r.text())' "$1"\n`;
-  await writeFile(join(folder, "bin/xdg-open"), look, { mode: 0o755 });
+  const testing = join(root, "dist/testing/index.js");
+  const person = `import("${testing}").then(({ look }) => look(process.argv[1]))`;
+  const opens = `#!/bin/sh\nexec "${process.execPath}" -e '${person}' "$1"\n`;
+  await writeFile(join(folder, "bin/xdg-open"), opens, { mode: 0o755 });
   return folder;
 }
 

@@ -23,7 +23,7 @@ import {
 } from "roamcard";
 import { FileStore } from "roamcard/node";
 import { hangsAfter, json, newKey, poll, post } from "./support/api.mjs";
-import { all, assertSameBytes, autonomous, behindProxy, looking, payments, shownOnce } from "./support/behind.mjs";
+import { all, assertSameBytes, autonomous, behindProxy, looking, payments } from "./support/behind.mjs";
 import { bystander, buyer, chain, dev, explained, newWallet } from "./support/shared.mjs";
 
 const list = JSON.parse(await readFile(join(import.meta.dirname, "../../testing/scenarios.json"), "utf8"));
@@ -350,8 +350,8 @@ describe("scenarios", { concurrency: 4 }, () => {
     const number = await (async () => {
       const { seen, presenter } = looking();
       assert.deepEqual(await client.cards.reveal(card.id, { present: presenter }), { presented: true });
-      const { html, ...answers } = seen;
-      assert.deepEqual(answers, shownOnce);
+      const { html, opened } = seen;
+      assert.match(opened, /^file:/);
       return /<dd>([\d ]+)<\/dd>/.exec(html)[1];
     })();
     assert.equal(number.replaceAll(" ", "").slice(-4), card.last4);
@@ -365,12 +365,12 @@ describe("scenarios", { concurrency: 4 }, () => {
     ]) {
       const { seen, presenter } = looking();
       assert.deepEqual(await client.esim.install(which, { present: presenter, ...options }), { presented: true });
-      const { html, ...answers } = seen;
+      const { html, opened } = seen;
       assert.match(
         html,
         /LPA:1\$[^"]+"[^]*<img src="data:image\/png;base64,|<img src="data:image\/png;base64,[^]*LPA:1\$[^"]+"/,
       );
-      assert.deepEqual(answers, shownOnce);
+      assert.match(opened, /^file:/);
     }
 
     const { lpa, iccid } = order.credentials.reveal();

@@ -1,14 +1,15 @@
 package goclient_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/clients/go/roamcard/roamcardtest"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
@@ -265,19 +266,11 @@ func payOrder(s *stage) {
 	s.paid(w, 1, 2500)
 }
 
-// person opens pages as a browser does, and records what they show.
+// person opens pages as a browser does, presses their buttons, and records what they show.
 func (s *stage) person(seen *[]string) roamcard.BrowserPresenter {
-	return roamcard.BrowserPresenter{Open: s.opens(func(get func(host string) (int, string)) {
-		_, page := get("")
-		*seen = append(*seen, page)
-	})}
-}
-
-func readAll(res *http.Response) string {
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return string(body)
+	return roamcard.BrowserPresenter{Open: func(ctx context.Context, url string) error {
+		page, err := roamcardtest.Look(ctx, url)
+		*seen = append(*seen, page.HTML)
+		return err
+	}}
 }

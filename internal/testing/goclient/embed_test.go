@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/clients/go/roamcard/roamcardtest"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
@@ -63,30 +64,24 @@ func TestCardOfAnEmbedIssuerIsOpenedInABrowserOnly(t *testing.T) {
 		roamcard.ErrBrowserOnly) {
 		t.Errorf("on a terminal: %v", err)
 	}
-	opened := ""
-	browser := roamcard.BrowserPresenter{Open: func(_ context.Context, url string) error {
-		opened = url
-		return nil
+	var opened roamcardtest.Page
+	browser := roamcard.BrowserPresenter{Open: func(ctx context.Context, url string) (err error) {
+		opened, err = roamcardtest.Look(ctx, url)
+		return err
 	}}
 	shown, err := c.Cards.Reveal(t.Context(), card, browser)
 	if err != nil || shown.Seen || shown.Reason != roamcard.OpenedInBrowser {
 		t.Fatalf("%+v, %v", shown, err)
 	}
-	resp, err := http.Post(opened, "application/x-www-form-urlencoded", nil) // the page's button
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := readAll(resp)
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(opened, s.BaseURL+"/reveal/") ||
-		strings.Count(page, "<iframe ") != 4 {
-		t.Errorf("%d: %d bytes", resp.StatusCode, len(page))
+	if !strings.HasPrefix(opened.URL, s.BaseURL+"/reveal/") || strings.Count(opened.HTML, "<iframe ") != 4 {
+		t.Errorf("%d bytes", len(opened.HTML))
 	}
 	// A page of somebody else's is not opened, and not quoted.
-	opened = ""
+	opened = roamcardtest.Page{}
 	there := strings.Replace(s.BaseURL, "127.0.0.1", "127.0.0.2", 1)
 	shown, err = client(elsewhere{s.BaseURL, there}).Cards.Reveal(t.Context(), card, browser)
-	if err == nil || opened != "" || shown.Seen || strings.Contains(err.Error(), "reveal/") {
-		t.Errorf("a page elsewhere: %+v, %v, opened %t", shown, err, opened != "")
+	if err == nil || opened.URL != "" || shown.Seen || strings.Contains(err.Error(), "reveal/") {
+		t.Errorf("a page elsewhere: %+v, %v, opened %t", shown, err, opened.URL != "")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/clients/go/roamcard/roamcardtest"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
@@ -191,15 +192,8 @@ func raw(ctx context.Context, client *roamcard.Client) error {
 	return nil
 }
 
-// openBrowser is the person of this tour: it looks at the page by itself.
+// openBrowser is the person of this tour: it opens the file, and presses the button of the page that it leads to.
 func openBrowser(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	return res.Body.Close()
+	_, err := roamcardtest.Look(ctx, url)
+	return err
 }

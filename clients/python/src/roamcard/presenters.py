@@ -5,21 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import re
-import secrets
 import select
 import sys
-import threading
 import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, Protocol, TextIO, TypeAlias, TypeVar, runtime_checkable
+from typing import Literal, Protocol, TextIO, TypeAlias, TypeVar, runtime_checkable
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, PyHPKEError
 
 from ._gen.roamcard.v1.order_pb import EsimCredentials
 from .errors import RevealError
+from .localpage import LocalPage
 from .model import Model
 from .secret import Secret
 
@@ -34,8 +32,14 @@ class Presented(Model):
     """Whether a card was seen. It never says what was on it."""
 
     presented: bool
-    reason: Literal["timeout", "no_terminal", "opened_in_browser"] | None = None
-    """Why not, or that it is not known: a page of the service's was opened in the browser."""
+    reason: (
+        Literal["timeout", "no_terminal", "opened_in_browser", "not_pressed", "opened_elsewhere", "interrupted"] | None
+    ) = None
+    """Why not, or that it is not known: a page of the service's was opened in the browser.
+
+    `not_pressed`: the page was opened, and nobody pressed its button. `opened_elsewhere`: it was opened twice, so one
+    of the two was not the person's browser.
+    """
 
 
 class Showing(Protocol):
@@ -62,7 +66,10 @@ class BrowserPresenter(Presenter, Protocol):
     """Shows cards to a person, also those whose issuer shows them on a page of the service's only."""
 
     def open_page(self, url: str) -> Presented:
-        """Opens that page in a browser. Its address is a secret like the card, and goes nowhere else."""
+        """Opens that page in a browser.
+
+        Its address is a secret like the card, and goes nowhere else, the browser's command line included.
+        """
         ...
 
 
@@ -138,8 +145,10 @@ class _Sealed:
 class PagePresenter:
     """Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, one time.
 
-    Its address cannot be guessed and is gone after the first view, or after a minute. `open` takes it to the person:
-    the system's browser when None. Whoever has the address can see the page once, so give it to nobody but the person.
+    The browser opens a file that only this user can read, and the file posts the page's secret: it is on no command
+    line, which everybody on the machine can read. The page belongs to the browser that came first, and shows the card
+    when the person presses its button; it is gone then, or after a minute. `open` takes the file's address, which is no
+    secret, to the person: the system's browser when None. A page of the service's is opened in the same way.
     """
 
     def __init__(self, open: Callable[[str], object] | None = None, timeout: float = 60) -> None:
@@ -152,114 +161,44 @@ class PagePresenter:
 
     def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
         """Shows an eSIM."""
-        return self._show(_esim_html(_opened(esim)))
+        return self._show(LocalPage("Your eSIM", content=_esim_html(_opened(esim))))
 
     def open_page(self, url: str) -> Presented:
-        """Opens a page of the service's, which shows a card once."""
-        if self._open(url) is False:
-            raise RevealError("no browser can be opened here")
-        return Presented(False, "opened_in_browser")
+        """Opens a page of the service's, which shows a card once. Returns once the browser has it."""
+        return self._show(LocalPage("Your card", leads=url))
 
     def _view(self, card: _Card) -> Presented:
-        return self._show(_card_html(card))
+        return self._show(LocalPage("Your card", content=_card_html(card)))
 
-    def _show(self, html: str) -> Presented:
-        page = _Page(html)
-        serving = threading.Thread(target=page.serve_forever, daemon=True)
-        serving.start()
-        try:
-            self._open(page.url)
-            seen = page.seen.wait(self._timeout)
-        finally:
-            page.html = None
-            # The first view is answered; a browser that asks again a little later still hears that it is over.
-            threading.Timer(1.5, page.shutdown_and_close).start()
-        return Presented(True) if seen else Presented(False, "timeout")
-
-
-class _Page(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, html: str) -> None:
-        super().__init__(("127.0.0.1", 0), _PageHandler)
-        self.html: str | None = html
-        self.host = f"127.0.0.1:{self.server_address[1]}"
-        self.path = "/" + secrets.token_urlsafe(24)
-        self.url = f"http://{self.host}{self.path}"
-        self.seen = threading.Event()
-        self._taking = threading.Lock()
-
-    def take(self) -> str | None:
-        """The page, for the first who asks."""
-        with self._taking:
-            html, self.html = self.html, None
-            return html
-
-    def shutdown_and_close(self) -> None:
-        self.shutdown()
-        self.server_close()
-
-
-class _PageHandler(BaseHTTPRequestHandler):
-    server: _Page  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    def do_GET(self) -> None:
-        # Another host name or a foreign page means that somebody tricked the browser into asking.
-        site = self.headers.get("Sec-Fetch-Site", "none")
-        if (
-            self.path != self.server.path
-            or self.headers.get("Host") != self.server.host
-            or site not in ("none", "same-origin")
-        ):
-            return self._answer(404, "text/plain", "")
-        html = self.server.take()
-        if html is None:
-            return self._answer(410, "text/plain", "This was shown already.\n")
-        self._answer(200, "text/html", html)
-        self.server.seen.set()
-
-    def _answer(self, status: int, kind: str, text: str) -> None:
-        data = text.encode()
-        self.send_response(status)
-        for name, value in {
-            **_HEADERS,
-            "Content-Type": f"{kind}; charset=utf-8",
-            "Content-Length": str(len(data)),
-        }.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """The address is a secret: nothing is logged."""
-
-
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+    def _show(self, page: LocalPage) -> Presented:
+        with page.served() as address:
+            if self._open(address) is False:
+                raise RevealError("no browser can be opened here")
+            page.wait(self._timeout)
+        return {
+            "shown": Presented(True),
+            "led": Presented(False, "opened_in_browser"),
+            "doubled": Presented(False, "opened_elsewhere"),
+            "interrupted": Presented(False, "interrupted"),
+            "opened": Presented(False, "not_pressed"),
+            "waits": Presented(False, "timeout"),
+        }[page.state]
 
 
 # What the pages show needs no escaping: the parts are checked to be what they should.
 
 
 def _card_html(card: _Card) -> str:
-    parts = (
-        f"<dt>Number</dt><dd>{card.grouped}</dd><dt>Valid to</dt><dd>{card.expiry}</dd>"
-        f"<dt>Code</dt><dd>{card.security_code}</dd>"
+    return (
+        f"<dl><dt>Number</dt><dd>{card.grouped}</dd><dt>Valid to</dt><dd>{card.expiry}</dd>"
+        f"<dt>Code</dt><dd>{card.security_code}</dd></dl>"
     )
-    return _page("Your card", f"<dl>{parts}</dl>")
 
 
 def _esim_html(esim: EsimCredentials) -> str:
     shown = (("SM-DP+ address", esim.smdp_address), ("Activation code", esim.matching_id), ("ICCID", esim.iccid))
     parts = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in shown)
-    return _page("Your eSIM", f'<img src="{esim.qr_png}" alt="{esim.lpa}" width="300"><dl>{parts}</dl>')
+    return f'<img src="{esim.qr_png}" alt="{esim.lpa}" width="300"><dl>{parts}</dl>'
 
 
 def _opened(secret: Secret[EsimCredentials]) -> EsimCredentials:
@@ -276,16 +215,6 @@ def _opened(secret: Secret[EsimCredentials]) -> EsimCredentials:
         # The reason could quote the code.
         raise RevealError("what came is not an eSIM")
     return esim
-
-
-def _page(title: str, content: str) -> str:
-    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
-<style>body{{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}}
-main{{border:1px solid;border-radius:1rem;padding:2rem}}
-dd{{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}}p{{max-width:26rem}}</style>
-<main>{content}
-<p>Shown once. Close this window when you are done; it cannot be loaded again.</p></main></html>
-"""
 
 
 class TerminalPresenter:

@@ -1,8 +1,13 @@
 // Shows a card or an eSIM once, in a page on this machine.
 import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { RevealError } from "../errors.js";
 import { openEsim } from "../esim-parts.js";
 import type { EsimPresenter, Presented, Presenter } from "../presenter.js";
@@ -15,130 +20,248 @@ const afterglow = 1_500;
 const headers = {
   "cache-control": "no-store",
   "content-security-policy":
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; frame-ancestors 'none'; " +
+    "base-uri 'none'",
   "cross-origin-opener-policy": "same-origin",
-  "referrer-policy": "no-referrer",
+  "cross-origin-resource-policy": "same-origin",
+  // The button's post tells its origin: with no-referrer it would be null, as that of a stranger's page.
+  "referrer-policy": "same-origin",
   "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
 };
 
 /**
- * Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, at an address nobody
- * can guess, one time; it is gone after that, or after a minute. `open` takes the address to the person: the system's
- * browser when absent. Whoever has the address can see the page once, so give it to nobody but the person. A page of
- * the service's, for cards whose issuer shows them there only, is opened as it is.
+ * Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, one time; it is gone
+ * after that, or after a minute. The browser opens a file that only this user can read, and the file posts the page's
+ * secret: it is on no command line, which everybody on the machine can read. The page belongs to the browser that came
+ * first, and shows the card when the person presses its button. `open` takes the file's address, which is no secret, to
+ * the person: the system's browser when absent. A page of the service's, for cards whose issuer shows them there only,
+ * is opened in the same way.
  */
 export function pagePresenter({
-  open,
+  open = openBrowser,
   timeoutMs = 60_000,
 }: { open?: (url: string) => unknown; timeoutMs?: number } = {}): Presenter & EsimPresenter {
-  const openLocal = open ?? openBrowser;
+  const show = (page: Page, signal?: AbortSignal) => page.shown(open, timeoutMs, signal);
   return {
-    async openPage(url) {
-      await (open ?? startBrowser)(url);
-      return { presented: false, reason: "opened_in_browser" };
-    },
-    ...sealedPresenter((card, signal) => new Page(cardHtml(card)).shown(openLocal, timeoutMs, signal)),
-    presentEsim: async (esim, signal) => new Page(esimHtml(openEsim(esim))).shown(openLocal, timeoutMs, signal),
+    openPage: (url, signal) => show(new Page("Your card", { leads: url }), signal),
+    ...sealedPresenter((card, signal) => show(new Page("Your card", { content: cardHtml(card) }), signal)),
+    presentEsim: async (esim, signal) => show(new Page("Your eSIM", { content: esimHtml(openEsim(esim)) }), signal),
   };
 }
 
-class Page {
-  readonly #path = `/${randomBytes(24).toString("base64url")}`;
-  readonly #server: Server = createServer((request, response) => this.#answer(request, response));
-  #html: string | undefined;
-  #seen: () => void = () => undefined;
+const doubled =
+  "This page was opened before, by another window. It shows nothing any more. If that window was not yours, somebody " +
+  "else may have seen what it had: freeze the card, and ask again.";
 
-  constructor(html: string) {
-    this.#html = html;
+type State = "waits" | "opened" | "shown" | "led" | "interrupted" | "doubled";
+
+/**
+ * Is shown to one browser, once: a post of / with the secret of the file gets a button and a cookie, and a post of
+ * /show with both gets the content. The secret works once. Who comes with it a second time is another browser than the
+ * first, and one of them is not the person's: then nothing is shown any more.
+ */
+class Page {
+  readonly #server: Server = createServer((request, response) => {
+    this.#answer(request, response).catch(() => response.destroy());
+  });
+  readonly #secret = randomText();
+  readonly #leads: string | undefined;
+  #content: string | undefined;
+  #cookie = "";
+  #token = "";
+  #state: State = "waits";
+  #over: () => void = () => undefined;
+
+  constructor(readonly title: string, { content, leads }: { content?: string; leads?: string }) {
+    this.#content = content;
+    this.#leads = leads;
   }
 
   async shown(open: (url: string) => unknown, timeoutMs: number, signal: AbortSignal | undefined): Promise<Presented> {
-    await new Promise<void>((done, fail) => this.#server.once("error", fail).listen(0, "127.0.0.1", done));
+    this.#server.listen(0, "127.0.0.1");
+    await once(this.#server, "listening");
+    const folder = await pageFolder();
     try {
-      const over = new Promise<Presented>((done) => {
-        this.#seen = () => done({ presented: true });
-        setTimeout(() => done({ presented: false, reason: "timeout" }), timeoutMs).unref();
-        signal?.addEventListener("abort", () => done({ presented: false, reason: "closed" }), { once: true });
-        if (signal?.aborted) done({ presented: false, reason: "closed" });
+      const file = join(folder, "open.html");
+      await writeFile(file, this.#file(), { mode: 0o600, flag: "wx" });
+      const ended = new Promise<"timeout" | "closed" | "over">((done) => {
+        this.#over = () => done("over");
+        setTimeout(() => done("timeout"), timeoutMs).unref();
+        signal?.addEventListener("abort", () => done("closed"), { once: true });
+        if (signal?.aborted) done("closed");
       });
-      await open(`http://${this.#host}${this.#path}`);
-      return await over;
+      await open(pathToFileURL(file).href);
+      const why = await ended;
+      // Somebody who comes again meanwhile was the second one.
+      if (why === "over") await new Promise((done) => setTimeout(done, afterglow));
+      return this.#outcome(why);
     } finally {
-      this.#html = undefined;
-      setTimeout(() => this.#close(), afterglow).unref();
+      this.#content = undefined;
+      this.#server.close();
+      this.#server.closeAllConnections();
+      await rm(folder, { recursive: true, force: true }); // what it says is used up
     }
+  }
+
+  #outcome(why: "timeout" | "closed" | "over"): Presented {
+    if (this.#state === "shown") return { presented: true };
+    if (this.#state === "led") return { presented: false, reason: "opened_in_browser" };
+    if (this.#state === "doubled") return { presented: false, reason: "opened_elsewhere" };
+    if (this.#state === "interrupted") return { presented: false, reason: "interrupted" };
+    if (why === "timeout" && this.#state === "opened") return { presented: false, reason: "not_pressed" };
+    return { presented: false, reason: why === "timeout" ? "timeout" : "closed" };
   }
 
   get #host(): string {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  #close(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
+  #file(): string {
+    const secret = `<input type="hidden" name="secret" value="${this.#secret}">`;
+    const form = `<form method="post" action="http://${this.#host}/">${secret}<button>Continue</button></form>`;
+    return page(this.title, `${form}<script>document.forms[0].submit()</script>`);
   }
 
-  // answer shows the page to the first who asks rightly. Another host name or a foreign page means that somebody
-  // tricked the browser into asking.
-  #answer(request: IncomingMessage, response: ServerResponse): void {
-    const site = request.headers["sec-fetch-site"] ?? "none";
-    const right =
-      request.method === "GET" &&
-      request.url === this.#path &&
-      request.headers.host === this.#host &&
-      ["none", "same-origin"].includes(String(site));
-    if (!right) return void response.writeHead(404, headers).end();
-    const html = this.#html;
-    this.#html = undefined;
-    if (!html)
-      return void response
-        .writeHead(410, { ...headers, "content-type": "text/plain; charset=utf-8" })
-        .end("This was shown already.\n");
-    response.writeHead(200, { ...headers, "content-type": "text/html; charset=utf-8" });
-    response.end(html, () => this.#seen());
+  #end(state: State): void {
+    this.#state = state;
+    this.#over();
   }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = request.url?.split("?")[0];
+    if (request.headers.host !== this.#host || (path !== "/" && path !== "/show")) return say(response, 404, "");
+    if (request.method !== "POST") {
+      response.setHeader("allow", "POST");
+      return say(response, 405, "There is nothing here. Open the file that you were told.");
+    }
+    if (!alone(request)) return say(response, 403, "This page is opened by itself, in a window of its own.");
+    const form = await formOf(request);
+    return path === "/" ? this.#open(request, response, form) : this.#show(request, response, form);
+  }
+
+  // open gives the page to the browser that comes first with the file's secret. A file has the origin null.
+  #open(request: IncomingMessage, response: ServerResponse, form: URLSearchParams): void {
+    if (!comes(request, "null", "none", "cross-site") || !same(form.get("secret"), this.#secret))
+      return say(response, 403, "This page is opened by its own file.");
+    if (this.#state !== "waits") {
+      this.#content = undefined;
+      this.#end("doubled");
+      return say(response, 410, doubled);
+    }
+    if (this.#leads !== undefined) {
+      this.#end("led");
+      const leading = { ...headers, "referrer-policy": "no-referrer", location: this.#leads };
+      return void response.writeHead(303, leading).end();
+    }
+    [this.#state, this.#cookie, this.#token] = ["opened", randomText(), randomText()];
+    response.setHeader("set-cookie", `roamcard=${this.#cookie}; Path=/; HttpOnly; SameSite=Strict`);
+    const token = `<input type="hidden" name="token" value="${this.#token}">`;
+    const form_ = `<form method="post" action="/show">${token}<button>Show it</button></form>`;
+    const asks = "<p>It is shown once. Make sure that nobody else sees your screen.</p>";
+    answer(response, 200, page(this.title, asks + form_));
+  }
+
+  // show shows the content to the person who pressed the button, in the browser that has the page. The cookie alone
+  // would not do: other ports of this machine get it, too.
+  #show(request: IncomingMessage, response: ServerResponse, form: URLSearchParams): void {
+    const cookies = (request.headers.cookie ?? "").split(";").map((c) => c.trim());
+    const bound = this.#cookie !== "" && cookies.some((c) => same(c, `roamcard=${this.#cookie}`));
+    if (!comes(request, `http://${this.#host}`, "same-origin") || !bound || !same(form.get("token"), this.#token))
+      return say(response, 403, "This button is pressed in the window that has it.");
+    const content = this.#content;
+    this.#content = undefined;
+    if (this.#state !== "opened" || content === undefined)
+      return say(response, 410, "This page was shown once. Ask for it again.");
+    this.#state = "interrupted"; // until it is written
+    const once_ = "<p>Shown once. Close this window when you are done; it cannot be loaded again.</p>";
+    response.once("close", () => this.#over());
+    answer(response, 200, page(this.title, content + once_), () => {
+      if (this.#state === "interrupted") this.#end("shown");
+    });
+  }
+}
+
+/** Whether a request is a navigation of a whole window, as far as its browser says. */
+function alone({ headers: told }: IncomingMessage): boolean {
+  const [mode = "navigate", dest = "document"] = [told["sec-fetch-mode"], told["sec-fetch-dest"]];
+  return mode === "navigate" && dest === "document" && told["sec-purpose"] === undefined;
+}
+
+/** Whether a request comes from one of these origins and sites, as far as its browser says. */
+function comes({ headers: told }: IncomingMessage, origin: string, ...sites: string[]): boolean {
+  const site = told["sec-fetch-site"];
+  return (told.origin ?? origin) === origin && (site === undefined || sites.includes(String(site)));
+}
+
+async function formOf(request: IncomingMessage): Promise<URLSearchParams> {
+  let text = "";
+  for await (const chunk of request) {
+    text += String(chunk);
+    if (text.length > 4096) return new URLSearchParams(); // no secret is so long
+  }
+  return new URLSearchParams(text);
+}
+
+function same(given: string | null, secret: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return given !== null && timingSafeEqual(digest(given), digest(secret));
+}
+
+function randomText(): string {
+  return randomBytes(32).toString("base64url");
+}
+
+function say(response: ServerResponse, status: number, text: string): void {
+  answer(response, status, page("roamcard", `<p>${text}</p>`));
+}
+
+function answer(response: ServerResponse, status: number, html: string, written?: () => void): void {
+  response.writeHead(status, { ...headers, "content-type": "text/html; charset=utf-8" }).end(html, written);
+}
+
+// A folder that this user alone can read. A browser in a snap sees another /tmp, and of the home what is not hidden.
+async function pageFolder(): Promise<string> {
+  const snaps = process.platform === "linux" && (await stat(join(homedir(), "snap")).catch(() => undefined));
+  const own = snaps && snaps.isDirectory() && (await mkdtemp(join(homedir(), "roamcard-")).catch(() => undefined));
+  return own || mkdtemp(join(tmpdir(), "roamcard-"));
 }
 
 // What the pages show needs no escaping: the parts are checked to be what they should.
 
 function cardHtml(card: Credentials): string {
-  return page(
-    "Your card",
+  return (
     `<dl><dt>Number</dt><dd>${grouped(card.number)}</dd><dt>Valid to</dt><dd>${expiry(card)}</dd>` +
-      `<dt>Code</dt><dd>${card.securityCode}</dd></dl>`,
+    `<dt>Code</dt><dd>${card.securityCode}</dd></dl>`
   );
 }
 
 function esimHtml({ lpa, iccid, smdpAddress, matchingId, qrPng }: EsimCredentials): string {
-  return page(
-    "Your eSIM",
-    `<img src="${qrPng}" alt="${lpa}" width="300">
+  return `<img src="${qrPng}" alt="${lpa}" width="300">
 <dl><dt>SM-DP+ address</dt><dd>${smdpAddress}</dd><dt>Activation code</dt><dd>${matchingId}</dd>
-<dt>ICCID</dt><dd>${iccid}</dd></dl>`,
-  );
+<dt>ICCID</dt><dd>${iccid}</dd></dl>`;
 }
 
 function page(title: string, content: string): string {
   return `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title}</title>
 <style>body{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}
-main{border:1px solid;border-radius:1rem;padding:2rem}
+main{border:1px solid;border-radius:1rem;padding:2rem}button{font:inherit;padding:.6rem 1.5rem}
 dd{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}p{max-width:26rem}</style>
-<main>${content}
-<p>Shown once. Close this window when you are done; it cannot be loaded again.</p></main></html>
+<main>${content}</main></html>
 `;
 }
 
-function openBrowser(url: string): void {
-  // Without a browser the address goes to the person's terminal, never to what reads this process's output.
-  void startBrowser(url).catch(() => process.stderr.isTTY && process.stderr.write(`Open ${url} to see it.\n`));
-}
-
-function startBrowser(url: string): Promise<void> {
+function openBrowser(url: string): Promise<void> {
   const command = { darwin: "open", win32: "explorer" }[process.platform as string] ?? "xdg-open";
   const child = spawn(command, [url], { stdio: "ignore", detached: true });
   child.unref();
   return new Promise((done, fail) => {
     child.once("spawn", done);
-    child.once("error", () => fail(new RevealError("no browser can be opened here")));
+    child.once("error", () => {
+      // Without a browser the address goes to the person's terminal. Only this user can read the file.
+      if (!process.stderr.isTTY) return fail(new RevealError("no browser can be opened here"));
+      process.stderr.write(`Open ${url} within a minute; it shows once.\n`);
+      done();
+    });
   });
 }

@@ -12,8 +12,11 @@
  *
  * Faults hit the requests that a `When` names: the answer is lost after the service acted, or the request before it;
  * the answer is cut, held, another one, or a page; the request comes twice.
+ *
+ * `look` is the person at a pagePresenter's page.
  */
 export { type Answer, Faults, type SeenRequest, type When } from "./faults.js";
+export { look, type Seen } from "./person.js";
 export { FaultProxy } from "./proxy.js";
 export { FakeService, type FakeServiceOptions } from "./service.js";
 export { Token, type Transfer, type Verify } from "./token.js";

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { MemoryStore, Roamcard } from "roamcard";
 import { pagePresenter } from "roamcard/node";
+import { look } from "roamcard/testing";
 import { startFaultProxy } from "../../../testing/fault-proxy.mjs";
 import { dev } from "./shared.mjs";
 
@@ -38,25 +39,14 @@ export async function all(iterable) {
   return items;
 }
 
-/** A presenter of pages that keeps what a person would see, and how the page answers others. */
+/** A presenter of pages whose person looks, which keeps what the browser is given and what it shows. */
 export function looking() {
   const seen = {};
   const presenter = pagePresenter({
-    open: async (url) => {
-      seen.foreign = (await fetch(url, { headers: { "sec-fetch-site": "cross-site" } })).status;
-      const page = await fetch(url);
-      Object.assign(seen, {
-        html: await page.text(),
-        cache: page.headers.get("cache-control"),
-        again: (await fetch(url)).status,
-      });
-    },
+    open: async (url) => Object.assign(seen, { opened: url, html: (await look(url)).html }),
   });
   return { seen, presenter };
 }
-
-/** How a page answers that is shown once, to one person. */
-export const shownOnce = { foreign: 404, cache: "no-store", again: 410 };
 
 /** Every PAYMENT-SIGNATURE that was sent. */
 export const payments = (proxy) => proxy.requests.map((r) => r.payment).filter(Boolean);

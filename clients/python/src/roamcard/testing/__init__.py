@@ -13,11 +13,14 @@ with `replayed: true`.
 
 Faults hit the requests that their arguments name: the answer is lost after the service acted, or the request before it;
 the answer is cut, held, another one, or a page; the request comes twice.
+
+`look` is the person at a PagePresenter's page.
 """
 
 from .faults import Faults, SeenRequest
+from .person import Seen, look
 from .proxy import FaultProxy
 from .service import FakeService
 from .token import Token, Transfer, Verify
 
-__all__ = ["FakeService", "FaultProxy", "Faults", "SeenRequest", "Token", "Transfer", "Verify"]
+__all__ = ["FakeService", "FaultProxy", "Faults", "Seen", "SeenRequest", "Token", "Transfer", "Verify", "look"]
