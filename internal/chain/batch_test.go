@@ -136,7 +136,9 @@ func TestBadMemberCostsOnlyItself(t *testing.T) {
 			t.Fatalf("%+v, want unused", v)
 		}
 		// It is not prepared again while a reorganisation could still move it.
-		b.submit(poor)
+		if err := b.relayer.Submit(t.Context(), poor); !errors.Is(err, payment.ErrMissed) {
+			t.Errorf("submitted again: %v", err)
+		}
 		b.wantAttempts(poor, payment.TransactionOpen)
 		b.mine(2)
 		b.maintain()

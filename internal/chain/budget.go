@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -28,7 +27,10 @@ func (b Budget) withDefaults() Budget {
 
 // ErrWatched is in the error of a payment for which nothing more is sent. It settles by somebody else's transaction, or
 // it expires.
-var ErrWatched = errors.New("nothing more is sent for this payment")
+var ErrWatched = fmt.Errorf("nothing more is sent for this payment: %w", payment.ErrMissed)
+
+// errUnmoved is the error of a payment that shared a transaction, which a block has and which did not move it.
+var errUnmoved = fmt.Errorf("a batch did not move the payment: %w", payment.ErrMissed)
 
 // budgetPeriod is how far back losses count.
 const budgetPeriod = time.Hour

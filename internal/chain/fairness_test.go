@@ -258,7 +258,7 @@ func TestSubmitStopsAfterSecondRevert(t *testing.T) {
 	b.reverts(relayer, p, buyer(1))
 	b.reverts(relayer, p, buyer(1))
 	for range 3 {
-		if err := relayer.Submit(t.Context(), p); !errors.Is(err, chain.ErrWatched) {
+		if err := relayer.Submit(t.Context(), p); !errors.Is(err, chain.ErrWatched) || !errors.Is(err, payment.ErrMissed) {
 			t.Fatalf("submit after two reverts: %v", err)
 		}
 	}

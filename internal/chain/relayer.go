@@ -145,11 +145,11 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 	if !r.submitted.due(p.ID, r.config.Now(), r.config.ResendAfter) {
 		return nil
 	}
-	if err := r.submit(ctx, p); err != nil {
+	err := r.submit(ctx, p)
+	if err != nil && !errors.Is(err, errUnmoved) {
 		r.submitted.reset(p.ID)
-		return err
 	}
-	return nil
+	return err
 }
 
 func (r *Relayer) submit(ctx context.Context, p payment.Payment) error {
@@ -158,7 +158,7 @@ func (r *Relayer) submit(ctx context.Context, p payment.Payment) error {
 		return fmt.Errorf("submit payment: find its open attempt: %w", err)
 	}
 	if open {
-		live, err := r.resume(ctx, attempt)
+		live, err := r.resume(ctx, attempt, p.ID)
 		if err != nil || live {
 			return err
 		}
@@ -178,8 +178,9 @@ func (r *Relayer) submit(ctx context.Context, p payment.Payment) error {
 }
 
 // resume sends an open attempt again unless it is included. The attempt is live unless a block shows that it moved
-// nothing.
-func (r *Relayer) resume(ctx context.Context, a payment.Transaction) (live bool, err error) {
+// nothing. It is errUnmoved when a block shows that it moved others, and not the payment of that id: until the block is
+// final, no other attempt is made.
+func (r *Relayer) resume(ctx context.Context, a payment.Transaction, of uuid.UUID) (live bool, err error) {
 	if by := r.senderOf(a.Relayer); by != nil && r.config.Chain.shares() {
 		if window, err := by.window(ctx); err == nil && a.Nonce >= window.First {
 			return true, r.resend(ctx, a) // no block has its nonce
@@ -194,6 +195,9 @@ func (r *Relayer) resume(ctx context.Context, a payment.Transaction) (live bool,
 		return true, r.resend(ctx, a)
 	}
 	if receipt.Status != 0 {
+		if slices.Contains(r.unmoved(a, receipt), of) {
+			return true, errUnmoved
+		}
 		return true, nil
 	}
 	return false, r.close(ctx, a, payment.TransactionReverted, receipt.cost(), nil)

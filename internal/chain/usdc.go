@@ -138,6 +138,27 @@ func (c *Chain) Balance(ctx context.Context, account x402.Address) (money.USDC, 
 	return money.USDC(balance.Int64()), nil
 }
 
+// Funds implements payment.Chain. A node that lags shows less than there is, or one that lies: the most counts, because
+// too much lets a payment be claimed that will not move, and too little refuses a sale.
+func (c *Chain) Funds(ctx context.Context, payer x402.Address) (money.USDC, error) {
+	if len(c.pool.endpoints) == 1 {
+		return c.Balance(ctx, payer)
+	}
+	ask := func(ctx context.Context, one *Chain) (money.USDC, error) { return one.Balance(ctx, payer) }
+	var most money.USDC
+	var errs error
+	answered := false
+	for _, w := range consult(ctx, c, 1, ask, equal) {
+		if errs = errors.Join(errs, w.err); w.err == nil {
+			most, answered = max(most, w.value), true
+		}
+	}
+	if !answered {
+		return 0, fmt.Errorf("read the payer's balance: %w", errs)
+	}
+	return most, nil
+}
+
 // refusals map the token's revert texts to reasons. The texts are the contract's return data, not a node's message.
 var refusals = map[string]payment.Rejection{
 	"FiatTokenV2: authorization is not yet valid": {

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -41,6 +42,7 @@ func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 	} else if verdict.State == Unused && p.Signed() {
 		// A payment without a signature cannot be submitted: its sender's transaction is included, or it expires.
 		if err = c.config.Settler.Submit(ctx, p); err != nil {
+			verdict.Missed = errors.Is(err, ErrMissed)
 			err = fmt.Errorf("submit payment: %w", err)
 		}
 	}

@@ -213,6 +213,17 @@ func TestCollectDoesNotSubmitSettledPayment(t *testing.T) {
 	})
 }
 
+func TestCollectTellsWhatTheSettlerMissed(t *testing.T) {
+	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
+		chain.Next(paymenttest.Refuse, paymenttest.Miss)
+		for i, want := range []bool{false, true} {
+			if verdict := c.Collect(t.Context(), p); verdict != (payment.Verdict{State: payment.Unused, Missed: want}) {
+				t.Errorf("submission %d: verdict %+v", i, verdict)
+			}
+		}
+	})
+}
+
 func TestCollectOfADrainedPayerEndsWithExpiry(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		chain.Next(paymenttest.Drain)

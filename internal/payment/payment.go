@@ -109,6 +109,8 @@ type Verdict struct {
 	Receipt *Receipt
 	// Reason is set when the state is Void.
 	Reason string
+	// Missed says of an Unused one that its settler has an ErrMissed for it. Chain leaves it out.
+	Missed bool
 }
 
 // The reasons why an authorization is void.
@@ -141,7 +143,13 @@ type Chain interface {
 	Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error
 	// Verdict reads the state of an authorization. Transfers are searched from since, shortly before it was claimed.
 	Verdict(ctx context.Context, a x402.Authorization, since time.Time) (Verdict, error)
+	// Funds is what a payer holds at the latest block. Where nodes differ, it is the most that one of them shows.
+	Funds(ctx context.Context, payer x402.Address) (money.USDC, error)
 }
+
+// ErrMissed is wrapped by the error of a settler for a payment that a block included without moving it, or for which
+// the settler sends nothing more. It can still be settled, by its payer or anybody else.
+var ErrMissed = errors.New("the payment was not moved when it could have been")
 
 // Settler submits claimed payments to the chain.
 type Settler interface {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,8 @@ const (
 	Cancel
 	// Drain lets the payer spend everything first.
 	Drain
+	// Miss answers payment.ErrMissed and sends nothing.
+	Miss
 )
 
 // Chain keeps balances and authorizations as the token does. It is payment.Chain and payment.Settler,
@@ -62,7 +65,7 @@ type Chain struct {
 }
 
 // Calls counts what was asked of a chain.
-type Calls struct{ Simulate, Verdict, Submit, Transfers int }
+type Calls struct{ Simulate, Verdict, Funds, Submit, Transfers int }
 
 type key struct {
 	payer x402.Address
@@ -90,6 +93,13 @@ func (c *Chain) Fund(account x402.Address, amount money.USDC) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.balances[account] += amount
+}
+
+// Spend moves all that an account holds elsewhere.
+func (c *Chain) Spend(account x402.Address) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.balances[account] = 0
 }
 
 // Balance is what an account holds.
@@ -218,6 +228,17 @@ func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, _ time.Time) 
 	return payment.Verdict{State: payment.Settled, Receipt: &receipt}, nil
 }
 
+// Funds implements payment.Chain.
+func (c *Chain) Funds(ctx context.Context, payer x402.Address) (money.USDC, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls.Funds++
+	if c.down {
+		return 0, ErrDown
+	}
+	return c.balances[payer], ctx.Err()
+}
+
 // VerifyArrived is the Verdict of a transfer that there is. One that a reorganisation took out may come back; any
 // other was never made.
 func (c *Chain) VerifyArrived(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
@@ -255,6 +276,8 @@ func (c *Chain) Submit(ctx context.Context, p payment.Payment) error {
 	switch fault {
 	case Refuse:
 		return errors.New("paymenttest: submission refused")
+	case Miss:
+		return fmt.Errorf("paymenttest: %w", payment.ErrMissed)
 	case Stall:
 		c.stalled = append(c.stalled, a)
 		return nil
