@@ -102,7 +102,7 @@ func (a *App) openSettlers(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list the products: %w", err)
 		}
-		if a.facilitator, err = a.config.newFacilitator(a.log, sold); err != nil {
+		if a.facilitator, err = a.config.newFacilitator(a.log, sold, a.chain); err != nil {
 			return fmt.Errorf("make the facilitator: %w", err)
 		}
 	}
@@ -204,13 +204,21 @@ func (a *App) resources(orders store.Orders) (paidOrderFunc, error) {
 	}, nil
 }
 
-// newFacilitator makes the client of the facilitator; sold may be nil.
-func (c Config) newFacilitator(log *slog.Logger, sold paidOrderFunc) (*facilitator.Facilitator, error) {
+// newFacilitator makes the client of the facilitator; sold and on may be nil.
+func (c Config) newFacilitator(
+	log *slog.Logger, sold paidOrderFunc, on payment.Chain,
+) (*facilitator.Facilitator, error) {
 	terms := c.terms()
+	var simulate func(context.Context, payment.Payment) error
+	if on != nil {
+		simulate = func(ctx context.Context, p payment.Payment) error {
+			return on.Simulate(ctx, p.Authorization, p.Signature)
+		}
+	}
 	return facilitator.New(facilitator.Config{
 		URL: c.FacilitatorURL, Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
-		Resource:     sold,
+		Resource:     sold, Simulate: simulate,
 	})
 }
 

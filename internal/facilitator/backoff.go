@@ -56,8 +56,9 @@ func (r *backoffs) of(id uuid.UUID, now time.Time) (last error, backedOff bool) 
 }
 
 // after records an answer. A facilitator that keeps failing is backed off as a whole, longer each time, so that
-// payments fail over without waiting for it. One call after each backoff probes it.
-func (r *backoffs) after(id uuid.UUID, now time.Time, pause time.Duration, err error) {
+// payments fail over without waiting for it. One call after each backoff probes it. A refusal that is the payer's fault
+// says nothing about the facilitator.
+func (r *backoffs) after(id uuid.UUID, now time.Time, pause time.Duration, err error, payersFault bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	const enough = 10_000
@@ -65,6 +66,9 @@ func (r *backoffs) after(id uuid.UUID, now time.Time, pause time.Duration, err e
 		r.payments = map[uuid.UUID]backoff{}
 	}
 	r.payments[id] = backoff{until: now.Add(pause), err: err}
+	if payersFault {
+		return
+	}
 	r.count(id, now, err)
 	if !isOutage(err) {
 		r.failures, r.whole = 0, backoff{}

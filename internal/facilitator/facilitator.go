@@ -45,6 +45,9 @@ type Config struct {
 	// Resource are the resource and extensions of a payment, by which the facilitator can list the product. They must
 	// not change between calls. Nil sends neither.
 	Resource func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
+	// Simulate checks whether a payment would move now; a *payment.Rejection says why not. What is refused and would not
+	// move is the payer's fault: it is not counted against the facilitator. Nil counts every refusal.
+	Simulate func(ctx context.Context, p payment.Payment) error
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
 	// Timeout bounds one call: 10 s.
@@ -120,9 +123,19 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	err = f.settle(ctx, p, body)
 	// A caller who disconnects is not a failure of the facilitator.
 	if !fault.Gone(ctx) {
-		f.backoffs.after(p.ID, f.config.Now(), f.config.Pause, err)
+		f.backoffs.after(p.ID, f.config.Now(), f.config.Pause, err, f.isPayersFault(ctx, p, err))
 	}
 	return err
+}
+
+// isPayersFault reports whether a payment was refused that would not move. Payers who claim and move their money away
+// would otherwise make the facilitator look down, and close the sale for others.
+func (f *Facilitator) isPayersFault(ctx context.Context, p payment.Payment, err error) bool {
+	if _, refused := errors.AsType[*Refusal](err); !refused || f.config.Simulate == nil {
+		return false
+	}
+	_, rejected := errors.AsType[*payment.Rejection](f.config.Simulate(ctx, p))
+	return rejected
 }
 
 // request is the body of a settlement. An error here is ours, not the facilitator's.

@@ -429,6 +429,39 @@ func TestReadyFailsWhenFacilitatorSettlesNothing(t *testing.T) {
 	}
 }
 
+// TestReadyWhilePayersCannotPay: they have moved their money away since they claimed, as many as there are.
+func TestReadyWhilePayersCannotPay(t *testing.T) {
+	b := newBench(t, nil)
+	simulated := newBench(t, func(c *facilitator.Config) {
+		c.Simulate = func(ctx context.Context, p payment.Payment) error {
+			return b.chain.Simulate(ctx, p.Authorization, p.Signature)
+		}
+	})
+	simulated.remote.Always(facilitatortest.Refuse)
+	submit := func(n byte) {
+		t.Helper()
+		p := b.claim(n)
+		if n < 10 {
+			b.chain.Spend(p.Authorization.From)
+		}
+		if _, refused := errors.AsType[*facilitator.Refusal](simulated.client.Submit(t.Context(), p)); !refused {
+			t.Error("not refused")
+		}
+	}
+	for n := range byte(6) {
+		submit(n)
+	}
+	if err := simulated.client.Ready(t.Context()); err != nil {
+		t.Errorf("closed by payers without money: %v", err)
+	}
+	for n := range byte(3) {
+		submit(10 + n)
+	}
+	if err := simulated.client.Ready(t.Context()); fault.Of(err) != fault.FacilitatorDown {
+		t.Errorf("open while good payments are refused: %v", err)
+	}
+}
+
 func TestReadyFailsWithWrongToken(t *testing.T) {
 	b := newBench(t, func(c *facilitator.Config) { c.Token = secret.New("another") })
 	if err := b.client.Supported(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
