@@ -67,7 +67,7 @@ func (a *App) cards(p *Parts) (Made, error) {
 		UnsettledPercent: c.Fairness.UnsettledPercent, StatesEvery: c.IssuerStatesEvery,
 	})
 	made := Made{
-		Product: p.cards, View: rpc.CardView(p.cards.Store), Describe: rpc.DescribeCards,
+		Product: p.cards, View: rpc.CardView(p.cards.Store), Describe: rpc.DescribeCards, Float: p.cards.FloatOf,
 		Serve: func(all *rpc.Services, s Selling) {
 			all.Cards = rpc.CardService{
 				Sales: s.Sales, Cards: p.cards, Controls: p.cards, Capabilities: p.cards.Capabilities(),

@@ -358,7 +358,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 	topups := &esim.Topups{Esims: e, Store: a.store.Esims(), Cancels: a.store.Esims()}
 	p.second[topups.Kind()] = topups
 	return Made{
-		Product: e, View: rpc.EsimView(e), Describe: rpc.DescribeEsims, Deliveries: e,
+		Product: e, View: rpc.EsimView(e), Describe: rpc.DescribeEsims, Deliveries: e, Float: e.FloatOf,
 		Returns: func(refunds *settlement.Settlement) []job.Work {
 			cancels.Refunds = refunds
 			return cancels.Jobs()

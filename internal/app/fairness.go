@@ -24,10 +24,8 @@ type FairnessConfig struct {
 	MaxValidity time.Duration
 	// Delegates are contracts that payers may have delegated to by EIP-7702.
 	Delegates []x402.Address
-	// UnsettledPercent is the share of a float that unpaid orders may reserve; zero is unlimited.
+	// UnsettledPercent is the share of a float that an owner's unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
-	// SuspendAfter is how long an unpaid order whose payer lacks the money keeps its reservation of a float.
-	SuspendAfter time.Duration
 	// Reverts, PayerGas and HourGas bound the cost of reverted transactions; gas is in gwei.
 	Reverts, PayerGas, HourGas int
 	// MaxBatch is the most payments that share a transaction.
@@ -74,12 +72,9 @@ func fairnessSettings() []setting {
 		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; " +
 			"every other payer with code is refused", byDefault: delegates,
 			set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
-		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may reserve, 1 to 100",
+		{key: "float.unsettled_percent", help: "the share of a float that a wallet's unpaid orders may reserve, 1 to 100",
 			byDefault: strconv.Itoa(unsettledPercent),
 			set:       upTo(100, at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
-		{key: "float.suspend_after", help: "how long an unpaid order whose payer does not have the money keeps its share " +
-			"of a float, at least 1s", byDefault: "15s",
-			set: atLeast(time.Second, lasting(func(f *FairnessConfig) *time.Duration { return &f.SuspendAfter }))},
 		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only " +
 			"watched", byDefault: "2", set: number(at(func(f *FairnessConfig) *int { return &f.Reverts }))},
 		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in gwei",

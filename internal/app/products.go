@@ -94,6 +94,9 @@ type Made struct {
 	Returns func(*settlement.Settlement) []job.Work
 	// Deliveries knows the tokens that open its orders; nil when it has none.
 	Deliveries rpcx.Deliveries
+	// Float is the reservation of so many units of a float of its providers, as known now, for an order that is paid after
+	// its reservation was released. ok is false for a float of others. Nil when its orders reserve of no float.
+	Float func(ctx context.Context, resource string, units int64) (r order.Reservation, ok bool, err error)
 }
 
 // sold is what checkout sells and settlement delivers.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/url"
 	"time"
@@ -141,15 +142,30 @@ func (a *App) newRunner(p *Parts) *job.Runner {
 }
 
 func (a *App) settlement(p *Parts) *settlement.Settlement {
-	final := a.chain.Following().Final()
+	following := a.chain.Following()
+	final := following.Final()
 	return settlement.New(settlement.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) settlement.Product { return p }),
 		Chain: a.simulating(), Final: final, FinalTime: final.Time, Evidence: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain.Following(), Settler: a.settler(), Timeout: collectTimeout, Log: a.log,
+			Chain: following, Settler: a.settler(), Timeout: collectTimeout, Log: a.log,
 		}),
-		Refunds: p.refunds, Log: a.log, Now: time.Now, Metrics: a.metrics, SuspendAfter: a.config.Fairness.SuspendAfter,
+		Refunds: p.refunds, Log: a.log, Now: time.Now, Metrics: a.metrics, HeadTime: following.Time, Float: a.float,
 	})
+}
+
+// float is the reservation of units of a float, by the product whose provider has it. A float that no product knows any
+// more limits nothing: the provider decides.
+func (a *App) float(ctx context.Context, resource string, units int64) (order.Reservation, error) {
+	for _, p := range a.products {
+		if p.Float == nil {
+			continue
+		}
+		if r, ok, err := p.Float(ctx, resource, units); ok || err != nil {
+			return r, err
+		}
+	}
+	return order.Reservation{Resource: resource, Units: units, Limit: math.MaxInt64, AsOf: time.Now()}, nil
 }
 
 func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {

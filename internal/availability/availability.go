@@ -38,6 +38,9 @@ type Check struct {
 type Result struct {
 	Name string
 	Err  error
+	// Passing says that a failure is shown and closes nothing: what is short may be there again in a moment, and a process
+	// that is not ready gets no requests at all.
+	Passing bool
 }
 
 // Product says whether one product can be sold now.
@@ -63,8 +66,8 @@ type Product struct {
 	Operated []Check
 	// Shown are the product's own that Ready shows.
 	Shown []Check
-	// Least fail while even the smallest purchase would be refused. Only a Board asks them: an offer checks its own
-	// amount.
+	// Least fail while even the smallest purchase would be refused, with the fault that it is refused with. An offer
+	// checks its own amount.
 	Least []Check
 }
 
@@ -110,9 +113,13 @@ func (p Product) Open(ctx context.Context) error {
 	return nil
 }
 
-// Ready runs all that a ready route shows.
+// Ready runs all that a ready route shows. Those of Least are Passing.
 func (p Product) Ready(ctx context.Context) []Result {
-	return run(ctx, slices.Concat(p.Operated, p.checks(), p.Shown))
+	results := run(ctx, slices.Concat(p.Operated, p.checks(), p.Shown, p.Least))
+	for i := len(results) - len(p.Least); i < len(results); i++ {
+		results[i].Passing = true
+	}
+	return results
 }
 
 // Started is Ready without what operators do about: a start does not wait for it.
@@ -130,7 +137,7 @@ func run(ctx context.Context, checks []Check) []Result {
 	results := make([]Result, len(checks))
 	var running sync.WaitGroup
 	for i, c := range checks {
-		running.Go(func() { results[i] = Result{c.Name, c.Run(ctx)} })
+		running.Go(func() { results[i] = Result{Name: c.Name, Err: c.Run(ctx)} })
 	}
 	running.Wait()
 	return results

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -148,10 +149,34 @@ func (p Product) status(ctx context.Context) Status {
 		s.State, s.Reason, s.Since = StatePaused, "Nothing of this is sold at the moment.", p.pausedSince(ctx)
 	case failing(run(ctx, p.checks())):
 		s.State, s.Reason = StateDegraded, "Payments cannot be settled at the moment."
-	case failing(run(ctx, slices.Concat(p.Operated, p.Shown, p.Needs, p.Least))):
-		s.State, s.Reason = StateDegraded, "Purchases may be refused or delivered late at the moment."
+	default:
+		s.State, s.Reason = p.selling(ctx)
 	}
 	return s
+}
+
+// shortages say what a buyer would meet, by the fault of a check.
+var shortages = map[fault.Code]string{
+	fault.FloatUnavailable: "Too little is left to sell at the moment. Purchases are refused before anybody pays.",
+	fault.FloatReserved: "What is left is reserved for payments that are not settled yet. Purchases are refused for a " +
+		"moment, before anybody pays.",
+}
+
+// selling is how a product stands whose sale is open while payments settle.
+func (p Product) selling(ctx context.Context) (state State, reason string) {
+	state = StateOpen
+	for _, r := range run(ctx, slices.Concat(p.Operated, p.Shown, p.Needs, p.Least)) {
+		if r.Err == nil {
+			continue
+		}
+		if state == StateOpen {
+			state, reason = StateDegraded, "Purchases may be refused or delivered late at the moment."
+		}
+		if told, ok := shortages[fault.Of(r.Err)]; ok {
+			reason = told
+		}
+	}
+	return state, reason
 }
 
 func failing(results []Result) bool {

@@ -62,11 +62,14 @@ func TestStatusSaysInWordsWhatIsMissing(t *testing.T) {
 		want                         availability.State
 		reason                       string
 	}{
-		"nothing":         {want: availability.StateOpen},
-		"the chain":       {payments: secret, want: availability.StateDegraded, reason: settleWords},
-		"a need":          {need: secret, want: availability.StateDegraded, reason: lateWords},
-		"a shown check":   {shown: secret, want: availability.StateDegraded, reason: lateWords},
-		"the least":       {least: secret, want: availability.StateDegraded, reason: lateWords},
+		"nothing":        {want: availability.StateOpen},
+		"the chain":      {payments: secret, want: availability.StateDegraded, reason: settleWords},
+		"a need":         {need: errors.New("x"), want: availability.StateDegraded, reason: lateWords},
+		"a shown check":  {shown: errors.New("x"), want: availability.StateDegraded, reason: lateWords},
+		"the least":      {least: secret, want: availability.StateDegraded, reason: shortWords},
+		"what is unpaid": {least: order.Awaited(), want: availability.StateDegraded, reason: awaitedWords},
+		"that and a need": {least: order.Awaited(), need: errors.New("x"), want: availability.StateDegraded,
+			reason: awaitedWords},
 		"the sale itself": {need: secret, closed: true, want: availability.StatePaused, reason: pausedWords},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +100,11 @@ func TestStatusSaysInWordsWhatIsMissing(t *testing.T) {
 const (
 	settleWords = "Payments cannot be settled at the moment."
 	lateWords   = "Purchases may be refused or delivered late at the moment."
+	shortWords  = "Too little is left to sell at the moment. Purchases are refused before anybody pays."
 	pausedWords = "Nothing of this is sold at the moment."
+
+	awaitedWords = "What is left is reserved for payments that are not settled yet. Purchases are refused for a moment, " +
+		"before anybody pays."
 )
 
 func TestStatusIsDegradedWhileSwitchesCannotBeRead(t *testing.T) {

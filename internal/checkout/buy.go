@@ -132,6 +132,15 @@ func (c *Checkout) claimOrder(
 	}
 	defer leave()
 	result, err := c.Store.Claim(ctx, req)
+	if errors.Is(err, ErrUncovered) {
+		if req.Funds, err = c.Chain.Funds(ctx, pay.Authorization.From); err != nil {
+			return c.unlessKnown(ctx, p, pay, fmt.Errorf("read the payer's funds: %w", errors.Join(err, noChain())))
+		}
+		result, err = c.Store.Claim(ctx, req)
+	}
+	if errors.Is(err, ErrUncovered) {
+		return c.unlessKnown(ctx, p, pay, uncovered())
+	}
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -46,6 +47,9 @@ type Product interface {
 
 // ErrUndecided says that a payer has the largest allowed number of undecided payments.
 var ErrUndecided = errors.New("too many undecided payments")
+
+// ErrUncovered says that a payer's undecided payments and the one to be claimed are more than ClaimRequest.Funds.
+var ErrUncovered = errors.New("the payer's undecided payments may take the money of this one")
 
 // Inviter is a Product that can refuse an order of a known buyer before its terms are sent. Its error is the answer
 // instead.
@@ -73,7 +77,8 @@ type Store interface {
 	// bound is exceeded; availability.ErrPaused while the product is not sold.
 	Create(ctx context.Context, o order.Order, b Bounds) (order.Order, error)
 	// Claim stores an order, its payment, its reservations and its job in one transaction. Its errors are ErrUndecided,
-	// *order.Shortage, *limit.Refusal, and availability.ErrPaused when a kill switch, set by any process, is on.
+	// ErrUncovered, *order.Shortage, *limit.Refusal, and availability.ErrPaused when a kill switch, set by any process, is
+	// on.
 	Claim(ctx context.Context, p ClaimRequest) (ClaimResult, error)
 	// Refunds finds the refunds of orders; an order without one is left out.
 	Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Refund, error)
@@ -118,6 +123,10 @@ type ClaimRequest struct {
 	// one: their requests may still be under way, in any process. Zero is unlimited.
 	MaxInFlight   int
 	InFlightSince time.Time
+	// Funds is what the payer is known to hold, at least. While the payer has undecided payments, the claim fails with
+	// ErrUncovered unless it covers those and this one. A payment that is the only undecided one of its payer needs none:
+	// its transfer was simulated.
+	Funds money.USDC
 	// Turns are counted with the claim; exceeding a limit fails the claim with a *limit.Refusal.
 	Turns []limit.Turn
 	// Job settles the order. It is inserted with a lease of this process.

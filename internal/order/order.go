@@ -188,7 +188,7 @@ type Reservation struct {
 	Most int64
 	// Limit is how much of the resource there is, as known at AsOf.
 	Limit int64
-	// Unsettled is how much of the resource orders may reserve that nobody has paid yet; zero is no bound.
+	// Unsettled is how much of the resource its owner's orders may reserve while they are not paid; zero is no bound.
 	Unsettled int64
 	// AsOf is when Limit was read. Reservations that ended after it still count: the reading may not show
 	// yet what they turned into.

@@ -2,6 +2,7 @@ package order
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -71,18 +72,36 @@ type Shortage struct{ Reservation Reservation }
 // Error implements error.
 func (s *Shortage) Error() string { return "not enough of " + s.Reservation.Resource }
 
-// leastUnsettled is how many purchases like the one at hand may always be on their way: a small float, of which a
-// share would be less than one purchase, can still be sold.
+// leastUnsettled is how many purchases like the one at hand an owner may always have on their way: a small float, of
+// which a share would be less than one purchase, can still be sold.
 const leastUnsettled = 4
 
-// UnsettledLimit is how much of a limit orders that are not paid yet may reserve: a share of it in percent, and at
-// least some purchases of so many units. Zero, which is no bound, without a share.
+// UnsettledLimit is how much of a limit an owner's orders may reserve while they are not paid: a share of it in
+// percent, and at least some purchases of so many units. Zero, which is no bound, without a share.
 func UnsettledLimit(limit, units int64, percent int) int64 {
 	if percent <= 0 || percent >= 100 {
 		return 0
 	}
 	return max(limit/100*int64(percent)+limit%100*int64(percent)/100, leastUnsettled*units)
 }
+
+// Awaited is s when the units would be there if nothing were reserved for payments that are not settled yet. They may
+// be there in a moment: payments settle, or what was reserved for them is released.
+func (s *Shortage) Awaited() *Shortage {
+	h := s.Reservation
+	h.Refusal, h.Detail = fault.FloatReserved, awaited
+	return &Shortage{Reservation: h}
+}
+
+const awaited = "What there is is reserved for payments that are not settled yet. Nothing was claimed; repeat the same " +
+	"request in a moment."
+
+// Awaited is what a buyer is told before the terms, when a Shortage would be Awaited.
+func Awaited() *fault.Fault { return fault.New(fault.FloatReserved, awaited).After(2 * time.Second) }
+
+// ErrSuspended says that what an order reserves of a float was released while it was not paid. It has to be reserved
+// again before the order is delivered.
+var ErrSuspended = errors.New("the order's reservation of a float was released before it was paid")
 
 // Fault is what the buyer is told about the shortage.
 func (s *Shortage) Fault() *fault.Fault {

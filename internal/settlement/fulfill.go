@@ -59,7 +59,7 @@ func (s *Settlement) Fulfill(ctx context.Context, l *job.Lease) (job.Outcome, er
 func (s *Settlement) Begin(o order.Order, pay payment.Payment, decided chan<- payment.Decided) job.Handler {
 	return func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 		defer close(decided)
-		return s.advance(ctx, l, o, &claimed{pay, decided})
+		return s.advance(ctx, l, o, &claimed{payment: pay, decided: decided})
 	}
 }
 
@@ -67,6 +67,8 @@ func (s *Settlement) Begin(o order.Order, pay payment.Payment, decided chan<- pa
 type claimed struct {
 	payment payment.Payment
 	decided chan<- payment.Decided
+	// simulated is the time of the block after which the payment was last simulated.
+	simulated time.Time
 }
 
 // advance takes steps of an order, each on the order as the step before has stored it.
@@ -163,7 +165,7 @@ func (s *Settlement) step(
 		if o.RefundReason != "" {
 			return proceed(s.refused(ctx, l, o, order.Progress{Reason: o.RefundReason}))
 		}
-		return proceed(s.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"}))
+		return proceed(s.begin(ctx, l, o))
 	case order.Provisioning:
 		return s.deliver(ctx, l, o)
 	case order.RefundPending:
@@ -202,7 +204,7 @@ func (s *Settlement) settle(
 		wait = done
 	case payment.Unknown, payment.Unused:
 		faultpoint.Reach("settle.undecided")
-		if verdict.State == payment.Unused && s.cannotPay(ctx, pay) {
+		if verdict.State == payment.Unused && s.missed(ctx, pay, verdict, known) {
 			return o, s.suspendedPause(pay), s.suspend(ctx, l, o)
 		}
 		return o, payment.PollPause(s.Now().Sub(pay.CreatedAt)), nil

@@ -14,7 +14,6 @@
 package settlement
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -56,9 +55,15 @@ type Store interface {
 	// MarkDead records that a payment can never arrive, releases its order's reservations, and makes the order
 	// payable again.
 	MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error)
-	// Suspend releases an unpaid order's reservations of floats. Settle reserves them again.
+	// Suspend releases an unpaid order's reservations of floats.
 	Suspend(ctx context.Context, f job.Fence, id order.ID) error
-	// Move changes the status of an order. A final status releases its reservations.
+	// Suspended lists what of an order's reservations was released by Suspend: Resource and Units.
+	Suspended(ctx context.Context, o order.Order) ([]order.Reservation, error)
+	// Resume makes suspended reservations of a paid order again, all or none. An *order.Shortage says that one does not
+	// fit any more.
+	Resume(ctx context.Context, f job.Fence, o order.Order, again []order.Reservation) error
+	// Move changes the status of an order. A final status releases its reservations. order.ErrSuspended keeps an order
+	// with suspended reservations from Provisioning.
 	Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error)
 	RefundStore
 }
@@ -113,9 +118,10 @@ type Config struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	Metrics  *telemetry.Metrics
-	// SuspendAfter is the age from which an unpaid order whose payer lacks the money gives its reservations of floats
-	// up. Zero is 15 s.
-	SuspendAfter time.Duration
+	// HeadTime is the time of the block at which Collect looks; nil takes Now, as for a chain with a block at each moment.
+	HeadTime func(ctx context.Context) (time.Time, error)
+	// Float is the reservation of so many units of a float, as known now.
+	Float func(ctx context.Context, resource string, units int64) (order.Reservation, error)
 }
 
 // Settlement runs the jobs of claimed orders.
@@ -124,12 +130,11 @@ type Settlement struct {
 	products map[order.Kind]Product
 }
 
-// defaultSuspendAfter is the default of Config.SuspendAfter.
-const defaultSuspendAfter = 15 * time.Second
-
 // New makes a Settlement.
 func New(c Config) *Settlement {
-	c.SuspendAfter = cmp.Or(c.SuspendAfter, defaultSuspendAfter)
+	if c.HeadTime == nil {
+		c.HeadTime = func(context.Context) (time.Time, error) { return c.Now(), nil }
+	}
 	s := &Settlement{Config: c, products: map[order.Kind]Product{}}
 	for _, p := range c.Products {
 		s.products[p.Kind()] = p

@@ -128,6 +128,11 @@ func (c Cards) Reserved(ctx context.Context, resource string, asOf time.Time) (i
 	return c.s.reserved(ctx, resource, asOf)
 }
 
+// Unpaid implements card.Store.
+func (c Cards) Unpaid(ctx context.Context, resource string) (int64, error) {
+	return c.s.unpaid(ctx, resource)
+}
+
 // reserved is how much of a resource live orders have reserved.
 func (s *Store) reserved(ctx context.Context, resource string, asOf time.Time) (held int64, err error) {
 	ctx, cancel := detached(ctx)

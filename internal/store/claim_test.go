@@ -42,6 +42,7 @@ func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.C
 			Authorization: x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000,
 				ValidBefore: 2_000_000_000, Nonce: nonce()},
 		},
+		Funds: 1_000_000_000_000,
 	}
 	p.Payment.Order = p.Order.ID
 	for _, f := range change {

@@ -35,10 +35,19 @@ type claimCounts struct {
 	// spent are the limits that one more request exceeds, or that a claim of the batch has counted in.
 	spent  map[string]bool
 	stocks map[string]*stock
+	// unsettled is what an owner's unpaid orders reserve of a resource.
+	unsettled map[share]int64
 }
 
-// undecided counts the payments of an owner that the chain has not decided.
-type undecided struct{ all, inFlight int }
+// share is what an owner has of a resource.
+type share struct{ resource, owner string }
+
+// undecided counts the payments of an owner that the chain has not decided, and sums what those of them take that have
+// not arrived.
+type undecided struct {
+	all, inFlight int
+	promised      int64
+}
 
 // stock is a resource of which claims of a batch reserve.
 type stock struct {
@@ -47,19 +56,19 @@ type stock struct {
 	// in shards of at most the resource's Most.
 	held, enough int
 	asOf         time.Time
-	bounded      bool
 	units        int64
-	// reserved and unsettled include the claims of the batch so far.
-	reserved, unsettled int64
+	// reserved includes the claims of the batch so far.
+	reserved int64
 }
 
 const (
 	pausedSQL = `SELECT id FROM kill_switches WHERE id = ANY($1::varchar[]) AND paused`
 
 	undecidedSQL = `
-		SELECT o.owner, p.n, p.in_flight
+		SELECT o.owner, p.n, p.in_flight, p.promised
 		FROM unnest($1::varchar[], $2::timestamptz[]) AS o (owner, since), LATERAL (
-			SELECT count(*) AS n, count(*) FILTER (WHERE created_at > o.since) AS in_flight
+			SELECT count(*) AS n, count(*) FILTER (WHERE created_at > o.since) AS in_flight,
+				(coalesce(sum(value) FILTER (WHERE arrived_at IS NULL), 0))::bigint AS promised
 			FROM payments WHERE status = 'claimed' AND owner = o.owner) AS p`
 
 	overRateSQL = `
@@ -69,44 +78,57 @@ const (
 	stocksSQL = `
 		SELECT s.resource,
 			(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = s.resource AND released_at IS NULL) +
-			(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = s.resource AND released_at > s.as_of),
-			CASE WHEN s.bounded THEN (SELECT coalesce(sum(units), 0) FROM reservations
-				WHERE resource = s.resource AND released_at IS NULL AND settled_at IS NULL) ELSE 0 END
-		FROM unnest($1::varchar[], $2::timestamptz[], $3::bool[]) AS s (resource, as_of, bounded)`
+			(SELECT coalesce(sum(units), 0) FROM reservations
+				WHERE resource = s.resource AND released_at > s.as_of AND suspended_at IS NULL)
+		FROM unnest($1::varchar[], $2::timestamptz[]) AS s (resource, as_of)`
+
+	sharesSQL = `
+		SELECT r.resource, r.owner, sum(r.units)::bigint FROM payments p
+		JOIN reservations r ON r.order_id = p.order_id AND r.owner = p.owner AND r.released_at IS NULL
+		WHERE p.status = 'claimed' AND p.owner = ANY($1::varchar[]) AND r.settled_at IS NULL
+		GROUP BY r.resource, r.owner`
 )
 
 // countClaims queues the locks of a batch of claims, and the statements that read its counts.
 func (s *Store) countClaims(tx *ent.Tx, batch []*claimMember) *claimCounts {
 	c := &claimCounts{crowds: &s.crowds, paused: map[order.Kind]bool{}, undecided: map[string]undecided{},
-		spent: map[string]bool{}, stocks: map[string]*stock{}}
+		spent: map[string]bool{}, stocks: map[string]*stock{}, unsettled: map[share]int64{}}
 	var sales []order.Kind
-	var locks, payers, turns []string
+	var locks, payers, bounded, turns []string
 	var since []time.Time
 	var each, most []time.Duration
 	for _, m := range batch {
 		p := m.in
 		sales = append(sales, switchesOf(p)...)
-		if countsPayments(p) {
-			payers, since = append(payers, claimKey(p)), append(since, p.InFlightSince)
-			locks = append(locks, bucket("payer/"+claimKey(p)))
-		}
+		payers, since = append(payers, claimKey(p)), append(since, p.InFlightSince)
+		locks = append(locks, bucket("payer/"+claimKey(p)))
 		for _, t := range p.Turns {
 			turns, each, most = append(turns, turnID(t)), append(each, t.Each()), append(most, spanOf(t))
 		}
 		for _, h := range p.Reservations {
 			c.expect(h)
+			if h.Unsettled > 0 {
+				bounded = append(bounded, claimKey(p))
+			}
 		}
 	}
 	c.sale(tx, sales)
 	lockAll(tx, append(locks, c.locks()...))
-	if len(payers) > 0 {
+	readRows(tx, func(row pgx.CollectableRow) error {
+		var owner string
+		var n undecided
+		err := row.Scan(&owner, &n.all, &n.inFlight, &n.promised)
+		c.undecided[owner] = n
+		return err
+	}, undecidedSQL, payers, since)
+	if len(bounded) > 0 {
 		readRows(tx, func(row pgx.CollectableRow) error {
-			var owner string
-			var n undecided
-			err := row.Scan(&owner, &n.all, &n.inFlight)
-			c.undecided[owner] = n
+			var of share
+			var units int64
+			err := row.Scan(&of.resource, &of.owner, &units)
+			c.unsettled[of] = units
 			return err
-		}, undecidedSQL, payers, since)
+		}, sharesSQL, bounded)
 	}
 	if len(turns) > 0 {
 		readRows(tx, func(row pgx.CollectableRow) error {
@@ -142,7 +164,6 @@ func (c *claimCounts) expect(h order.Reservation) {
 	if h.AsOf.Before(s.asOf) {
 		s.asOf = h.AsOf
 	}
-	s.bounded = s.bounded || h.Unsettled > 0
 	if s.shared(h) {
 		s.units += h.Units
 	}
@@ -179,25 +200,27 @@ func (c *claimCounts) read(tx *ent.Tx) {
 	}
 	var names []string
 	var asOf []time.Time
-	var bounded []bool
 	for resource, s := range c.stocks {
-		names, asOf, bounded = append(names, resource), append(asOf, s.asOf), append(bounded, s.bounded)
+		names, asOf = append(names, resource), append(asOf, s.asOf)
 	}
 	readRows(tx, func(row pgx.CollectableRow) error {
 		var resource string
-		var reserved, unsettled int64
-		err := row.Scan(&resource, &reserved, &unsettled)
+		var reserved int64
+		err := row.Scan(&resource, &reserved)
 		if s := c.stocks[resource]; s != nil {
-			s.reserved, s.unsettled = reserved, unsettled
+			s.reserved = reserved
 		}
 		return err
-	}, stocksSQL, names, asOf, bounded)
+	}, stocksSQL, names, asOf)
 }
 
 // fits reports whether nothing is known against a claim of the batch, in addition to those added so far.
 func (c *claimCounts) fits(p checkout.ClaimRequest) bool {
 	payer := c.undecided[claimKey(p)]
 	if p.MaxUndecided > 0 && payer.all >= p.MaxUndecided || p.MaxInFlight > 0 && payer.inFlight >= p.MaxInFlight {
+		return false
+	}
+	if payer.promised > 0 && payer.promised+int64(p.Payment.Authorization.Value) > int64(p.Funds) {
 		return false
 	}
 	for _, of := range switchesOf(p) {
@@ -214,17 +237,20 @@ func (c *claimCounts) fits(p checkout.ClaimRequest) bool {
 		if s := c.stocks[h.Resource]; !s.shared(h) || !s.fits(h, s.held) {
 			return false
 		}
+		if h.Unsettled > 0 && c.unsettled[share{h.Resource, claimKey(p)}]+h.Units > h.Unsettled {
+			return false
+		}
 	}
 	return true
 }
 
 // fits reports whether a reservation fits when the batch has so many shards.
 func (s *stock) fits(h order.Reservation, held int) bool {
-	limit, unsettled := h.Limit, h.Unsettled
+	limit := h.Limit
 	if s.most > 0 {
-		limit, unsettled = room(limit, s.most, held), room(unsettled, s.most, held)
+		limit = room(limit, s.most, held)
 	}
-	return s.reserved+h.Units <= limit && (h.Unsettled == 0 || s.unsettled+h.Units <= unsettled)
+	return s.reserved+h.Units <= limit
 }
 
 // add counts a claim that the batch stores.
@@ -234,7 +260,7 @@ func (c *claimCounts) add(p checkout.ClaimRequest) {
 	}
 	for _, h := range p.Reservations {
 		s := c.stocks[h.Resource]
-		s.reserved, s.unsettled = s.reserved+h.Units, s.unsettled+h.Units
+		s.reserved += h.Units
 	}
 }
 

@@ -260,6 +260,8 @@ func TestRefusedMemberFailsNoOther(t *testing.T) {
 		}},
 		{claimRequest("one more", owned(3), func(p *checkout.ClaimRequest) { p.MaxUndecided = 1 }),
 			func(_ checkout.ClaimResult, err error) bool { return errors.Is(err, checkout.ErrUndecided) }},
+		{claimRequest("uncovered", owned(3), func(p *checkout.ClaimRequest) { p.Funds = 49_999_999 }),
+			func(_ checkout.ClaimResult, err error) bool { return errors.Is(err, checkout.ErrUncovered) }},
 		{claimRequest("too often", owned(4), func(p *checkout.ClaimRequest) { p.Turns = hour(limit.Paid, p) }),
 			func(_ checkout.ClaimResult, err error) bool { return refused(err) != nil }},
 		{expired, func(r checkout.ClaimResult, err error) bool { return err == nil && r.Claim == checkout.Repeated }},
@@ -332,7 +334,7 @@ func TestBatchReservesForEachMember(t *testing.T) {
 		most, limit, unsettled int64
 		winners                int
 	}{
-		{0, 70, 0, 7}, {10, 70, 0, 7}, {30, 70, 0, 7}, {10, 100_000, 70, 7}, {0, 1000, 50, 5}, {10, 2000, 0, 20},
+		{0, 70, 0, 7}, {10, 70, 0, 7}, {30, 70, 0, 7}, {10, 100_000, 70, 20}, {0, 1000, 50, 20}, {10, 2000, 0, 20},
 	} {
 		resource := fmt.Sprint("float/", round)
 		var all []checkout.ClaimRequest

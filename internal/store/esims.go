@@ -38,6 +38,11 @@ func (e Esims) Reserved(ctx context.Context, resource string, asOf time.Time) (i
 	return e.s.reserved(ctx, resource, asOf)
 }
 
+// Unpaid implements esim.Store.
+func (e Esims) Unpaid(ctx context.Context, resource string) (int64, error) {
+	return e.s.unpaid(ctx, resource)
+}
+
 // Esims is the part of the store that the eSIM product uses.
 func (s *Store) Esims() Esims { return Esims{s} }
 

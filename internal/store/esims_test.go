@@ -75,7 +75,8 @@ func TestEsimsPassTheKit(t *testing.T) {
 						Nonce: x402.Hash(order.FingerprintOf(o.Kind, nil))}}
 				args := job.New{Args: settlement.FulfillArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me",
 					LeaseTTL: time.Minute}
-				if _, err := s.Orders().Claim(t.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: args}); err != nil {
+				if _, err := s.Orders().Claim(t.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: args,
+					Funds: 1_000_000_000_000}); err != nil {
 					t.Fatal(err)
 				}
 			}}

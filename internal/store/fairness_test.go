@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/store"
@@ -172,19 +173,21 @@ func TestPaymentIsInFlightUntilItIsDecidedOrItsRequestHasEnded(t *testing.T) {
 	next("once nobody waits for that", 2*time.Minute, true)
 }
 
-// TestUnpaidOrdersReserveABoundedShareOfTheFloat: in one shard or over all of them, unpaid orders never reserve more,
-// and paid orders no longer count.
+// TestUnpaidOrdersReserveABoundedShareOfTheFloat: in one shard or over all of them, an owner's unpaid orders never
+// reserve more. Paid orders do not count, nor do those of others: strangers who do not pay leave everybody the float.
 func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 	s := storetest.New(t)
 	for round, most := range []int64{0, 10, 100} { // one lock, far from the edge in shards, and always at it
 		const units, unsettled, limit = 10, 200, 1000
-		one := func(n int64) order.Reservation {
-			return order.Reservation{Resource: fmt.Sprint("float/", round), Units: n, Most: most, Limit: limit,
-				Unsettled: unsettled, AsOf: time.Now(), Refusal: fault.FloatUnavailable}
+		greedy := x402.Address{0: 0x66, 18: byte(round), 19: 1}
+		one := func(key string, change ...func(*checkout.ClaimRequest)) checkout.ClaimRequest {
+			return claimRequest(fmt.Sprint(round, "-", key), append(change, reserving(order.Reservation{
+				Resource: fmt.Sprint("float/", round), Units: units, Most: most, Limit: limit,
+				Unsettled: unsettled, AsOf: time.Now(), Refusal: fault.FloatUnavailable}))...)
 		}
 		var all []checkout.ClaimRequest
 		for i := range 40 {
-			all = append(all, claimRequest(fmt.Sprint(round, "-", i), reserving(one(units))))
+			all = append(all, one(fmt.Sprint(i), by(greedy, 0)))
 		}
 		claimed, errs := claimAll(t, s, all)
 		var taken []int
@@ -198,7 +201,7 @@ func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 			}
 		}
 		if len(taken) != unsettled/units {
-			t.Errorf("most %d: %d unpaid orders reserve %d, want %d", most, len(taken), len(taken)*units, unsettled)
+			t.Fatalf("most %d: %d unpaid orders reserve %d, want %d", most, len(taken), len(taken)*units, unsettled)
 		}
 		for _, i := range taken[:5] {
 			if err := errOf(s.Orders().Settle(t.Context(), claimed[i].Job.Fence(), settled(all[i]),
@@ -207,7 +210,7 @@ func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 			}
 		}
 		for i := range 6 {
-			_, err := s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(round, "-next-", i), reserving(one(units))))
+			_, err := s.Orders().Claim(t.Context(), one(fmt.Sprint("next-", i), by(greedy, 0)))
 			if (i < 5) != (err == nil) {
 				t.Errorf("most %d: number %d after five were paid: %v", most, i, err)
 			}
@@ -216,6 +219,63 @@ func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 		if held, err := s.Cards().Reserved(t.Context(), fmt.Sprint("float/", round), time.Now()); err != nil ||
 			held != unsettled+5*units {
 			t.Errorf("most %d: %d is held, %v", most, held, err)
+		}
+		const left = (limit - unsettled - 5*units) / units
+		for i := range left + 1 {
+			_, err := s.Orders().Claim(t.Context(), one(fmt.Sprint("stranger-", i), owned(1000*round+i)))
+			if (i < left) != (err == nil) {
+				t.Fatalf("most %d: stranger %d of %d: %v", most, i, left, err)
+			}
+		}
+	}
+}
+
+// TestMoneyOfAPayerIsPromisedOnce: over two processes, one by one and in a batch. Whoever holds the price of one
+// purchase claims one; nothing is stored of another until the first is decided.
+func TestMoneyOfAPayerIsPromisedOnce(t *testing.T) {
+	url := storetest.URL(t)
+	stores := []*store.Store{storetest.Open(t, url), storetest.Open(t, url)}
+	wallet := x402.Address{0: 0x66, 19: 1}
+	holding := func(funds money.USDC) func(*checkout.ClaimRequest) {
+		return func(p *checkout.ClaimRequest) { p.Funds = funds }
+	}
+	const price = 25_000_000
+	for round, funds := range []money.USDC{0, price, 2*price - 1, 2 * price, 3*price - 1} {
+		wallet[18] = byte(round)
+		errs := make([]error, 6)
+		all, claimed := make([]checkout.ClaimRequest, len(errs)), make([]checkout.ClaimResult, len(errs))
+		var group sync.WaitGroup
+		for i := range errs {
+			all[i] = claimRequest(fmt.Sprint(round, "-", i), by(wallet, 0), holding(funds))
+			group.Go(func() { claimed[i], errs[i] = stores[i%2].Orders().Claim(t.Context(), all[i]) })
+		}
+		group.Wait()
+		first, taken := -1, 0
+		for i, err := range errs {
+			switch {
+			case err == nil:
+				first = i
+				taken++
+			case !errors.Is(err, checkout.ErrUncovered):
+				t.Errorf("claim: %v", err)
+			}
+		}
+		if want := max(1, int(funds/price)); taken != want {
+			t.Fatalf("%d claims of a wallet that holds %s, want %d", taken, funds, want)
+		}
+		if n := rows(t, stores[0], "SELECT count(*) FROM orders WHERE owner = '"+wallet.Lower()+"'"); n != taken {
+			t.Errorf("%d orders of %d claims", n, taken)
+		}
+		if taken > 1 {
+			continue
+		}
+		if err := errOf(stores[0].Orders().Settle(t.Context(), claimed[first].Job.Fence(), settled(all[first]),
+			move(all[first], order.Settling, order.Settled), watchJob(all[first]))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stores[0].Orders().Claim(t.Context(), claimRequest(fmt.Sprint(round, "-next"), by(wallet, 0),
+			holding(0))); err != nil {
+			t.Errorf("once the first is paid: %v", err)
 		}
 	}
 }

@@ -148,6 +148,9 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 		return checkout.ClaimResult{}, fmt.Errorf("order %s of %s is paid by %s", p.Order.ID, p.Order.Owner, from)
 	}
 	result, err := o.storeClaim(ctx, p)
+	if short, ok := errors.AsType[*order.Shortage](err); ok {
+		return checkout.ClaimResult{}, o.s.awaited(ctx, short)
+	}
 	switch {
 	case err == nil:
 		faultpoint.Reach("claim.committed")
@@ -417,6 +420,9 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	refused := 0
 	if m.Refused {
 		refused = 1
+	}
+	if m.From == order.Settled && m.To == order.Provisioning {
+		checkReserved(tx, m.Order, m.Owner.Lower())
 	}
 	if spreadOf(tx) != nil {
 		moveSpread(tx, m, now, refused, moved)

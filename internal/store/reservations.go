@@ -11,13 +11,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -31,10 +34,8 @@ var errCrowded = errors.New("no room in addition to the other shards")
 
 // lockReservations queues the locks of what an order reserves, so that two orders never reserve the same units.
 func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
-	var locks []string
-	if countsPayments(p) {
-		locks = append(locks, bucket("payer/"+p.Payment.Authorization.From.Lower()))
-	}
+	// The claims of one payer come one after the other: they are limited by what it has claimed.
+	locks := []string{bucket("payer/" + claimKey(p))}
 	of := rand.IntN(shards)
 	if s := spreadOf(tx); s != nil {
 		of = s.of(p.Order.Owner.Lower()) % shards
@@ -45,13 +46,10 @@ func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 	lockAll(tx, locks)
 }
 
-// countsPayments reports whether a claim is limited by the payments that its payer has claimed, so that the claims of
-// one payer come one after the other.
-func countsPayments(p checkout.ClaimRequest) bool { return p.MaxUndecided > 0 || p.MaxInFlight > 0 }
-
 // takeReservations queues the reservations of an order, after lockReservations. When one does not fit, the transaction
 // fails with an *order.Shortage or, unless alone, with errCrowded; when the payer has too many undecided payments, with
-// checkout.ErrUndecided, and when too many of them may be in flight, with a *limit.Refusal.
+// checkout.ErrUndecided, when its money is promised to them, with checkout.ErrUncovered, and when too many of them may be
+// in flight, with a *limit.Refusal.
 func takeReservations(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) error {
 	boundUndecided(tx, p)
 	if s := spreadOf(tx); s != nil {
@@ -68,7 +66,7 @@ func takeReservations(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest, 
 	return nil
 }
 
-// boundUndecided queues the checks of how many payments of its payer a claim may be added to.
+// boundUndecided queues the checks of which payments of its payer a claim, which is stored already, may be added to.
 func boundUndecided(tx *ent.Tx, p checkout.ClaimRequest) {
 	if p.MaxUndecided > 0 {
 		within(tx, checkout.ErrUndecided, "SELECT count(*) FROM payments WHERE status = 'claimed' AND owner = $2",
@@ -79,7 +77,16 @@ func boundUndecided(tx *ent.Tx, p checkout.ClaimRequest) {
 			"SELECT count(*) FROM payments WHERE status = 'claimed' AND owner = $2 AND created_at > $3",
 			p.MaxInFlight, p.Payment.Authorization.From.Lower(), p.InFlightSince)
 	}
+	if p.Payment.ArrivedAt == nil {
+		within(tx, checkout.ErrUncovered, promisedSQL, int64(p.Funds), p.Payment.Authorization.From.Lower())
+	}
 }
+
+// promisedSQL is what the undecided payments of a payer take together, if they are several. Money that has arrived is
+// not in the payer's balance any more.
+const promisedSQL = `
+	SELECT CASE WHEN count(*) > 1 THEN sum(value) ELSE 0 END
+	FROM payments WHERE status = 'claimed' AND owner = $2 AND arrived_at IS NULL`
 
 // takeReservation queues one reservation of an order.
 func takeReservation(tx *ent.Tx, o order.Order, h order.Reservation, now time.Time, alone bool) {
@@ -92,32 +99,58 @@ func takeReservation(tx *ent.Tx, o order.Order, h order.Reservation, now time.Ti
 		args:    []any{h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), o.ID, h.Units, limit, now, o.Owner.Lower()},
 		refused: func(err *pgconn.PgError) error { return refusedReservation(short, err) },
 	})
-	boundUnsettled(tx, h, alone)
+	boundUnsettled(tx, h, o.Owner.Lower())
 }
 
-// boundUnsettled queues the check that unpaid orders, including this one, stay within their share of a resource. Here,
-// too, a claim in one shard leaves room for those in the others.
-func boundUnsettled(tx *ent.Tx, h order.Reservation, alone bool) {
-	if h.Unsettled == 0 {
-		return
+// boundUnsettled queues the check that an owner's unpaid orders, including this one, stay within the owner's share of a
+// resource. Those of others do not count: nobody is refused for what strangers have not paid, while there is enough.
+func boundUnsettled(tx *ent.Tx, h order.Reservation, owner string) {
+	if h.Unsettled > 0 {
+		within(tx, tooMuchUnsettled(h), unsettledSQL, h.Unsettled, h.Resource, owner)
 	}
-	limit, short := h.Unsettled, error(tooMuchUnsettled(h))
-	if inShard(h, alone) && h.Most > 0 {
-		limit, short = room(limit, h.Most, 1), errCrowded
-	}
-	within(tx, short, unsettledSQL, limit, h.Resource)
 }
 
 func tooMuchUnsettled(h order.Reservation) *order.Shortage {
 	h.Refusal = fault.FloatReserved
-	h.Detail = "Too much is reserved for payments that are not settled yet. " +
+	h.Detail = "Too much is reserved for payments of this wallet that are not settled yet. " +
 		"Nothing was claimed; repeat the same request."
 	return &order.Shortage{Reservation: h}
 }
 
+// An owner has few undecided payments, and reservations_order finds what is reserved for each.
 const unsettledSQL = `
-	SELECT coalesce(sum(units), 0) FROM reservations
-	WHERE resource = $2 AND released_at IS NULL AND settled_at IS NULL`
+	SELECT coalesce(sum(r.units), 0) FROM payments p
+	JOIN reservations r ON r.order_id = p.order_id AND r.owner = p.owner AND r.released_at IS NULL
+	WHERE p.status = 'claimed' AND p.owner = $3 AND r.resource = $2 AND r.settled_at IS NULL`
+
+// unpaidSQL is what live orders have reserved of a resource that are not paid, of all owners.
+const unpaidSQL = `SELECT coalesce(sum(units), 0)::bigint FROM reservations
+	WHERE resource = $1 AND released_at IS NULL AND settled_at IS NULL`
+
+// unpaid is how much of a resource live orders have reserved that are not paid.
+func (s *Store) unpaid(ctx context.Context, resource string) (units int64, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	err = s.pool.QueryRow(ctx, unpaidSQL, resource).Scan(&units)
+	return units, mapError(err)
+}
+
+// awaited is a shortage that a claim has met, as it is told: whether payments that are not settled yet are its cause.
+func (s *Store) awaited(ctx context.Context, short *order.Shortage) *order.Shortage {
+	h := short.Reservation
+	if !strings.HasPrefix(h.Resource, "float/") || h.Refusal == fault.FloatReserved {
+		return short
+	}
+	held, err := s.reserved(ctx, h.Resource, h.AsOf)
+	if err != nil {
+		return short // it is refused either way
+	}
+	unpaid, err := s.unpaid(ctx, h.Resource)
+	if err == nil && held-unpaid+h.Units <= h.Limit {
+		return short.Awaited()
+	}
+	return short
+}
 
 // within queues a count that must not exceed most, its $1. Above it the statement divides by zero, so that the server
 // rolls the transaction back, which fails with otherwise.
@@ -135,19 +168,91 @@ func within(tx *ent.Tx, otherwise error, count string, most any, args ...any) {
 }
 
 const (
-	resumeReservationsSQL = `UPDATE reservations SET released_at = NULL, suspended_at = NULL
+	suspendedSQL = `SELECT resource, units FROM reservations
 		WHERE order_id = $1 AND owner = $2 AND suspended_at IS NOT NULL AND %s`
+
+	anySuspendedSQL = `SELECT count(*) FROM reservations
+		WHERE order_id = $2 AND owner = $3 AND suspended_at IS NOT NULL`
+
+	resumeReservationsSQL = `UPDATE reservations SET released_at = NULL, suspended_at = NULL, settled_at = $4
+		WHERE order_id = $1 AND owner = $2 AND resource = $3 AND suspended_at IS NOT NULL AND %s`
+
+	// It counts what was just resumed, too.
+	overReservedSQL = `SELECT
+		(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = $2 AND released_at IS NULL) +
+		(SELECT coalesce(sum(units), 0) FROM reservations
+			WHERE resource = $2 AND released_at > $3 AND suspended_at IS NULL)`
 
 	settleReservationsSQL = `UPDATE reservations SET settled_at = $3
 		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND %s`
 )
 
-// settleReservations queues the update of a paid order's reservations. Suspended ones are reserved again, even if
-// others have reserved since: the order is paid, and new claims see that less is left.
+// settleReservations queues the update of a paid order's reservations. Suspended ones are left: others may have reserved
+// since. The order is not delivered before they are resumed, see checkReserved.
 func settleReservations(tx *ent.Tx, id order.ID, owner x402.Address, now time.Time) {
-	change := changeReservations(tx, owner.Lower())
-	change(resumeReservationsSQL, id, owner.Lower())
-	change(settleReservationsSQL, id, owner.Lower(), now)
+	changeReservations(tx, owner.Lower())(settleReservationsSQL, id, owner.Lower(), now)
+}
+
+// checkReserved queues the check that what a paid order reserves was not suspended. It fails with order.ErrSuspended.
+func checkReserved(tx *ent.Tx, id order.ID, owner string) {
+	if s := spreadOf(tx); s != nil {
+		within(tx, order.ErrSuspended, anySuspendedSQL+" AND shard = $4", 0, id, owner, s.key(owner))
+		return
+	}
+	within(tx, order.ErrSuspended, anySuspendedSQL, 0, id, owner)
+}
+
+// Suspended implements settlement.Store.
+func (o Orders) Suspended(ctx context.Context, of order.Order) ([]order.Reservation, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	inShard := o.s.spread.inShard(of.Owner.Lower(), suspendedSQL, of.ID, of.Owner.Lower())
+	rows, err := o.s.pool.Query(ctx, inShard.sql, inShard.args...)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h order.Reservation, err error) {
+		err = row.Scan(&h.Resource, &h.Units)
+		return h, err
+	})
+	return all, mapError(err)
+}
+
+// Resume implements settlement.Store. It holds the locks of all shards, so it sees what all claims have reserved.
+func (o Orders) Resume(ctx context.Context, f job.Fence, of order.Order, all []order.Reservation) error {
+	err := o.resume(ctx, f, of, all)
+	if gather, ok := errors.AsType[*stranded](err); ok {
+		if err := o.s.gather(ctx, gather.resource); err != nil {
+			return err
+		}
+		err = o.resume(ctx, f, of, all)
+	}
+	return err
+}
+
+func (o Orders) resume(ctx context.Context, f job.Fence, of order.Order, all []order.Reservation) error {
+	owner := of.Owner.Lower()
+	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		var locks []string
+		for _, h := range all {
+			locks = append(locks, locksOf(h, 0, true)...)
+		}
+		lockAll(tx, locks)
+		fence(tx, f)
+		for _, h := range all {
+			s := spreadOf(tx)
+			if s != nil {
+				if err := s.fits(ctx, tx, h, s.key(owner)); err != nil {
+					return err
+				}
+			}
+			changeReservations(tx, owner)(resumeReservationsSQL, of.ID, owner, h.Resource, o.s.stamp())
+			if s == nil {
+				within(tx, &order.Shortage{Reservation: h}, overReservedSQL, h.Limit, h.Resource, h.AsOf)
+			}
+		}
+		return faultpoint.Fail("resume.before_commit")
+	})
 }
 
 // changeReservations queues statements on the reservations of an owner.
@@ -211,11 +316,12 @@ func bucket(resource string) string {
 func shard(resource string, n int) string { return fmt.Sprintf("%s#%d", resource, n) }
 
 // reservedSQL sums the reservations of a resource, including those released after a time: a limit that was read then
-// does not reflect their use yet. The two parts are separate, because one condition would scan all reservations ever
-// made.
+// does not reflect their use yet. Suspended ones have none. The two parts are separate, because one condition would scan
+// all reservations ever made.
 const reservedSQL = `
 	(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = $1 AND released_at IS NULL) +
-	(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = $1 AND released_at > $2)`
+	(SELECT coalesce(sum(units), 0) FROM reservations
+		WHERE resource = $1 AND released_at > $2 AND suspended_at IS NULL)`
 
 // A reservation that does not fit is inserted without units, which violates a constraint: the server rolls the
 // transaction back without a round trip under the lock.
@@ -231,20 +337,16 @@ func refusedReservation(short error, err *pgconn.PgError) error {
 	return fmt.Errorf("%w: %w", short, err)
 }
 
-// mostSuspended bounds, approximately, the suspended reservations. They are reserved again when their orders are paid,
-// so without a bound any number of payers could claim, and then all pay at the same time.
-const mostSuspended = 100
-
-// suspendReservations queues the release of an unpaid order's reservations of floats until it is paid, within
-// mostSuspended.
+// suspendReservations queues the release of an unpaid order's reservations of floats until it is paid. However many are
+// suspended, they promise nothing: an order that is paid after all reserves again, or is refunded.
 func suspendReservations(tx *ent.Tx, id order.ID, owner string, now time.Time) {
-	changeReservations(tx, owner)(suspendReservationsSQL, id, owner, now, mostSuspended)
+	changeReservations(tx, owner)(suspendReservationsSQL, id, owner, now)
 }
 
 const (
 	suspendReservationsSQL = `UPDATE reservations SET released_at = $3, suspended_at = $3
-		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
-			AND (SELECT count(*) FROM reservations WHERE suspended_at IS NOT NULL AND %s) < $4 AND %s`
+		WHERE order_id = $1 AND owner = $2 AND resource LIKE 'float/%'
+			AND released_at IS NULL AND settled_at IS NULL AND %s`
 
 	clearSuspensionSQL = `UPDATE reservations SET suspended_at = NULL
 		WHERE order_id = $1 AND owner = $2 AND suspended_at IS NOT NULL AND %s`

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -94,10 +95,15 @@ func TestShardsLeaveRoomForWhatIsNotCommitted(t *testing.T) {
 	}
 }
 
-// Reservations of payers without money are suspended, for so many at once, and come back when one pays.
-func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
+// What payers without money reserve is released, however many they are. It is promised to others then: who pays after all
+// reserves again, if there is something left.
+func TestSuspendedReservationsPromiseNothing(t *testing.T) {
 	s := storetest.New(t)
-	const most = 100
+	const many = 120
+	float := func(limit int64) order.Reservation {
+		return order.Reservation{Resource: "float/card", Units: 1, Most: 2, Limit: limit, AsOf: time.Now().Add(-time.Minute),
+			Refusal: fault.FloatUnavailable}
+	}
 	held := func(want int64) {
 		t.Helper()
 		got, err := s.Cards().Reserved(t.Context(), "float/card", time.Now().Add(time.Minute))
@@ -105,27 +111,68 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 			t.Errorf("%d held, want %d: %v", got, want, err)
 		}
 	}
-	var first checkout.ClaimRequest
-	var fence job.Fence
-	for i := range most + 2 {
-		p := claimRequest(fmt.Sprint("unpaid-", i), reserving(order.Reservation{
-			Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
-		}))
-		f := claim(t, s, p).Job.Fence()
-		if err := s.Orders().Suspend(t.Context(), f, p.Order.ID); err != nil {
+	var poor []checkout.ClaimRequest
+	var fences []job.Fence
+	for i := range many {
+		p := claimRequest(fmt.Sprint("poor-", i), owned(i), reserving(float(1000)))
+		fences, poor = append(fences, claim(t, s, p).Job.Fence()), append(poor, p)
+	}
+	held(many)
+	for i, p := range poor {
+		for range 2 { // at every look
+			if err := s.Orders().Suspend(t.Context(), fences[i], p.Order.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	held(0)
+	settle := func(i int) order.Order {
+		t.Helper()
+		o, err := s.Orders().Settle(t.Context(), fences[i], settled(poor[i]), move(poor[i], order.Settling, order.Settled),
+			watchJob(poor[i]))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if i == 0 {
-			first, fence = p, f
-		}
+		return o
 	}
-	held(2)
-	err := errOf(s.Orders().Settle(t.Context(), fence, settled(first), move(first, order.Settling, order.Settled),
-		watchJob(first)))
-	if err != nil {
+	begins := func(i int) error {
+		return errOf(s.Orders().Move(t.Context(), fences[i], move(poor[i], order.Settled, order.Provisioning)))
+	}
+	first, second := settle(0), settle(1)
+	held(0)
+	if err := begins(0); !errors.Is(err, order.ErrSuspended) {
+		t.Errorf("a delivery without a reservation begins: %v", err)
+	}
+	all, err := s.Orders().Suspended(t.Context(), first)
+	if err != nil || len(all) != 1 || all[0].Resource != "float/card" || all[0].Units != 1 {
+		t.Fatalf("suspended %+v, %v", all, err)
+	}
+	again := []order.Reservation{float(1)}
+	if err := s.Orders().Resume(t.Context(), fences[0], first, again); err != nil {
 		t.Fatal(err)
 	}
-	held(3)
+	held(1)
+	if err := s.Orders().Resume(t.Context(), fences[1], second, again); !isShort(err) {
+		t.Errorf("one more than there is was reserved again: %v", err)
+	}
+	if err := s.Orders().Resume(t.Context(), fences[0], second, again); err == nil {
+		t.Error("another's job reserved again")
+	}
+	held(1)
+	for i, want := range []error{nil, order.ErrSuspended} {
+		if err := begins(i); !errors.Is(err, want) {
+			t.Errorf("delivery %d: %v, want %v", i, err, want)
+		}
+	}
+	if n := rows(t, s, "SELECT count(*) FROM reservations WHERE released_at IS NULL AND order_id = '"+string(first.ID)+"' "+
+		"AND settled_at IS NOT NULL AND suspended_at IS NULL"); n != 1 {
+		t.Errorf("%d shares of the paid order are reserved and paid", n)
+	}
+}
+
+// TestProvenPaymentIsNotUnpaid: an operator has proven it.
+func TestProvenPaymentIsNotUnpaid(t *testing.T) {
+	s := storetest.New(t)
 	p := claimRequest("proven", reserving(order.Reservation{
 		Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 	}))
@@ -134,10 +181,38 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 	if err := s.Admin().Prove(t.Context(), settled(p), m, watchJob(p), act); err != nil {
 		t.Fatal(err)
 	}
-	var unpaid int
-	err = s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM reservations WHERE order_id = $1 AND settled_at IS NULL",
-		p.Order.ID).Scan(&unpaid)
-	if err != nil || unpaid != 0 {
-		t.Errorf("%d shares of an order that an operator has proven count as unpaid: %v", unpaid, err)
+	if unpaid, err := s.Cards().Unpaid(t.Context(), "float/card"); err != nil || unpaid != 0 {
+		t.Errorf("%d of an order that an operator has proven count as unpaid: %v", unpaid, err)
+	}
+}
+
+// TestShortageSaysWhetherUnpaidOrdersCauseIt: what is not paid may be there in a moment, what is paid will not.
+func TestShortageSaysWhetherUnpaidOrdersCauseIt(t *testing.T) {
+	s := storetest.New(t)
+	one := func(key string, n int) checkout.ClaimRequest {
+		return claimRequest(key, owned(n), reserving(order.Reservation{
+			Resource: "float/card", Units: 10, Limit: 15, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
+		}))
+	}
+	told := func() fault.Code {
+		t.Helper()
+		_, err := s.Orders().Claim(t.Context(), one("honest", 2))
+		short, ok := errors.AsType[*order.Shortage](err)
+		if !ok {
+			t.Fatalf("claim: %v", err)
+		}
+		return short.Fault().Code
+	}
+	p := one("stranger", 1)
+	f := claim(t, s, p).Job.Fence()
+	if got := told(); got != fault.FloatReserved {
+		t.Errorf("%s while a stranger has not paid", got)
+	}
+	if err := errOf(s.Orders().Settle(t.Context(), f, settled(p), move(p, order.Settling, order.Settled),
+		watchJob(p))); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(); got != fault.FloatUnavailable {
+		t.Errorf("%s once it is sold", got)
 	}
 }

@@ -186,9 +186,6 @@ const settlesSQL = `
 	), kept AS (
 		UPDATE reservations r SET settled_at = $15
 		FROM paid WHERE r.order_id = paid.order_id AND r.owner = paid.payer AND r.released_at IS NULL
-	), resumed AS (
-		UPDATE reservations r SET settled_at = $15, released_at = NULL, suspended_at = NULL
-		FROM paid WHERE r.order_id = paid.order_id AND r.owner = paid.payer AND r.suspended_at IS NOT NULL
 	), queued AS (
 		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
 			created_at, lease_owner, lease_until, class, owner)

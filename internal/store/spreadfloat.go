@@ -36,16 +36,16 @@ const (
 		SELECT $2::bigint + (SELECT coalesce(sum(units), 0) FROM reservations
 				WHERE resource = $3 AND shard = $4 AND released_at IS NULL)
 			+ (SELECT coalesce(sum(units), 0) FROM reservations
-				WHERE resource = $3 AND shard = $4 AND released_at > $5)`
+				WHERE resource = $3 AND shard = $4 AND released_at > $5 AND suspended_at IS NULL)`
 
-	unsettledInShardSQL = `
+	// All that an owner reserves is in its shard.
+	unsettledOfOwnerSQL = `
 		SELECT $2::bigint + (SELECT coalesce(sum(units), 0) FROM reservations
-			WHERE resource = $3 AND shard = $4 AND released_at IS NULL AND settled_at IS NULL)`
+			WHERE resource = $3 AND owner = $4 AND shard = $5 AND released_at IS NULL AND settled_at IS NULL)`
 
 	byShardSQL = `
-		SELECT shard, (coalesce(sum(units) FILTER (WHERE released_at IS NULL OR released_at > $2), 0))::bigint,
-			(coalesce(sum(units) FILTER (WHERE released_at IS NULL AND settled_at IS NULL), 0))::bigint
-		FROM reservations WHERE resource = $1 AND (released_at IS NULL OR released_at > $2) GROUP BY shard`
+		SELECT shard, coalesce(sum(units), 0)::bigint FROM reservations
+		WHERE resource = $1 AND (released_at IS NULL OR released_at > $2 AND suspended_at IS NULL) GROUP BY shard`
 
 	reserveSpreadSQL = `
 		INSERT INTO reservations (id, order_id, owner, resource, units, created_at, shard)
@@ -76,13 +76,13 @@ func (s *spread) reserve(
 	case inShard(h, alone):
 		within(tx, errCrowded, gatheredSQL, 0, gathering(h.Resource))
 		within(tx, errCrowded, inShardSQL, s.part(h.Limit, h.Most), h.Units, h.Resource, key, h.AsOf)
-		if h.Unsettled > 0 {
-			within(tx, errCrowded, unsettledInShardSQL, s.part(h.Unsettled, h.Most), h.Units, h.Resource, key)
-		}
 	default:
 		if err := s.fits(ctx, tx, h, key); err != nil {
 			return err
 		}
+	}
+	if h.Unsettled > 0 {
+		within(tx, tooMuchUnsettled(h), unsettledOfOwnerSQL, h.Unsettled, h.Units, h.Resource, owner, key)
 	}
 	later(tx, reserveSpreadSQL, uuid.Must(uuid.NewV7()), o.ID, owner, h.Resource, h.Units, now, key)
 	return nil
@@ -94,21 +94,17 @@ func (s *spread) fits(ctx context.Context, tx *ent.Tx, h order.Reservation, key 
 	if err != nil {
 		return err
 	}
-	reserved, unsettled := map[string]int64{}, h.Units
-	all := h.Units
+	reserved, all := map[string]int64{}, h.Units
 	var of string
-	var units, open int64
-	if _, err := pgx.ForEachRow(rows, []any{&of, &units, &open}, func() error {
-		reserved[of], all, unsettled = units, all+units, unsettled+open
+	var units int64
+	if _, err := pgx.ForEachRow(rows, []any{&of, &units}, func() error {
+		reserved[of], all = units, all+units
 		return nil
 	}); err != nil {
 		return err
 	}
 	if all > h.Limit {
 		return &order.Shortage{Reservation: h}
-	}
-	if h.Unsettled > 0 && unsettled > h.Unsettled {
-		return tooMuchUnsettled(h)
 	}
 	reserved[key] += h.Units
 	part, claimed := s.part(h.Limit, h.Most), int64(0)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -222,8 +224,17 @@ func (s *Shop) settle(o Options) *settlement.Settlement {
 	}
 	return settlement.New(settlement.Config{
 		Store: s.Store.Orders(), Products: []settlement.Product{cards, topups}, Chain: s.Chain, Final: o.Final,
-		Collect: collect, Refunds: refunds, Log: slog.New(slog.DiscardHandler), Now: s.now,
+		Collect: collect, Refunds: refunds, Log: slog.New(slog.DiscardHandler), Now: s.now, Float: s.float,
 	})
+}
+
+// float is the reservation of so many units of the issuer's float.
+func (s *Shop) float(ctx context.Context, resource string, units int64) (order.Reservation, error) {
+	r, ok, err := s.Cards.FloatOf(ctx, resource, units)
+	if err == nil && !ok {
+		err = errors.New("checkouttest: a float of nobody")
+	}
+	return r, err
 }
 
 // sell makes the request side.

@@ -203,6 +203,8 @@ type Store interface {
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 	// Reserved is how much of a resource live orders have reserved.
 	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
+	// Unpaid is how much of a resource live orders have reserved that are not paid.
+	Unpaid(ctx context.Context, resource string) (int64, error)
 }
 
 // references is the namespace of our references at an issuer.

@@ -252,6 +252,8 @@ type Inventory struct {
 	AsOf time.Time
 	// Reserved is how much of the float live orders have reserved. The issuer does not set it.
 	Reserved money.Cents
+	// Unpaid is how much of Reserved is for payments that are not settled, while the rest is too little for some order.
+	Unpaid money.Cents
 }
 
 // BIN is a range of card numbers.

@@ -45,7 +45,7 @@ type Config struct {
 	CallTimeout time.Duration
 	// Deadline is how long the issuer may leave a card pending before an operator looks at it.
 	Deadline time.Duration
-	// UnsettledPercent is the share of the float that unpaid orders may reserve; zero is unlimited.
+	// UnsettledPercent is the share of the float that an owner's unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
 }
 
@@ -228,6 +228,17 @@ func describe(price money.Cents) string {
 		Fee.String() + " issue fee"
 }
 
+// FloatOf is the reservation of so many units of a resource; ok is false when that is no provider's float.
+func (c *Cards) FloatOf(ctx context.Context, resource string, units int64) (r order.Reservation, ok bool, err error) {
+	for _, p := range c.providers {
+		if p.resource() == resource {
+			r, err = c.Float(ctx, p.Name, money.Cents(units))
+			return r, true, err
+		}
+	}
+	return order.Reservation{}, false, nil
+}
+
 // Covers fails while no provider has an unreserved float of an amount. Which card is loaded is not known yet.
 func (c *Cards) Covers(ctx context.Context, amount money.Cents) error {
 	_, err := first(c.providers, func(p *provider) error { return covers(ctx, p, amount) })
@@ -246,10 +257,13 @@ func (c *Cards) CoversAt(ctx context.Context, name string, amount money.Cents) e
 // covers fails while the unreserved float of a provider is smaller than an amount.
 func covers(ctx context.Context, p *provider, amount money.Cents) error {
 	inv, err := p.inventory(ctx)
-	if err == nil && inv.Float-inv.Reserved < amount {
-		err = fault.New(fault.FloatUnavailable, noFloat)
+	switch left := inv.Float - inv.Reserved; {
+	case err != nil || left >= amount:
+		return err
+	case left+inv.Unpaid >= amount:
+		return order.Awaited()
 	}
-	return err
+	return fault.New(fault.FloatUnavailable, noFloat)
 }
 
 // inventory is the issuer's inventory, cached.
@@ -280,6 +294,14 @@ func (c *Cards) readInventory(ctx context.Context, p *provider) (Inventory, erro
 		return Inventory{}, fmt.Errorf("sum the reserved float: %w", err)
 	}
 	inv.AsOf, inv.Reserved = asOf, money.Cents(held)
+	if inv.Float-inv.Reserved >= MaxLoad {
+		return inv, nil // there is enough for any order
+	}
+	unpaid, err := c.Store.Unpaid(ctx, p.resource())
+	if err != nil {
+		return Inventory{}, fmt.Errorf("sum what is not paid: %w", err)
+	}
+	inv.Unpaid = money.Cents(unpaid)
 	return inv, nil
 }
 

@@ -38,6 +38,11 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 			s.issuer.SetFloat(2 * card.Price)
 			s.store.SetReserved(int64(card.Price) + 1)
 		}, fault.FloatUnavailable},
+		"float is promised to who has not paid": {func(s *shelf) {
+			s.issuer.SetFloat(2 * card.Price)
+			s.store.SetReserved(int64(card.Price) + 1)
+			s.store.SetUnpaid(1)
+		}, fault.FloatReserved},
 		"issuer silent": {
 			func(s *shelf) { s.issuer.Fault(cardtest.Stock, fulfilmenttest.TimeoutBefore) }, fault.DependencyDown,
 		},

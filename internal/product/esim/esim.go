@@ -171,6 +171,8 @@ type Store interface {
 
 	// Reserved is how much of a resource live orders have reserved.
 	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
+	// Unpaid is how much of a resource live orders have reserved that are not paid.
+	Unpaid(ctx context.Context, resource string) (int64, error)
 
 	// Foreign lists up to limit profiles whose activation data is encrypted with another key than the named one.
 	Foreign(ctx context.Context, key string, limit int) ([]Profile, error)

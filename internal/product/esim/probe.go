@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 )
 
@@ -24,7 +23,7 @@ const (
 func (e *Esims) answers(ctx context.Context) error {
 	var wrong error
 	for _, p := range e.onSale(ctx) {
-		_, err := e.free(ctx, p)
+		_, err := p.funds.Get(ctx)
 		if err == nil {
 			return nil
 		}
@@ -40,22 +39,23 @@ func (e *Esims) affordsAny(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	short := false
+	var short error
 	for _, p := range e.onSale(ctx) {
 		cheapest := slices.IndexFunc(on.plans, func(plan Plan) bool { return plan.Provider == p.Name })
 		if cheapest < 0 {
 			continue
 		}
-		free, err := e.free(ctx, p)
-		if err == nil && free >= on.plans[cheapest].Cost {
+		has, err := p.funds.Get(ctx)
+		if err != nil {
+			continue
+		}
+		why := has.covers(on.plans[cheapest].Cost)
+		if why == nil {
 			return nil
 		}
-		short = short || err == nil
+		short = cmp.Or(short, why)
 	}
-	if short {
-		return fault.New(fault.FloatUnavailable, noFloat)
-	}
-	return nil
+	return short
 }
 
 // afford fails while the supplier of a plan does not answer, or the unreserved float is smaller than the plan's cost.
@@ -67,23 +67,18 @@ func (e *Esims) afford(ctx context.Context, plan Plan) error {
 	if err := e.sold(ctx, at); err != nil {
 		return err
 	}
-	free, err := e.free(ctx, at)
+	has, err := at.funds.Get(ctx)
 	if err != nil {
 		return fmt.Errorf("read the float: %w", errors.Join(err, supplierDown()))
 	}
-	if free < plan.Cost {
-		return fault.New(fault.FloatUnavailable, noFloat)
-	}
-	return nil
+	return has.covers(plan.Cost)
 }
 
-// free is the unreserved float at a supplier, cached.
-func (e *Esims) free(ctx context.Context, p *provider) (money.USDC, error) { return p.free.Get(ctx) }
-
-func (e *Esims) ask(ctx context.Context, p *provider) (money.USDC, error) {
+// ask reads the float at a supplier, and what orders have reserved of it.
+func (e *Esims) ask(ctx context.Context, p *provider) (funds, error) {
 	on, err := e.catalogue(ctx)
 	if err != nil {
-		return 0, err
+		return funds{}, err
 	}
 	plans := slices.DeleteFunc(slices.Clone(on.plans), func(plan Plan) bool { return plan.Provider != p.Name })
 	// As of our clock before the call, as for a claim.
@@ -94,17 +89,25 @@ func (e *Esims) ask(ctx context.Context, p *provider) (money.USDC, error) {
 			continue
 		}
 		if err != nil {
-			return 0, fmt.Errorf("ask the supplier: %w", err)
+			return funds{}, fmt.Errorf("ask the supplier: %w", err)
 		}
 		held, err := e.Store.Reserved(ctx, p.resource(), asOf)
 		if err != nil {
-			return 0, fmt.Errorf("sum the reserved float: %w", err)
+			return funds{}, fmt.Errorf("sum the reserved float: %w", err)
 		}
-		return stock.Float - money.USDC(held), nil
+		has := funds{all: stock.Float, reserved: money.USDC(held), asOf: asOf}
+		if dearest := plans[len(plans)-1].Cost; has.free() < dearest {
+			unpaid, err := e.Store.Unpaid(ctx, p.resource())
+			if err != nil {
+				return funds{}, fmt.Errorf("sum what is not paid: %w", err)
+			}
+			has.unpaid = money.USDC(unpaid)
+		}
+		return has, nil
 	}
 	if len(plans) == 0 {
-		return 0, errors.New("no plan to ask the supplier about")
+		return funds{}, errors.New("no plan to ask the supplier about")
 	}
 	// It answers, and no longer sells any of these; the claim asks for the plan itself.
-	return math.MaxInt64, nil
+	return funds{all: math.MaxInt64, asOf: asOf}, nil
 }

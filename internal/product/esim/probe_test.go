@@ -29,6 +29,9 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 		"just enough":            {func(s *shop) { s.supplier.SetFloat(800_000) }, ""},
 		"promised to others": {func(s *shop) { s.supplier.SetFloat(1_600_000); s.store.SetReserved(800_001) },
 			fault.FloatUnavailable},
+		"promised to who has not paid": {
+			func(s *shop) { s.supplier.SetFloat(1_600_000); s.store.SetReserved(800_001); s.store.SetUnpaid(1) },
+			fault.FloatReserved},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, careful, func(s *shop) {
@@ -43,8 +46,7 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 						s.Errorf("%s: %v, want %q", leg, err, tc.want)
 					}
 				}
-				if err := s.shown("float"); tc.want == fault.FloatUnavailable && fault.Of(err) != tc.want || tc.want == "" &&
-					err != nil {
+				if err := s.shown("float"); tc.want != fault.DependencyDown && fault.Of(err) != tc.want {
 					s.Errorf("readiness: %v", err)
 				}
 			})

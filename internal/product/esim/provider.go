@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
 )
 
 // Provider is an eSIM supplier, as eSIMs are sold over it. A plan is of one provider, and so is each eSIM that is sold
@@ -38,10 +39,31 @@ type Provider struct {
 // Route says who sells a plan: the providers of the first tier in which one can sell now.
 type Route func(Plan) (tiers [][]string)
 
-// provider is a Provider with its cached unreserved float.
+// provider is a Provider with its cached float.
 type provider struct {
 	*Provider
-	free *availability.Memo[money.USDC]
+	funds *availability.Memo[funds]
+}
+
+// funds is the float at a supplier, all of it, and what orders have reserved of it.
+type funds struct {
+	all, reserved money.USDC
+	// unpaid is how much of reserved is for payments that are not settled.
+	unpaid money.USDC
+	asOf   time.Time
+}
+
+func (f funds) free() money.USDC { return f.all - f.reserved }
+
+// covers fails while less than a cost is free.
+func (f funds) covers(cost money.USDC) error {
+	switch {
+	case f.free() >= cost:
+		return nil
+	case f.free()+f.unpaid >= cost:
+		return order.Awaited()
+	}
+	return fault.New(fault.FloatUnavailable, noFloat)
 }
 
 // resource names the float in reservations. Each provider has a float of its own.
@@ -110,7 +132,7 @@ func (e *Esims) forSale(ctx context.Context, on catalogue) []Plan {
 	able, open := map[string]bool{}, map[string]bool{}
 	for _, p := range e.onSale(ctx) {
 		if open[p.Name] = true; e.Route != nil {
-			_, err := e.free(ctx, p)
+			_, err := p.funds.Get(ctx)
 			able[p.Name] = err == nil && e.isFresh(on, p)
 		}
 	}

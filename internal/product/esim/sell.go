@@ -50,7 +50,7 @@ type Config struct {
 	CallTimeout time.Duration
 	// Deadline is how long the supplier may leave an order pending before an operator looks at it.
 	Deadline time.Duration
-	// UnsettledPercent is the share of the float that unpaid orders may reserve; zero is unlimited.
+	// UnsettledPercent is the share of the float that an owner's unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
 	// Waiters is how many paid requests may wait for their eSIM at once; others are answered without it.
 	Waiters int
@@ -77,8 +77,8 @@ func New(c Config) *Esims {
 	e.cached = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: cacheTTL, Now: c.Now})
 	for i := range c.Providers {
 		p := &provider{Provider: &c.Providers[i]}
-		p.free = availability.NewMemo(availability.MemoConfig[money.USDC]{
-			Read: func(ctx context.Context) (money.USDC, error) { return e.ask(ctx, p) },
+		p.funds = availability.NewMemo(availability.MemoConfig[funds]{
+			Read: func(ctx context.Context) (funds, error) { return e.ask(ctx, p) },
 			TTL:  probeTTL, ErrorTTL: probeTTL, Timeout: e.timeout(p), Now: c.Now,
 		})
 		e.providers = append(e.providers, p)
@@ -292,7 +292,7 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	case stock.Cost > o.Price.USDC():
 		return order.Claim{}, e.withdraw(ctx, plan, "The price of this plan has changed.")
 	}
-	reserved := []order.Reservation{e.float(at, stock, asOf)}
+	reserved := []order.Reservation{e.float(at, stock.Float, stock.Cost, asOf)}
 	if stock.Units != Plenty {
 		reserved = append(reserved, order.Reservation{
 			Resource: "esim/" + string(plan.ID), Units: 1, Limit: stock.Units, AsOf: asOf,
@@ -302,13 +302,24 @@ func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (ord
 	return order.Claim{Item: o.Item, Reservations: reserved, Provider: at.Name}, nil
 }
 
-// float is the reservation of a plan's cost.
-func (e *Esims) float(at *provider, stock Stock, asOf time.Time) order.Reservation {
+// float is the reservation of a cost of a supplier's float.
+func (e *Esims) float(at *provider, float, cost money.USDC, asOf time.Time) order.Reservation {
 	return order.Reservation{
-		Resource: at.resource(), Units: int64(stock.Cost), Limit: int64(stock.Float), AsOf: asOf,
-		Unsettled: order.UnsettledLimit(int64(stock.Float), int64(stock.Cost), e.UnsettledPercent),
+		Resource: at.resource(), Units: int64(cost), Limit: int64(float), AsOf: asOf,
+		Unsettled: order.UnsettledLimit(int64(float), int64(cost), e.UnsettledPercent),
 		Refusal:   fault.FloatUnavailable, Detail: noFloat,
 	}
+}
+
+// FloatOf is the reservation of so many units of a resource; ok is false when that is no supplier's float.
+func (e *Esims) FloatOf(ctx context.Context, resource string, units int64) (r order.Reservation, ok bool, err error) {
+	for _, p := range e.providers {
+		if p.resource() == resource {
+			has, err := p.funds.Get(ctx)
+			return e.float(p, has.all, money.USDC(units), has.asOf), true, err
+		}
+	}
+	return order.Reservation{}, false, nil
 }
 
 const outOfStock = "This plan is out of stock. Choose another from the catalogue."

@@ -42,8 +42,8 @@ func unfair() []attack {
 			name: "float-hoarding", ref: "A41", by: payer, do: hoards,
 			held: "store TestUnpaidOrdersReserveABoundedShareOfTheFloat",
 			aim:  "the issuer's float is reserved for payments that never settle",
-			defence: "unsettled claims reserve at most a share of the float, and of those " +
-				"whose payers lack the money not for long",
+			defence: "a claim whose transfer a block did not make holds nothing, however many there are; " +
+				"a wallet claims what it holds",
 		},
 		{
 			name: "validity-of-hours", ref: "A18", by: payer, do: validForHours,

@@ -85,14 +85,18 @@ func (s RuntimeService) GetReadiness(
 	return &roamcardv1.GetReadinessResponse{Status: "ready", Checks: checks}, nil
 }
 
-// readiness shows checks, or fails with the names of the failing ones.
+// readiness shows checks, or fails with the names of the failing ones that are not passing.
 func readiness(checks []availability.Result) ([]*roamcardv1.ReadinessCheck, error) {
 	shown := make([]*roamcardv1.ReadinessCheck, len(checks))
 	var failing []string
 	var errs []error
 	for i, c := range checks {
 		shown[i] = &roamcardv1.ReadinessCheck{Name: c.Name, Status: "ok"}
-		if c.Err != nil {
+		switch {
+		case c.Err == nil:
+		case c.Passing:
+			shown[i].Status = "failing"
+		default:
 			failing = append(failing, named(c))
 			errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
 		}

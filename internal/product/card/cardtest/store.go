@@ -25,6 +25,7 @@ type Store struct {
 	mu       sync.Mutex
 	cards    []card.Card
 	reserved int64
+	unpaid   int64
 	owed     money.Cents
 	turns    map[uuid.UUID]*turn // by card
 	posted   []ledger.Posting
@@ -62,6 +63,20 @@ func (s *Store) SetReserved(units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reserved = units
+}
+
+// SetUnpaid is how much of that is not paid.
+func (s *Store) SetUnpaid(units int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unpaid = units
+}
+
+// Unpaid implements card.Store.
+func (s *Store) Unpaid(context.Context, string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unpaid, nil
 }
 
 // Live implements card.Store.

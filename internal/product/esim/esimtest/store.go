@@ -26,6 +26,7 @@ type Store struct {
 	tokens   map[order.ID]esim.TokenVersion
 	watchers map[order.ID]map[chan struct{}]bool
 	reserved int64
+	unpaid   int64
 	topups   map[order.ID]esim.Topup
 	// Posted are the postings of top-ups.
 	Posted []ledger.Posting
@@ -52,6 +53,20 @@ func (s *Store) SetReserved(units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reserved = units
+}
+
+// SetUnpaid is how much of that is not paid.
+func (s *Store) SetUnpaid(units int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unpaid = units
+}
+
+// Unpaid implements esim.Store.
+func (s *Store) Unpaid(context.Context, string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unpaid, nil
 }
 
 // Reserved implements esim.Store.
