@@ -13,8 +13,8 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// TestMoneyOfAWalletPaysForOnePurchase: a wallet with 250 sends two top-ups of 250 at once. One is claimed; of the other
-// nothing is stored, and it can be repeated once the first is decided.
+// TestMoneyOfAWalletPaysForOnePurchase: a wallet with 250 sends two top-ups of 250 at once. One is claimed; of the
+// other nothing is stored, and it can be repeated once the first is decided.
 func TestMoneyOfAWalletPaysForOnePurchase(t *testing.T) {
 	const gross, funds = 25_000, 250_000_000
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})

@@ -62,8 +62,8 @@ func undecided() *fault.Fault {
 		After(5 * time.Second)
 }
 
-// uncovered is the answer to a payer whose money is promised to its undecided payments. Once those are decided, this one
-// either moves, or is refused for the balance.
+// uncovered is the answer to a payer whose money is promised to its undecided payments. Once those are decided, this
+// one either moves, or is refused for the balance.
 func uncovered() *fault.Fault {
 	return fault.New(fault.PaymentsUndecided, "The wallet's balance does not cover this payment and its earlier ones, "+
 		"which are not settled yet. Wait until they are settled or void. Nothing was claimed; repeat the same request.").

@@ -93,8 +93,8 @@ func (s *Shortage) Awaited() *Shortage {
 	return &Shortage{Reservation: h}
 }
 
-const awaited = "What there is is reserved for payments that are not settled yet. Nothing was claimed; repeat the same " +
-	"request in a moment."
+const awaited = "What there is is reserved for payments that are not settled yet. Nothing was claimed; repeat the " +
+	"same request in a moment."
 
 // Awaited is what a buyer is told before the terms, when a Shortage would be Awaited.
 func Awaited() *fault.Fault { return fault.New(fault.FloatReserved, awaited).After(2 * time.Second) }

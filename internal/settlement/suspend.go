@@ -24,8 +24,8 @@ import (
 //
 // So payers who claim and move their money away hold a float for a block, however many they are.
 
-// missed reports whether a payment that is unused has missed a block: its settler says so, or there is a block since the
-// claim, and after it the payer cannot pay: the balance is too low, or the account was changed or blocked. A payment
+// missed reports whether a payment that is unused has missed a block: its settler says so, or there is a block since
+// the claim, and after it the payer cannot pay: the balance is too low, or the account was changed or blocked. A payment
 // that was claimed in this process is simulated once for each block.
 func (s *Settlement) missed(ctx context.Context, pay payment.Payment, v payment.Verdict, known *claimed) bool {
 	if v.Missed {
@@ -64,7 +64,7 @@ func (s *Settlement) suspendedPause(pay payment.Payment) time.Duration {
 	return max(min(max(age/2, leastSuspendedPause), mostSuspendedPause, left), payment.PollPause(age))
 }
 
-// suspend releases an order's reservations of floats. The payment is still polled until it is void, at a longer interval.
+// suspend releases an order's reservations of floats. The payment is still polled until it is void, less often.
 func (s *Settlement) suspend(ctx context.Context, l *job.Lease, o order.Order) error {
 	if err := s.Store.Suspend(ctx, l.Fence(), o.ID); err != nil {
 		return fmt.Errorf("release the reservations of floats: %w", err)
@@ -72,8 +72,8 @@ func (s *Settlement) suspend(ctx context.Context, l *job.Lease, o order.Order) e
 	return nil
 }
 
-// begin moves a paid order to its delivery. One whose reservations were suspended reserves again first; when others have
-// taken the float, it is refunded: nothing was asked of the provider yet.
+// begin moves a paid order to its delivery. One whose reservations were suspended reserves again first; when others
+// have taken the float, it is refunded: nothing was asked of the provider yet.
 func (s *Settlement) begin(ctx context.Context, l *job.Lease, o order.Order) (order.Order, error) {
 	begins := order.Progress{Reason: "delivery begins"}
 	moved, err := s.move(ctx, l, o, order.Provisioning, begins)

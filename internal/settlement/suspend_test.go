@@ -111,8 +111,8 @@ func TestEmptiedWalletsLeaveTheFloatToOthers(t *testing.T) {
 	}
 }
 
-// TestMissedPaymentHoldsNothing: its payer has the money at every block, and a block did not move it, or nothing more is
-// sent for it.
+// TestMissedPaymentHoldsNothing: its payer has the money at every block, and a block did not move it, or nothing more
+// is sent for it.
 func TestMissedPaymentHoldsNothing(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
 	p := s.PaidCard(t, s.NewBuyer(t), "k")

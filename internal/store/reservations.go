@@ -48,8 +48,8 @@ func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 
 // takeReservations queues the reservations of an order, after lockReservations. When one does not fit, the transaction
 // fails with an *order.Shortage or, unless alone, with errCrowded; when the payer has too many undecided payments, with
-// checkout.ErrUndecided, when its money is promised to them, with checkout.ErrUncovered, and when too many of them may be
-// in flight, with a *limit.Refusal.
+// checkout.ErrUndecided, when its money is promised to them, with checkout.ErrUncovered, and when too many of them may
+// be in flight, with a *limit.Refusal.
 func takeReservations(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) error {
 	boundUndecided(tx, p)
 	if s := spreadOf(tx); s != nil {
@@ -187,8 +187,8 @@ const (
 		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND %s`
 )
 
-// settleReservations queues the update of a paid order's reservations. Suspended ones are left: others may have reserved
-// since. The order is not delivered before they are resumed, see checkReserved.
+// settleReservations queues the update of a paid order's reservations. Suspended ones are left: others may have
+// reserved since. The order is not delivered before they are resumed, see checkReserved.
 func settleReservations(tx *ent.Tx, id order.ID, owner x402.Address, now time.Time) {
 	changeReservations(tx, owner.Lower())(settleReservationsSQL, id, owner.Lower(), now)
 }
@@ -316,8 +316,8 @@ func bucket(resource string) string {
 func shard(resource string, n int) string { return fmt.Sprintf("%s#%d", resource, n) }
 
 // reservedSQL sums the reservations of a resource, including those released after a time: a limit that was read then
-// does not reflect their use yet. Suspended ones have none. The two parts are separate, because one condition would scan
-// all reservations ever made.
+// does not reflect their use yet. Suspended ones have none. The two parts are separate, because one condition would
+// scan all reservations ever made.
 const reservedSQL = `
 	(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = $1 AND released_at IS NULL) +
 	(SELECT coalesce(sum(units), 0) FROM reservations

@@ -95,8 +95,8 @@ func TestShardsLeaveRoomForWhatIsNotCommitted(t *testing.T) {
 	}
 }
 
-// What payers without money reserve is released, however many they are. It is promised to others then: who pays after all
-// reserves again, if there is something left.
+// What payers without money reserve is released, however many they are. It is promised to others then: who pays after
+// all reserves again, if there is something left.
 func TestSuspendedReservationsPromiseNothing(t *testing.T) {
 	s := storetest.New(t)
 	const many = 120
@@ -164,8 +164,8 @@ func TestSuspendedReservationsPromiseNothing(t *testing.T) {
 			t.Errorf("delivery %d: %v, want %v", i, err, want)
 		}
 	}
-	if n := rows(t, s, "SELECT count(*) FROM reservations WHERE released_at IS NULL AND order_id = '"+string(first.ID)+"' "+
-		"AND settled_at IS NOT NULL AND suspended_at IS NULL"); n != 1 {
+	if n := rows(t, s, "SELECT count(*) FROM reservations WHERE released_at IS NULL "+
+		"AND order_id = '"+string(first.ID)+"' AND settled_at IS NOT NULL AND suspended_at IS NULL"); n != 1 {
 		t.Errorf("%d shares of the paid order are reserved and paid", n)
 	}
 }

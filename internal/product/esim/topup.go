@@ -366,6 +366,7 @@ func (t *Topups) Reserve(ctx context.Context, owner x402.Address, made order.Off
 		return order.Claim{}, termsChanged("The price of this plan has changed.")
 	}
 	return order.Claim{
-		Item: made.Item, Reservations: []order.Reservation{e.float(on.at, stock.Float, stock.Cost, asOf)}, Provider: on.at.Name,
+		Item: made.Item, Provider: on.at.Name,
+		Reservations: []order.Reservation{e.float(on.at, stock.Float, stock.Cost, asOf)},
 	}, nil
 }

@@ -213,9 +213,9 @@ func TestAuthorizationValidForTooLongIsRefused(t *testing.T) {
 	wantStatus(t, "69 minutes", w.send(purchase("late", ending(69*time.Minute))), 200)
 }
 
-// TestUnpaidOrdersLeaveFloatToOthers: beyond what there is a claim is refused before anything is stored, and the refusal,
-// the terms and the status say that it is reserved for payments that are not settled. It is taken once others have given
-// it back.
+// TestUnpaidOrdersLeaveFloatToOthers: beyond what there is a claim is refused before anything is stored, and the
+// refusal, the terms and the status say that it is reserved for payments that are not settled. It is taken once others
+// have given it back.
 func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 	onlyTorture(t, "store TestUnpaidOrdersReserveABoundedShareOfTheFloat")
 	t.Parallel()
