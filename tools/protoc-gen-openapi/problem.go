@@ -26,7 +26,7 @@ type catalogue map[string]problem
 var (
 	constant = regexp.MustCompile(`(\w+)\s+(?:Code|NextAction)\s+= "(\w+)"`)
 	literal  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	row      = regexp.MustCompile(`Kind\{\s*(\w+),\s*http\.Status(\w+),\s*((?:"(?:[^"\\]|\\.)*"(?:\s*\+\s*)?)+),` +
+	row      = regexp.MustCompile(`Kind\{\s*(\w+),\s*(?:http\.S|s)tatus(\w+),\s*((?:"(?:[^"\\]|\\.)*"(?:\s*\+\s*)?)+),` +
 		`\s*(true|false),\s*(true|false),\s*(\w+),?\s*\}`)
 )
 
@@ -77,7 +77,7 @@ func unquote(literals string) (string, error) {
 	return whole.String(), nil
 }
 
-// statuses are the HTTP errors by the names net/http gives them.
+// statuses are the HTTP errors by the names net/http gives them, and the one that it has none for.
 var statuses = func() map[string]int {
 	byName := map[string]int{}
 	for status := 400; status < 600; status++ {
@@ -87,6 +87,9 @@ var statuses = func() map[string]int {
 }()
 
 func statusName(status int) string {
+	if status == 499 {
+		return "ClientClosed"
+	}
 	return strings.NewReplacer(" ", "", "-", "").Replace(http.StatusText(status))
 }
 

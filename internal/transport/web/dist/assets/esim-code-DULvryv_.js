@@ -1,1 +1,0 @@
-export{t as EsimCode}from"./esim-code-DE31bs0l.js";
