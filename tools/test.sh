@@ -79,7 +79,8 @@ lane() {
 clients() {
   local log code=0 p f
   log=$(mktemp -p "$report")
-  timeout --kill-after=30 40m tools/clients-suite.sh | tee "$log" || code=$?
+  # In the foreground, so that who interrupts the tests interrupts its servers, too.
+  timeout --foreground --kill-after=30 40m tools/clients-suite.sh | tee "$log" || code=$?
   read -r p f <<<"$(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log")"
   if [[ $code -ne 0 && ${f:-0} -eq 0 ]]; then f=1; fi
   count "${p:-0}" "${f:-0}"
