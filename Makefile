@@ -77,7 +77,7 @@ test: $(NEEDS) tools/conformance/node_modules/.ready bin/stripe-mock ## Run the 
 	tools/test.sh
 
 .PHONY: conformance
-conformance: setup tools/conformance/node_modules/.ready ## Run clients, crawlers, linters and a browser that are not ours against a development server
+conformance: setup tools/conformance/node_modules/.ready clients/typescript/node_modules/.ready ## Run clients, crawlers, linters and a browser that are not ours against a development server
 	tools/conformance.sh
 
 .PHONY: mcpb

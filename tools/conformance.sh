@@ -230,6 +230,10 @@ if ! start; then
   exit 1
 fi
 export ROAMCARD_BIN=$binary
+# A person at a browser is one of the TypeScript client's tests.
+if [[ ! -f clients/typescript/dist/testing/index.js ]]; then
+  npm run --silent build --prefix clients/typescript
+fi
 step "MCP conformance suite, 2025-06-18" mcp_scenarios
 step "MCP conformance suite, DNS rebinding" mcp_rebinding
 tests "official MCP clients" mcp-clients.test.mjs

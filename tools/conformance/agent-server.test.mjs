@@ -38,8 +38,10 @@ function agent(t) {
   const dir = mkdtempSync(join(tmpdir(), "agent-"));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const window = join(dir, "window");
-  const browse = "fetch(process.argv[1]).then((r) => r.text())" +
-    ".then((page) => require('fs').writeFileSync(process.env.WINDOW, page))";
+  // A person at a browser, who presses the buttons.
+  const person = new URL("../../clients/typescript/dist/testing/index.js", import.meta.url);
+  const browse = `import("${person}").then(({ look }) => look(process.argv[1]))` +
+    ".then(({ html }) => require('fs').writeFileSync(process.env.WINDOW, html))";
   writeFileSync(join(dir, "agent.json"), JSON.stringify({
     origin: ready.baseUrl, payTo: ready.payTo, asset: ready.usdc, mode: "human_approval",
     maxPerPaymentUsdCents: 2500, maxPerDayUsdCents: 5000,
