@@ -105,8 +105,8 @@ step "build" make --no-print-directory build
 export ROAMCARD_BIN_UNDER_TEST=$root/bin/roamcard
 GOWORK=off go build -C tools -o ../bin/ ./testcost
 GOWORK=off gotests "tools" tools -count=1 ./...
-# Two lanes, because two processors are what a change is tried on: more at once would not end earlier, and what waits for
-# a processor looks like what is broken.
+# Two lanes, because two processors are what a change is tried on: more at once would end no earlier, and what waits
+# for a processor looks like what is broken.
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 lane whole_programs

@@ -4,9 +4,9 @@
 //
 //	testcost FILE go test -json ./...
 //
-// Go does not tell the processor time of a test. It is sampled: ten times a second the time that the processes under a
-// package's test binary have had since, its databases, chains and programs among them, is divided between those tests of
-// the package which run at that moment and do not wait for a subtest. Where /proc is missing, the command only runs.
+// Go does not tell the processor time of a test. It is sampled: four times a second the time that the processes under
+// a package's test binary have had since, its databases, chains and programs among them, is divided between those tests
+// of the package which run at that moment and do not wait for a subtest. Where /proc is missing, the command only runs.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-const every = 100 * time.Millisecond
+const every = 250 * time.Millisecond
 
 func main() {
 	if len(os.Args) < 3 {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,13 +30,21 @@ func adoptOrphans() {
 
 func processes() table {
 	all := table{}
-	folders, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
-	for _, dir := range folders {
-		stat, err := os.ReadFile(dir + "/stat")
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return all
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1) // those that it has read
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue // no process
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {
 			continue // it has ended
 		}
-		pid, _ := strconv.Atoi(filepath.Base(dir)) // the pattern has digits only
 		// After the name, which may contain anything: state, parent, …, and from the twelfth on the times.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		if len(fields) < 15 {

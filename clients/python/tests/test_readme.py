@@ -28,9 +28,9 @@ for code in json.load(sys.stdin):
 
 def run(dev: Dev, account: Any, folder: Path, arguments: list[str], given: str = "") -> str:
     browser = folder / "browser"
-    # A browser that looks at the page, in place of a person's.
+    # A person at a browser, who presses the buttons.
     browser.write_text(
-        f"#!/bin/sh\nexec {sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' \"$1\"\n"
+        f"#!/bin/sh\nexec {sys.executable} -c 'import sys, roamcard.testing as t; t.look(sys.argv[1])' \"$1\"\n"
     )
     browser.chmod(0o755)
     environment = {

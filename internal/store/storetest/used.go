@@ -72,8 +72,8 @@ const writtenSQL = `SELECT format('%I.%I', nspname, relname),
 const numberedSQL = `SELECT format('SELECT setval(%s, %s, false)', seqrelid::oid, seqstart), last
 	FROM (SELECT seqrelid, seqstart, pg_sequence_last_value(seqrelid) AS last FROM pg_sequence) s WHERE last IS NOT NULL`
 
-// few is how many pages of a table are emptied row by row, which takes a tenth of what new files do. The planner takes a
-// table without statistics for one of ten pages at least.
+// few is how many pages of a table are emptied row by row, which takes a tenth of what new files do. The planner takes
+// a table without statistics for one of ten pages at least.
 const few = 4
 
 func stateOfTemplate(ctx context.Context, url string) (state, error) {
