@@ -25,8 +25,8 @@ import (
 // So payers who claim and move their money away hold a float for a block, however many they are.
 
 // missed reports whether a payment that is unused has missed a block: its settler says so, or there is a block since
-// the claim, and after it the payer cannot pay: the balance is too low, or the account was changed or blocked. A payment
-// that was claimed in this process is simulated once for each block.
+// the claim, and after it the payer cannot pay: the balance is too low, or the account was changed or blocked. What was
+// claimed in this process is simulated once for each block.
 func (s *Settlement) missed(ctx context.Context, pay payment.Payment, v payment.Verdict, known *claimed) bool {
 	if v.Missed {
 		return true

@@ -80,12 +80,13 @@ func TestUsedDatabaseIsAsNew(t *testing.T) {
 func TestOddDatabaseIsNotHandedOn(t *testing.T) {
 	storetest.NeedsOneServer(t, "each test has a database of its own")
 	changes := map[string]string{
-		"column":     "ALTER TABLE jobs ADD COLUMN odd text",
-		"default":    "ALTER TABLE jobs ALTER COLUMN kind SET DEFAULT 'odd'",
-		"table":      "CREATE TABLE odd (id int)",
-		"index":      "CREATE INDEX odd ON jobs (kind)",
-		"trigger":    "ALTER TABLE audit DISABLE TRIGGER USER",
-		"function":   "CREATE OR REPLACE FUNCTION forbid_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+		"column":  "ALTER TABLE jobs ADD COLUMN odd text",
+		"default": "ALTER TABLE jobs ALTER COLUMN kind SET DEFAULT 'odd'",
+		"table":   "CREATE TABLE odd (id int)",
+		"index":   "CREATE INDEX odd ON jobs (kind)",
+		"trigger": "ALTER TABLE audit DISABLE TRIGGER USER",
+		"function": "CREATE OR REPLACE FUNCTION forbid_change() RETURNS trigger LANGUAGE plpgsql " +
+			"AS 'BEGIN RETURN NEW; END'",
 		"constraint": "ALTER TABLE transfers DROP CONSTRAINT transfers_value",
 		"sequence":   "ALTER TABLE transfers ALTER COLUMN id SET INCREMENT 2",
 		"options":    "ALTER TABLE jobs SET (fillfactor = 50)",

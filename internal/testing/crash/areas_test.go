@@ -37,6 +37,7 @@ func TestEachAreaIsKilled(t *testing.T) {
 		"catchup":      "testing/crash TestProgramSurvivesErrorsAtEveryPoint",
 		"observe":      "testing/crash TestProgramSurvivesErrorsAtEveryPoint",
 		"periodic":     "job TestSuccessClearsParkedPeriodicJobs",
+		"resume":       "settlement TestMissedPaymentHoldsNothing",
 		"prove":        "admin TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt",
 		"transactions": "store TestPrunedTransactionsStayPruned",
 	}

@@ -63,7 +63,7 @@ func passes(flow, settler, point string) int {
 		return 0
 	// they have tests of their own
 	case slices.Contains([]string{"void", "expire", "bump", "arrive", "prove", "catchup", "recover", "close", "return",
-		"cancel", "extend", "webhook", "batch"},
+		"cancel", "extend", "webhook", "batch", "resume"},
 		area):
 		return 0
 	case area == "create" && flow != later:

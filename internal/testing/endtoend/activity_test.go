@@ -121,6 +121,9 @@ func TestEventsWithForbiddenContentAreNotStored(t *testing.T) {
 				t.Errorf("%s: %d %s for %s", file, a.status, a.body, c.Event)
 			}
 		}
+		if err := lines.Err(); err != nil {
+			t.Errorf("read %s: %v", file, err)
+		}
 		if sent < 200 {
 			t.Errorf("%d of %s", sent, file)
 		}

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = flag.Set("test.parallel", "4") // the flag exists
 	}
-	code := storetest.Main(m)
+	code := storetest.Main(suite{m})
 	apptest.RemoveBinary()
 	removeEvaluator()
 	os.Exit(code)

@@ -47,6 +47,7 @@ func Points() []Point {
 		{"settle.seen", false, "the chain shows the transfer; it is not recorded"},
 		{"settle.before_commit", true, "the paid payment is written; the transaction is open"},
 		{"settle.committed", false, "the payment is recorded and the order settled; nobody is told"},
+		{"resume.before_commit", true, "what a late payment reserves again is written; the transaction is open"},
 		{"prove.before_commit", true, "a payment that an operator has proven is written; the transaction is open"},
 		{"void.before_commit", true, "the dead payment is written; the transaction is open"},
 		{"void.committed", false, "the dead payment is recorded and the order payable again; nobody is told"},

@@ -62,10 +62,10 @@ func presented(t *testing.T, visit func(visitor)) roamcard.Presented {
 
 // answer is what the page gave a visitor.
 type answer struct {
-	status        int
-	header        http.Header
-	text, cookie  string
-	token, action string
+	status       int
+	header       http.Header
+	text, cookie string
+	token        string
 }
 
 func (a answer) shows() bool {
