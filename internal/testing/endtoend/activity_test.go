@@ -140,7 +140,11 @@ func TestEventsWithForbiddenContentAreNotStored(t *testing.T) {
 func TestExpiredSignInChallengesArePruned(t *testing.T) {
 	t.Parallel()
 	token := "rco_of_the_test"
-	w := newWorld(t, plan{change: func(c *app.Config) { c.Operators = []auth.Operator{newOperator("ada", token)} }})
+	// Without a worker, which prunes from time to time by itself.
+	w := newWorld(t, plan{bare: true, change: func(c *app.Config) {
+		c.Operators, c.NoWorker = []auth.Operator{newOperator("ada", token)}, true
+	}})
+	w.start(w.config)
 	for range 3 {
 		w.unfundedBuyer().signIn()
 	}

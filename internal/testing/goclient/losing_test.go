@@ -23,7 +23,7 @@ func (s *stage) costsOnePayment(faults []fault, changes ...func(*roamcard.Config
 	w := s.wallet()
 	already, before := s.sent()
 	s.Inject(faults...)
-	if _, err := s.buyer(w, changes...).Cards.Purchase(s.t.Context(), ""); err != nil {
+	if _, err := s.buyer(w, changes...).Cards.Purchase(s.t.Context(), roamcard.NewKey()); err != nil {
 		s.t.Fatal(err)
 	}
 	if all, different := s.sent(); all-already != len(faults)+1 || different-before != 1 {

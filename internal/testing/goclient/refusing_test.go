@@ -25,9 +25,9 @@ func (s *stage) refused(what any, err, kind error) {
 
 func caps(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
-	_, err := s.buyer(w, capped(2499, 100_000)).Cards.Purchase(ctx, "")
+	_, err := s.buyer(w, capped(2499, 100_000)).Cards.Purchase(ctx, roamcard.NewKey())
 	s.refused("the cap of a payment", err, roamcard.ErrPolicyDenied)
-	_, err = s.buyer(w, capped(2500, 2499)).Cards.Purchase(ctx, "")
+	_, err = s.buyer(w, capped(2500, 2499)).Cards.Purchase(ctx, roamcard.NewKey())
 	s.refused("the cap of a day", err, roamcard.ErrPolicyDenied)
 	if all, _ := s.sent(); all != 0 {
 		s.t.Errorf("sent %d payments", all)
@@ -72,7 +72,7 @@ func wrongTerms(s *stage) {
 		{"maxTimeoutSeconds": 1 << 40},
 	} {
 		s.Inject(fault{"on": "unpaid", "terms": terms})
-		_, err := c.Cards.Purchase(ctx, "")
+		_, err := c.Cards.Purchase(ctx, roamcard.NewKey())
 		s.refused(terms, err, roamcard.ErrTermsMismatch)
 	}
 	plans, err := roamcard.Collect(c.Plans.List(ctx, "", ""))
@@ -101,7 +101,7 @@ func approval(s *stage) {
 		approve func(context.Context, roamcard.Quote) (bool, error)) error {
 		_, err := s.buyer(w, func(c *roamcard.Config) {
 			c.Policy.Mode, c.Policy.ApproveAbove, c.Policy.Approve = mode, above, approve
-		}).Cards.Purchase(ctx, "")
+		}).Cards.Purchase(ctx, roamcard.NewKey())
 		return err
 	}
 	no := func(_ context.Context, q roamcard.Quote) (bool, error) {
@@ -127,7 +127,7 @@ func approval(s *stage) {
 
 func poor(s *stage) {
 	w := s.walletWith(24_999_999)
-	_, err := s.buyer(w).Cards.Purchase(s.t.Context(), "")
+	_, err := s.buyer(w).Cards.Purchase(s.t.Context(), roamcard.NewKey())
 	s.refused("24.999999", err, roamcard.ErrInsufficientFunds)
 	if told, ok := errors.AsType[*roamcard.APIError](err); !ok || told.Status != 402 || told.RequestID == "" {
 		s.t.Errorf("the service's answer is not in it: %v", err)

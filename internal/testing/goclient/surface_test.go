@@ -31,7 +31,7 @@ func TestClientReadsPublicDataWithoutAWallet(t *testing.T) {
 	if err != nil || !json.Valid(document) {
 		t.Errorf("agent: %s, %v", document, err)
 	}
-	if _, err := c.Cards.Purchase(ctx, ""); !errors.Is(err, roamcard.ErrNoSigner) {
+	if _, err := c.Cards.Purchase(ctx, roamcard.NewKey()); !errors.Is(err, roamcard.ErrNoSigner) {
 		t.Errorf("bought without a wallet: %v", err)
 	}
 	if _, err := c.Cards.List(ctx); !errors.Is(err, roamcard.ErrNoSigner) {
@@ -118,7 +118,7 @@ func TestListsReadEveryPage(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	w := s.wallet()
 	c := s.buyer(w, func(c *roamcard.Config) { c.OperatorToken = roamcard.NewSecret(s.OperatorToken) })
-	bought, err := c.Cards.Purchase(ctx, "")
+	bought, err := c.Cards.Purchase(ctx, roamcard.NewKey())
 	if err != nil {
 		t.Fatal(err)
 	}
