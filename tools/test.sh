@@ -95,8 +95,8 @@ concurrent='/internal/(availability|chain|checkout|job|limit|settlement|store|tr
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
 whole_programs() {
   # shellcheck disable=SC2086
-  gotests "go, whole programs" . -count=1 -timeout 25m -p 1 -skip "$races" $(grep -E "$programs" <<<"$packages")
-  gotests "go, whole programs that race" . -race -count=1 -timeout 25m -p 1 -run "$races" ./internal/testing/endtoend
+  gotests "go, whole programs" . -count=1 -timeout 15m -p 1 -skip "$races" $(grep -E "$programs" <<<"$packages")
+  gotests "go, whole programs that race" . -race -count=1 -timeout 15m -p 1 -run "$races" ./internal/testing/endtoend
 }
 
 # These write what the others read.
@@ -113,9 +113,9 @@ lane whole_programs
 clients
 step "sources" tools/lint.sh sources
 # shellcheck disable=SC2046
-gotests "go" . -timeout 25m -p 1 $(grep -vE "$programs|$concurrent" <<<"$packages")
+gotests "go" . -timeout 15m -p 1 $(grep -vE "$programs|$concurrent" <<<"$packages")
 # shellcheck disable=SC2046
-gotests "go, concurrent" . -race -timeout 25m -p 1 $(grep -E "$concurrent" <<<"$packages")
+gotests "go, concurrent" . -race -timeout 15m -p 1 $(grep -E "$concurrent" <<<"$packages")
 wait
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.
 step "scenarios" node tools/clients-report.mjs "$ROAMCARD_SCENARIOS" typescript python go

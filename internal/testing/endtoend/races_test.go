@@ -82,7 +82,9 @@ func contests() []contest {
 					return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, by[0].payment()))
 				})
 			}},
-		{name: "the last float, many buyers", buyers: racers, promised: true, losers: []fault.Code{fault.FloatUnavailable},
+		// It may come back, while the winner's payment is not settled.
+		{name: "the last float, many buyers", buyers: racers, promised: true,
+			losers: []fault.Code{fault.FloatReserved, fault.FloatUnavailable},
 			round: func(w *world, n int, by []*buyer) []request {
 				w.leaveFloatForOne(n)
 				return perRacer(func(i int) request {
@@ -153,6 +155,7 @@ func (w *world) runContests(contests []contest, rounds int) {
 			c.wantOneWinner(w, round, answers[i*racers:(i+1)*racers])
 		}
 		if w.t.Failed() {
+			w.issuer.clearFaults() // what was promised is delivered, or the world never rests
 			return
 		}
 	}
