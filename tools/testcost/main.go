@@ -57,7 +57,7 @@ func run(file string, command []string) (int, error) {
 		return 0, err
 	}
 	m := &meter{root: cmd.Process.Pid, tests: newTests(), spent: map[string]time.Duration{},
-		seen: map[int]time.Duration{}, names: packageNames(dir)}
+		seen: map[int]time.Duration{}, named: map[int]string{}, names: packageNames(dir)}
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -93,9 +93,11 @@ type meter struct {
 	root  int
 	tests *tests
 	names func(dir string) string
-	// spent is by "package test"; seen is what a test binary's processes had at the last look.
+	// spent is by "package test"; seen is what a test binary's processes had at the last look, and named its package,
+	// which is asked for once: a test may change its folder.
 	spent map[string]time.Duration
 	seen  map[int]time.Duration
+	named map[int]string
 }
 
 func (m *meter) sample(done <-chan struct{}) {
@@ -120,7 +122,11 @@ func (m *meter) look() {
 			continue
 		}
 		m.seen[pid] = had
-		name := m.names(binary)
+		name, known := m.named[pid]
+		if !known {
+			name = m.names(binary)
+			m.named[pid] = name
+		}
 		m.spent[name+" "] += more
 		running := m.tests.running(name)
 		for _, test := range running {
