@@ -192,10 +192,10 @@ func TestStatusesAreTheDocumentedOnes(t *testing.T) {
 	has(order, string(roamcard.KindCard), string(roamcard.KindTopUp), string(roamcard.KindESIM))
 	steps := []string{string(roamcard.StepUnpaid), string(roamcard.StepQueued), string(roamcard.StepPending),
 		string(roamcard.StepRefused), string(roamcard.StepReview)}
-	has(documented("order.proto", "Issuance"), append(steps, string(roamcard.StepActive))...)
+	has(documented("order.proto", "Issuance"), append(steps, string(roamcard.StepActive), string(roamcard.StepClosed))...)
 	has(documented("order.proto", "Topup"), append(steps, string(roamcard.StepCredited))...)
 	has(documented("order.proto", "EsimDelivery"), string(roamcard.DeliveryUnpaid), string(roamcard.DeliveryPending),
-		string(roamcard.DeliveryFulfilled),
+		string(roamcard.DeliveryFulfilled), string(roamcard.DeliveryCancelled),
 		string(roamcard.DeliveryReview), string(roamcard.DeliveryRefundPending), string(roamcard.DeliveryRefunded))
 	has(documented("card.proto", "Card"), string(roamcard.CardPending), string(roamcard.CardActive),
 		string(roamcard.CardFrozen), string(roamcard.CardClosed), string(roamcard.CardFailed))

@@ -42,12 +42,13 @@ func (s OrderStatus) Final() bool {
 // StepStatus is how the issuing of a card stands, or the crediting of one.
 type StepStatus string
 
-// The statuses of both; a card becomes active, and credit credited.
+// The statuses of both; a card becomes active and may be closed later, and credit credited.
 const (
 	StepUnpaid   StepStatus = "unpaid"
 	StepQueued   StepStatus = "queued"
 	StepPending  StepStatus = "pending"
 	StepActive   StepStatus = "active"
+	StepClosed   StepStatus = "closed"
 	StepCredited StepStatus = "credited"
 	StepRefused  StepStatus = "refused"
 	StepReview   StepStatus = "review"
@@ -61,6 +62,7 @@ const (
 	DeliveryUnpaid        DeliveryStatus = "unpaid"
 	DeliveryPending       DeliveryStatus = "pending"
 	DeliveryFulfilled     DeliveryStatus = "fulfilled"
+	DeliveryCancelled     DeliveryStatus = "cancelled"
 	DeliveryReview        DeliveryStatus = "review"
 	DeliveryRefundPending DeliveryStatus = "refund_pending"
 	DeliveryRefunded      DeliveryStatus = "refunded"

@@ -26,9 +26,10 @@ export type Product = "card_issue" | "card_topup" | "esim" | "esim_topup";
 export type SwitchName = Product | `provider.${string}`;
 /** What an order buys. */
 export type OrderKind = Product;
-export type IssuanceStatus = "unpaid" | "queued" | "pending" | "active" | "refused" | "review";
+export type IssuanceStatus = "unpaid" | "queued" | "pending" | "active" | "closed" | "refused" | "review";
 export type TopupStatus = "unpaid" | "queued" | "pending" | "credited" | "refused" | "review";
-export type DeliveryStatus = "unpaid" | "pending" | "fulfilled" | "review" | "refund_pending" | "refunded";
+export type DeliveryStatus =
+  "unpaid" | "pending" | "fulfilled" | "cancelled" | "review" | "refund_pending" | "refunded";
 export type RefundStatus = "pending" | "refunded";
 /** FROZEN cards may become ACTIVE again; CLOSED and FAILED are final. */
 export type CardStatus = "PENDING" | "ACTIVE" | "FROZEN" | "CLOSED" | "FAILED";

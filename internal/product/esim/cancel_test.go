@@ -175,6 +175,9 @@ func TestUnusedProfileIsRefundedOnceTheSupplierHasCredited(t *testing.T) {
 			len(c.returned) != 1 {
 			t.Errorf("worked on again: %+v, %v, returned %+v", out, err, c.returned)
 		}
+		if stand, err := s.Deliveries(s.Context(), o); err != nil || stand[o.ID] != esim.DeliveryCancelled {
+			t.Errorf("its delivery reads %q, %v", stand[o.ID], err)
+		}
 		if seen, err := s.Condition(s.Context(), o); err != nil || seen.Status != esim.ProfileCancelled {
 			t.Errorf("then the eSIM is %+v, %v", seen, err)
 		}

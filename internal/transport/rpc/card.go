@@ -527,8 +527,11 @@ func CardView(cards IssuedCards) View {
 			return err
 		}
 		for i, o := range orders {
-			of, ok := issued[o.ID]
-			messages[i].Issuance = issuance(o, of, ok)
+			var latest *card.Card
+			if of, ok := issued[o.ID]; ok {
+				latest = &of
+			}
+			messages[i].Issuance = issuance(card.IssuanceOf(o.Status, latest))
 		}
 		return nil
 	}
@@ -539,25 +542,13 @@ type IssuedCards interface {
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]card.Card, error)
 }
 
-// issuance shows the state of the card of an order, with the terms of the spec's section 3.
-func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
+func issuance(i card.Issuance) *roamcardv1.Issuance {
 	m := &roamcardv1.Issuance{
-		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee),
-		ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
+		Status: string(i.Status), CardIssueFeeUsdCents: uint32(i.Fee),
+		ExpectedAvailableAfterIssueUsdCents: uint32(i.Expected),
 	}
-	if exists {
-		m.Status = "pending"
-		m.CardId = proto.String(c.ID.String())
-	}
-	switch {
-	case o.Status == order.PaymentRequired || o.Status == order.Expired:
-		m.Status = "unpaid"
-	case o.Status == order.OperatorReview:
-		m.Status = "review"
-	case o.Status == order.RefundPending, o.Status == order.Refunded:
-		m.Status = "refused"
-	case exists && c.Status == card.Active:
-		m.Status = "active"
+	if i.Card != uuid.Nil {
+		m.CardId = proto.String(i.Card.String())
 	}
 	return m
 }

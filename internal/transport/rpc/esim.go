@@ -110,7 +110,7 @@ func (s EsimService) GetEsimDiscovery(
 		Fulfillment: &roamcardv1.EsimFulfillmentTerms{
 			Asynchronous: true, InlineWaitMs: uint32(esim.InlineWait.Milliseconds()),
 			Status:   "GET /api/esim/orders/{orderId}",
-			Statuses: []string{"pending", "fulfilled", "review", "refund_pending", "refunded"},
+			Statuses: []string{"pending", "fulfilled", "cancelled", "review", "refund_pending", "refunded"},
 		},
 		Credentials: &roamcardv1.EsimCredentialTerms{
 			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: rpcx.HeaderDeliveryToken,
@@ -475,20 +475,6 @@ func (s EsimService) owned(ctx context.Context, id string) (checkout.PaidOrder, 
 	return paid, err
 }
 
-// deliveryStatus is how far the delivery of an order is.
-func deliveryStatus(s order.Status) string {
-	switch s {
-	case order.PaymentRequired, order.Expired:
-		return "unpaid"
-	case order.Fulfilled, order.RefundPending, order.Refunded:
-		return string(s)
-	case order.OperatorReview:
-		return "review"
-	default:
-		return "pending"
-	}
-}
-
 func showToken(m *roamcardv1.EsimDelivery, t esim.Token) {
 	m.Token, m.TokenExpiresAt = proto.String(t.Text.Reveal()), timestamp(t.ExpiresAt)
 }
@@ -508,8 +494,15 @@ type PlanNames interface {
 	PlanNames(ctx context.Context, ids ...esim.PlanID) (map[esim.PlanID]string, error)
 }
 
+// DeliveredEsims are the eSIMs of orders.
+type DeliveredEsims interface {
+	PlanNames
+	// Deliveries are how the deliveries of some orders stand.
+	Deliveries(ctx context.Context, orders ...order.Order) (map[order.ID]esim.DeliveryStatus, error)
+}
+
 // EsimView shows the state of the eSIMs of orders.
-func EsimView(plans PlanNames) View {
+func EsimView(esims DeliveredEsims) View {
 	return func(ctx context.Context, orders []order.Order, messages []*roamcardv1.Order) error {
 		bought := make([]esim.PlanID, len(orders))
 		for i, o := range orders {
@@ -519,13 +512,17 @@ func EsimView(plans PlanNames) View {
 			}
 			bought[i] = item.Plan
 		}
-		names, err := plans.PlanNames(ctx, bought...)
+		names, err := esims.PlanNames(ctx, bought...)
+		if err != nil {
+			return err
+		}
+		stand, err := esims.Deliveries(ctx, orders...)
 		if err != nil {
 			return err
 		}
 		for i, o := range orders {
 			messages[i].Delivery = &roamcardv1.EsimDelivery{
-				Status: deliveryStatus(o.Status), PlanId: string(bought[i]), PlanName: optionalText(names[bought[i]]),
+				Status: string(stand[o.ID]), PlanId: string(bought[i]), PlanName: optionalText(names[bought[i]]),
 			}
 		}
 		return nil

@@ -65,7 +65,7 @@ func EsimTopupView(plans PlanNames) View {
 				return fmt.Errorf("order %s: %w", o.ID, err)
 			}
 			m := &roamcardv1.EsimTopup{
-				Status: deliveryStatus(o.Status), OrderId: string(item.Esim), PlanId: string(item.Plan),
+				Status: string(esim.DeliveryOf(o.Status, "")), OrderId: string(item.Esim), PlanId: string(item.Plan),
 				Unlimited: item.Unlimited, ValidityDays: uint32(item.ValidityDays),
 			}
 			if !item.Unlimited {

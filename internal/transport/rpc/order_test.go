@@ -94,15 +94,19 @@ func TestCardOrderShowsStateOfCard(t *testing.T) {
 		order order.Status
 		card  card.Status
 		want  string
+		fee   uint32
+		left  uint32
 	}{
-		{"not begun", order.Settled, "", "queued"},
-		{"at the issuer", order.Provisioning, card.Pending, "pending"},
-		{"there", order.Fulfilled, card.Active, "active"},
-		{"refused", order.OperatorReview, card.Failed, "review"},
-		{"paid back soon", order.RefundPending, card.Failed, "refused"},
-		{"paid back", order.Refunded, card.Failed, "refused"},
-		{"doubtful", order.OperatorReview, card.Pending, "review"},
-		{"doubtful before it began", order.OperatorReview, "", "review"},
+		{"not begun", order.Settled, "", "queued", 1000, 1500},
+		{"at the issuer", order.Provisioning, card.Pending, "pending", 1000, 1500},
+		{"there", order.Fulfilled, card.Active, "active", 1000, 1500},
+		{"there, and frozen", order.Fulfilled, card.Frozen, "active", 1000, 1500},
+		{"closed", order.Fulfilled, card.Closed, "closed", 1000, 0},
+		{"refused", order.OperatorReview, card.Failed, "review", 1000, 1500},
+		{"paid back soon", order.RefundPending, card.Failed, "refused", 0, 0},
+		{"paid back", order.Refunded, card.Failed, "refused", 0, 0},
+		{"doubtful", order.OperatorReview, card.Pending, "review", 1000, 1500},
+		{"doubtful before it began", order.OperatorReview, "", "review", 1000, 1500},
 	} {
 		o := order.Order{ID: order.NewID(time.Now()), Kind: card.Kind, Status: tt.order}
 		id := uuid.New()
@@ -114,8 +118,8 @@ func TestCardOrderShowsStateOfCard(t *testing.T) {
 			t.Fatalf("%s: %v, %v", tt.name, shown, err)
 		}
 		got := shown[0].GetIssuance()
-		if got.GetStatus() != tt.want || got.GetCardIssueFeeUsdCents() != 1000 ||
-			got.GetExpectedAvailableAfterIssueUsdCents() != 1500 {
+		if got.GetStatus() != tt.want || got.GetCardIssueFeeUsdCents() != tt.fee ||
+			got.GetExpectedAvailableAfterIssueUsdCents() != tt.left {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 		if named := got.CardId != nil; named != (tt.card != "") || (named && got.GetCardId() != id.String()) {
@@ -125,7 +129,7 @@ func TestCardOrderShowsStateOfCard(t *testing.T) {
 	var bought []checkout.PaidOrder
 	for _, plan := range []string{"pln_1", "pln_gone"} {
 		bought = append(bought, checkout.PaidOrder{Order: order.Order{
-			ID: "ord_2", Kind: esim.Kind, Item: []byte(`{"planId":"` + plan + `"}`),
+			ID: "ord_2", Kind: esim.Kind, Status: order.Settled, Item: []byte(`{"planId":"` + plan + `"}`),
 		}})
 	}
 	shown, err := views.orders(t.Context(), bought...)
@@ -136,6 +140,15 @@ func TestCardOrderShowsStateOfCard(t *testing.T) {
 	if shown[1].GetDelivery().GetPlanId() != "pln_gone" || shown[1].GetDelivery().PlanName != nil {
 		t.Errorf("a plan that is not known any more: %v", shown[1])
 	}
+}
+
+// Deliveries implements DeliveredEsims.
+func (n planNames) Deliveries(_ context.Context, orders ...order.Order) (map[order.ID]esim.DeliveryStatus, error) {
+	stand := map[order.ID]esim.DeliveryStatus{}
+	for _, o := range orders {
+		stand[o.ID] = esim.DeliveryOf(o.Status, "")
+	}
+	return stand, nil
 }
 
 type planNames map[esim.PlanID]string

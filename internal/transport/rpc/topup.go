@@ -127,28 +127,14 @@ func TopupView(_ context.Context, orders []order.Order, messages []*roamcardv1.O
 
 // topupMessage shows the state of the credit of an order.
 func topupMessage(o order.Order) (*roamcardv1.Topup, error) {
-	split, err := topup.ItemOf(o)
+	c, err := topup.CreditOf(o)
 	if err != nil {
 		return nil, err
 	}
-	m := &roamcardv1.Topup{
-		Status: "queued", GrossUsdCents: uint32(split.Gross), LoadFeeUsdCents: uint32(split.Fee),
-		CardCreditUsdCents: uint32(split.Credit),
-	}
-	switch o.Status {
-	case order.PaymentRequired, order.Expired:
-		m.Status = "unpaid"
-	case order.Provisioning:
-		m.Status = "pending"
-	case order.Fulfilled:
-		m.Status = "credited"
-	case order.OperatorReview:
-		m.Status = "review"
-	case order.RefundPending, order.Refunded:
-		m.Status = "refused"
-	default:
-	}
-	return m, nil
+	return &roamcardv1.Topup{
+		Status: string(c.Status), GrossUsdCents: uint32(c.Gross), LoadFeeUsdCents: uint32(c.Fee),
+		CardCreditUsdCents: uint32(c.Amount),
+	}, nil
 }
 
 // DescribeTopups shows the terms of top-ups.

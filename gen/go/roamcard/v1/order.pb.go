@@ -1220,7 +1220,7 @@ type Topup struct {
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// What was paid.
 	GrossUsdCents uint32 `protobuf:"varint,2,opt,name=gross_usd_cents,json=grossUsdCents,proto3" json:"gross_usd_cents,omitempty"`
-	// What was kept of it.
+	// What is kept of it; 0 when it is refunded.
 	LoadFeeUsdCents uint32 `protobuf:"varint,3,opt,name=load_fee_usd_cents,json=loadFeeUsdCents,proto3" json:"load_fee_usd_cents,omitempty"`
 	// What the card is credited with.
 	CardCreditUsdCents uint32 `protobuf:"varint,4,opt,name=card_credit_usd_cents,json=cardCreditUsdCents,proto3" json:"card_credit_usd_cents,omitempty"`
@@ -1289,7 +1289,8 @@ func (x *Topup) GetCardCreditUsdCents() uint32 {
 // How the issuing of a card stands.
 type Issuance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// unpaid, queued, pending, active, refused when it will never come, or review when an operator looks at it.
+	// unpaid, queued, pending, active (a frozen card, too), closed, refused when it will never come, or review when an
+	// operator looks at it.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// The card, once it exists.
 	CardId *string `protobuf:"bytes,2,opt,name=card_id,json=cardId,proto3,oneof" json:"card_id,omitempty"`
@@ -1460,7 +1461,7 @@ func (x *EsimTopup) GetPlanName() string {
 // How the delivery of an eSIM stands.
 type EsimDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+	// unpaid, pending, fulfilled, cancelled, review when an operator looks at it, or refund_pending and refunded.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	PlanId string `protobuf:"bytes,2,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
 	// Opens this one order for 30 days, in the header X-Esim-Delivery-Token. Only in the answer to a

@@ -53,7 +53,9 @@ class Payment(Model):
 class Issuance(Model):
     """How the issuing of a card stands."""
     status: IssuanceStatus
-    """unpaid, queued, pending, active, refused when it will never come, or review when an operator looks at it."""
+    """unpaid, queued, pending, active (a frozen card, too), closed, refused when it will never come, or review when an
+    operator looks at it.
+    """
     card_id: str | None = None
     """The card, once it exists."""
     card_issue_fee_usd_cents: int
@@ -70,7 +72,7 @@ class Topup(Model):
     gross_usd_cents: int
     """What was paid."""
     load_fee_usd_cents: int
-    """What was kept of it."""
+    """What is kept of it; 0 when it is refunded."""
     card_credit_usd_cents: int
     """What the card is credited with."""
 
@@ -94,7 +96,7 @@ class Refund(Model):
 class EsimDelivery(Model):
     """How the delivery of an eSIM stands."""
     status: DeliveryStatus
-    """unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded."""
+    """unpaid, pending, fulfilled, cancelled, review when an operator looks at it, or refund_pending and refunded."""
     plan_id: str
     token_expires_at: datetime | None = None
     """When the token ends."""

@@ -664,7 +664,7 @@ export type Topup = Message<"roamcard.v1.Topup"> & {
   grossUsdCents: number;
 
   /**
-   * What was kept of it.
+   * What is kept of it; 0 when it is refunded.
    *
    * @generated from field: uint32 load_fee_usd_cents = 3;
    */
@@ -692,7 +692,8 @@ export const TopupSchema: GenMessage<Topup> = /*@__PURE__*/
  */
 export type Issuance = Message<"roamcard.v1.Issuance"> & {
   /**
-   * unpaid, queued, pending, active, refused when it will never come, or review when an operator looks at it.
+   * unpaid, queued, pending, active (a frozen card, too), closed, refused when it will never come, or review when an
+   * operator looks at it.
    *
    * @generated from field: string status = 1;
    */
@@ -793,7 +794,7 @@ export const EsimTopupSchema: GenMessage<EsimTopup> = /*@__PURE__*/
  */
 export type EsimDelivery = Message<"roamcard.v1.EsimDelivery"> & {
   /**
-   * unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+   * unpaid, pending, fulfilled, cancelled, review when an operator looks at it, or refund_pending and refunded.
    *
    * @generated from field: string status = 1;
    */

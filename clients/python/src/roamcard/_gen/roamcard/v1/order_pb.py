@@ -910,7 +910,7 @@ class Topup(Message[_TopupFields]):
             uint32 gross_usd_cents = 2;
             ```
         load_fee_usd_cents:
-            What was kept of it.
+            What is kept of it; 0 when it is refunded.
 
             ```proto
             uint32 load_fee_usd_cents = 3;
@@ -954,7 +954,8 @@ class Issuance(Message[_IssuanceFields]):
 
     Attributes:
         status:
-            unpaid, queued, pending, active, refused when it will never come, or review when an operator looks at it.
+            unpaid, queued, pending, active (a frozen card, too), closed, refused when it will never come, or review when an
+            operator looks at it.
 
             ```proto
             string status = 1;
@@ -1086,7 +1087,7 @@ class EsimDelivery(Message[_EsimDeliveryFields]):
 
     Attributes:
         status:
-            unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+            unpaid, pending, fulfilled, cancelled, review when an operator looks at it, or refund_pending and refunded.
 
             ```proto
             string status = 1;
