@@ -14,7 +14,8 @@ import (
 	"github.com/roamcard/roamcard/internal/handshake"
 )
 
-// FuzzAuthorization looks for a header that is accepted and is not the one valid header.
+// FuzzAuthorization looks for a header that is accepted and is not the scheme, in any case, with spaces and the one
+// valid token.
 func FuzzAuthorization(f *testing.F) {
 	token := "rcs_" + strings.Repeat("Az0-_", 8) + "Azc"
 	sessions := new(authtest.Sessions)
@@ -45,13 +46,18 @@ func FuzzAuthorization(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
+	brings := func(header, token string) bool {
+		spaced, found := strings.CutSuffix(header, token)
+		named := strings.TrimRight(spaced, " ")
+		return found && len(named) < len(spaced) && strings.EqualFold(named, "Bearer")
+	}
 	f.Fuzz(func(t *testing.T, header string) {
-		if _, err := a.Authenticate(t.Context(), header); (err == nil) != (header == "Bearer "+token) {
+		if _, err := a.Authenticate(t.Context(), header); (err == nil) != brings(header, token) {
 			t.Fatalf("session by %q: %v", header, err)
 		} else if err != nil && fault.Of(err) != fault.SessionInvalid {
 			t.Fatalf("%q: %v", header, err)
 		}
-		if _, err := a.Operator(t.Context(), header); (err == nil) != (header == "Bearer rco_alice") {
+		if _, err := a.Operator(t.Context(), header); (err == nil) != brings(header, "rco_alice") {
 			t.Fatalf("operator by %q: %v", header, err)
 		} else if err != nil && fault.Of(err) != fault.OperatorTokenInvalid {
 			t.Fatalf("%q: %v", header, err)

@@ -82,8 +82,8 @@ const (
 // one who signed in with the issuer. Whatever is wrong with a token, the fault operator_token_invalid is the same. The
 // caller audits every use.
 func (a *Auth) Operator(ctx context.Context, authorizationHeader string) (Caller, error) {
-	token, ok := strings.CutPrefix(authorizationHeader, bearer)
-	if !ok || token == "" {
+	token, ok := Bearer(authorizationHeader)
+	if !ok {
 		return Caller{}, operatorTokenInvalid()
 	}
 	if found, ok := a.configured(token); ok {

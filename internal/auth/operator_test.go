@@ -56,7 +56,7 @@ func TestMintedTokenWorksUntilItsEnd(t *testing.T) {
 	try("Bearer " + auth.MintedPrefix + strings.Repeat("b", 43))
 	asked := store.asked
 	for _, header := range []string{
-		"", "Bearer ", text, "bearer " + text, "Bearer " + text + "a", "Bearer rcs_" + strings.Repeat("a", 43),
+		"", "Bearer ", text, "Bearer " + text + "a", "Bearer rcs_" + strings.Repeat("a", 43),
 	} {
 		try(header)
 	}

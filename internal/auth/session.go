@@ -43,16 +43,15 @@ type Sessions interface {
 }
 
 const (
-	bearer = "Bearer "
 	// sessionPrefix identifies our tokens to leak scanners.
 	sessionPrefix     = "rcs_"
 	sessionTokenBytes = 32
 )
 
-// Authenticate finds the wallet behind an Authorization header: exactly "Bearer ", one space, and
-// a session token. Whatever is wrong, the fault session_invalid is the same.
+// Authenticate finds the wallet behind an Authorization header: Bearer and a session token. Whatever is wrong, the
+// fault session_invalid is the same.
 func (a *Auth) Authenticate(ctx context.Context, authorizationHeader string) (Caller, error) {
-	token, ok := strings.CutPrefix(authorizationHeader, bearer)
+	token, ok := Bearer(authorizationHeader)
 	if !ok || !isSessionToken(token) {
 		return Caller{}, sessionInvalid()
 	}

@@ -52,19 +52,18 @@ func TestOwnerRoutesRefuseOtherCallers(t *testing.T) {
 func (c *ownerCases) addSessions(signedOut string) {
 	token := c.owner.token
 	tokens := map[string]string{
-		"none":       "",
-		"ended":      "Bearer " + signedOut,
-		"garbage":    "Bearer garbage",
-		"made up":    "Bearer rcs_" + strings.Repeat("A", 43),
-		"basic":      "Basic dXNlcjpwYXNz",
-		"no scheme":  token,
-		"lower case": "bearer " + token,
-		"two blanks": "Bearer  " + token,
-		"cut":        "Bearer " + token[:len(token)-1],
-		"longer":     "Bearer " + token + "A",
-		"quoted":     `Bearer "` + token + `"`,
-		"two":        "Bearer " + token + ", Bearer " + token,
-		"huge":       "Bearer " + strings.Repeat("x", 8<<10),
+		"none":      "",
+		"ended":     "Bearer " + signedOut,
+		"garbage":   "Bearer garbage",
+		"made up":   "Bearer rcs_" + strings.Repeat("A", 43),
+		"basic":     "Basic dXNlcjpwYXNz",
+		"no scheme": token,
+		"tab":       "Bearer\t" + token,
+		"cut":       "Bearer " + token[:len(token)-1],
+		"longer":    "Bearer " + token + "A",
+		"quoted":    `Bearer "` + token + `"`,
+		"two":       "Bearer " + token + ", Bearer " + token,
+		"huge":      "Bearer " + strings.Repeat("x", 8<<10),
 	}
 	for _, r := range []request{
 		get("/api/cards"),

@@ -162,8 +162,8 @@ func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// limit refuses payment headers that no wallet makes. A second one is refused because it is unclear which of the
-// two is the payment.
+// limit refuses payment headers that no wallet makes, and two of a header that has one value: it is unclear which of
+// the two is the payment, or who calls.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
@@ -180,6 +180,9 @@ func (s *Server) limit(next http.Handler) http.Handler {
 			wrong = fault.Newf(fault.PaymentMalformed,
 				"The %s header may have %d bytes.", x402.HeaderSignature, x402.MaxHeader)
 		default:
+			wrong = rpcx.Doubled(r.Header)
+		}
+		if wrong == nil {
 			next.ServeHTTP(w, r)
 			return
 		}

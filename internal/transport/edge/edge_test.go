@@ -363,6 +363,8 @@ func TestServerSetsLimitsOfConnection(t *testing.T) {
 	}{
 		{"two payment headers", post + "PAYMENT-SIGNATURE: a\r\nPayment-Signature: b\r\nContent-Length: 2\r\n\r\n{}",
 			"POST", 400, "payment_malformed"},
+		{"two authorizations", post + "Authorization: Bearer a\r\nauthorization: Bearer a\r\nContent-Length: 2\r\n\r\n{}",
+			"POST", 400, "schema_invalid"},
 		{"headers over the limit", post + "X-Filler: " + strings.Repeat("x", 40<<10) + "\r\n\r\n", "POST", 431, ""},
 		{"chunked body over the limit", post + "Transfer-Encoding: chunked\r\n\r\n1001\r\n" + strings.Repeat(" ",
 			0x1001) + "\r\n0\r\n\r\n", "POST", 413, "body_too_large"},
@@ -409,5 +411,31 @@ func TestEveryInternalErrorIsLoggedAsOne(t *testing.T) {
 	e.ask(t, "GET", "/page", nil)
 	if !strings.Contains(e.logs.String(), `"level":"ERROR"`) {
 		t.Errorf("log: %s", e.logs)
+	}
+}
+
+// TestDoubledSingletonsAreRefused on every kind of route, before anything of the request is read: of two credentials
+// none is chosen.
+func TestDoubledSingletonsAreRefused(t *testing.T) {
+	e := start(t, &shop{purchase: func(context.Context) error { t.Error("it was called"); return nil }},
+		func(cfg *Config) {
+			cfg.Raw = map[string]http.Handler{"GET /page": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				t.Error("the page was called")
+			})}
+		})
+	for _, name := range []string{
+		"Authorization", "X-Esim-Delivery-Token", "X-Order-Watch-Token", "Idempotency-Key", "Connect-Timeout-Ms",
+		"Mcp-Protocol-Version", "Origin",
+	} {
+		for _, route := range [][2]string{
+			{"POST", purchase}, {"POST", roamcardv1connect.CardServicePurchaseCardProcedure}, {"GET", "/page"},
+			{"GET", "/nope"},
+		} {
+			w := e.ask(t, route[0], route[1], key, "Content-Type", "application/json", name, "1", name, "1")
+			if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "schema_invalid") ||
+				!strings.Contains(w.Body.String(), name) {
+				t.Errorf("two of %s at %s: %d %s", name, route[1], w.Code, w.Body)
+			}
+		}
 	}
 }
