@@ -96,6 +96,16 @@ func (w *world) operationsAnswer(t *testing.T, api openAPI) {
 			if operation.Payment == nil && a.status == http.StatusPaymentRequired {
 				t.Errorf("%s %s wants money and its price is not documented", r.method, path)
 			}
+			if r.method != http.MethodGet {
+				continue
+			}
+			r.method = http.MethodHead
+			head := w.send(r)
+			if head.err != nil || head.status != a.status || len(head.body) != 0 ||
+				head.header.Get("Content-Type") != a.header.Get("Content-Type") {
+				t.Errorf("HEAD %s: %d %s, %d bytes (%v); GET %d %s", path, head.status, head.header.Get("Content-Type"),
+					len(head.body), head.err, a.status, a.header.Get("Content-Type"))
+			}
 		}
 	}
 }

@@ -61,8 +61,8 @@ func (s *Server) cors(next http.Handler) http.Handler {
 	}
 	policy := cors.New(cors.Options{
 		AllowedOrigins: origins,
-		// PUT is a method of documented paths, not of Connect.
-		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut),
+		// Methods of documented paths, not of Connect.
+		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut, http.MethodHead),
 		AllowedHeaders: append(connectcors.AllowedHeaders(),
 			"Authorization", rpcx.HeaderIdempotencyKey, x402.HeaderSignature, x402.HeaderSignatureV1, "Sign-In-With-X",
 			rpcx.HeaderDeliveryToken, rpcx.HeaderWatchToken, headerRequestID,

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -45,9 +44,7 @@ type Router struct {
 	log   *slog.Logger
 	pages map[string]Page
 	mux   *http.ServeMux
-	// operations are the patterns of transcoded routes, which the mux would run for HEAD, too.
-	operations map[string]bool
-	rates      map[string]limit.Class
+	rates map[string]limit.Class
 }
 
 // New makes a router without routes.
@@ -57,12 +54,13 @@ func New(cfg Config) *Router {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Router{
-		log: log, pages: cfg.Pages, mux: http.NewServeMux(), operations: map[string]bool{}, rates: map[string]limit.Class{},
+		log: log, pages: cfg.Pages, mux: http.NewServeMux(), rates: map[string]limit.Class{},
 	}
 }
 
 // Mount adds the REST routes of a service. servicePath and handler are what the generated
-// New...Handler returns; the procedures are not routed here. A rule that cannot be served, or that overlaps
+// New...Handler returns; the procedures are not routed here. As in the mux, a GET route also gets HEAD: the server
+// leaves the body out and keeps the headers. A rule that cannot be served, or that overlaps
 // another, is an error.
 func (rt *Router) Mount(servicePath string, handler http.Handler) error {
 	name := protoreflect.FullName(strings.Trim(servicePath, "/"))
@@ -87,7 +85,6 @@ func (rt *Router) Mount(servicePath string, handler http.Handler) error {
 		if err := rt.add(pattern, serve); err != nil {
 			return fmt.Errorf("mount %s: %w", b.procedure, err)
 		}
-		rt.operations[pattern] = true
 		rt.rates[pattern] = rpcx.RateOf(b.policy)
 	}
 	return nil
@@ -144,8 +141,6 @@ func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		notFound(w, r)
-	case r.Method == http.MethodHead && rt.operations[pattern]:
-		methodNotAllowed(w, r, rt.allowed(r))
 	default:
 		rt.mux.ServeHTTP(w, r)
 	}
@@ -167,10 +162,6 @@ func (rt *Router) allowed(r *http.Request) []string {
 		if method = strings.TrimSpace(method); method != "" {
 			methods = append(methods, method)
 		}
-	}
-	probe.Method = http.MethodGet
-	if _, get := rt.mux.Handler(&probe); rt.operations[get] {
-		methods = slices.DeleteFunc(methods, func(m string) bool { return m == http.MethodHead })
 	}
 	return methods
 }

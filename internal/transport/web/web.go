@@ -98,11 +98,6 @@ type content struct {
 // ask offers to show a card. It uses nothing: chat clients, scanners of mail and browsers load links that nobody has
 // followed.
 func (p pages) ask(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		w.Header().Set("Allow", http.MethodGet)
-		p.say(w, http.StatusMethodNotAllowed, "This page is opened in a browser.")
-		return
-	}
 	if !alone(r) {
 		p.say(w, http.StatusForbidden, apart)
 		return
