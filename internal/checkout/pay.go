@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"go.opentelemetry.io/otel"
 
@@ -74,6 +75,9 @@ func (c *Checkout) invites(ctx context.Context, o *order.Order) error {
 	if o == nil {
 		return nil
 	}
+	if o.Status.Paid() {
+		return c.alreadyPaid(ctx, *o)
+	}
 	if err := payable(*o); err != nil {
 		return err
 	}
@@ -86,17 +90,45 @@ func (c *Checkout) invites(ctx context.Context, o *order.Order) error {
 	return nil
 }
 
-// payable returns the reason why an order takes no payment, or nil.
+// paidAlready is the refusal of an order that is paid, with its receipt: a client that asks again after it paid looks
+// for PAYMENT-RESPONSE, whatever the status.
+type paidAlready struct {
+	*fault.Fault
+	headers http.Header
+}
+
+// Headers has PAYMENT-RESPONSE.
+func (p paidAlready) Headers() http.Header { return p.headers }
+
+// Unwrap makes it a fault.
+func (p paidAlready) Unwrap() error { return p.Fault }
+
+// alreadyPaid refuses to be paid again. The receipt does not name the payer: whoever has the link may ask.
+func (c *Checkout) alreadyPaid(ctx context.Context, o order.Order) error {
+	refused := paidAlready{fault.New(fault.OrderNotPayable, "The order is paid.").About(string(o.ID)), http.Header{}}
+	p, err := c.payment(ctx, o.ID)
+	if err != nil {
+		return fmt.Errorf("read the payment: %w", err)
+	}
+	receipt := Receipt(p)
+	receipt.Payer = ""
+	header, err := x402.EncodeSettlement(receipt)
+	if err != nil {
+		return fmt.Errorf("encode the receipt: %w", err)
+	}
+	refused.headers.Set(x402.HeaderResponse, header)
+	return refused
+}
+
+// payable returns the reason why an order that is not paid takes no payment, or nil.
 func payable(o order.Order) error {
 	switch o.Status {
 	case order.PaymentRequired:
 		return nil
 	case order.Settling:
 		return unknownYet(o.ID)
-	case order.Expired:
-		return expired(o.ID)
 	default:
-		return fault.New(fault.OrderNotPayable, "The order is paid.").About(string(o.ID))
+		return expired(o.ID)
 	}
 }
 

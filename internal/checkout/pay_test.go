@@ -3,6 +3,7 @@ package checkout_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -102,6 +103,20 @@ func TestCreatedOrderIsPaidOnceByItsOwner(t *testing.T) {
 		_, err := s.Pay(t.Context(), o.ID, paid, at)
 		if f := checkouttest.WantFault(t, err, fault.OrderNotPayable); f.SafeToPayAgain {
 			t.Errorf("%s: %+v", name, f)
+		}
+		answer, ok := errors.AsType[interface {
+			error
+			Headers() http.Header
+		}](err)
+		if !ok {
+			t.Errorf("%s: no receipt", name)
+			continue
+		}
+		receipt, err := x402.DecodeSettlement(answer.Headers().Get(x402.HeaderResponse))
+		want := checkout.Receipt(sold.Payment)
+		want.Payer = "" // for whoever has the link
+		if err != nil || receipt != want {
+			t.Errorf("%s: receipt %+v, %v, want %+v", name, receipt, err, want)
 		}
 	}
 	if s.Spent(b) != price || s.Spent(stranger) != 0 {
