@@ -135,6 +135,8 @@ type Config struct {
 	Preconfirmed bool
 	// ConsoleAddr is the address of the operators' console; empty disables it.
 	ConsoleAddr string
+	// ConsoleHosts are the names by which browsers reach the console, in addition to its address.
+	ConsoleHosts []string
 	// Explorer is where people look transactions up, and PublicNode a node for wallets of payers; both may be empty.
 	Explorer, PublicNode string
 	// Contact is the e-mail address of whoever runs the service.

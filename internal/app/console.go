@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -20,6 +22,8 @@ func consoleSettings() []setting {
 	return []setting{
 		{key: "console.addr", help: "host and port of the operators' console, an origin of its own; keep it private",
 			byDefault: none, set: text(func(c *Config) *string { return &c.ConsoleAddr })},
+		{key: "console.hosts", help: "names by which browsers reach the console through a proxy, separated by commas",
+			byDefault: none, set: func(c *Config, s string) (err error) { c.ConsoleHosts, err = hosts(s); return err }},
 	}
 }
 
@@ -68,7 +72,8 @@ func (a *App) serveConsole(handlers []rpc.Handler, limits *limit.Limiter) error 
 	}
 	c := a.config
 	a.console, err = edge.New(edge.Config{
-		Listener: a.consoleAt, BaseURL: c.BaseURL, Services: services, REST: router, Raw: pages, Limits: limits, Rates: rates,
+		Listener: a.consoleAt, BaseURL: c.BaseURL, Hosts: append([]string{c.ConsoleAddr}, c.ConsoleHosts...),
+		Services: services, REST: router, Raw: pages, Limits: limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/"},
 		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
@@ -77,6 +82,20 @@ func (a *App) serveConsole(handlers []rpc.Handler, limits *limit.Limiter) error 
 		return fmt.Errorf("make the console's edge: %w", err)
 	}
 	return nil
+}
+
+// hosts reads names of hosts, without ports.
+func hosts(s string) ([]string, error) {
+	var all []string
+	for part := range strings.SplitSeq(s, ",") {
+		name := strings.TrimSpace(part)
+		if u, err := url.Parse("https://" + name + "/"); name == "" || err != nil || u.Host != name || u.Port() != "" ||
+			u.User != nil {
+			return nil, errors.New("must be names of hosts without ports, like console.example.com, separated by commas")
+		}
+		all = append(all, name)
+	}
+	return all, nil
 }
 
 // ConsoleURL is the origin of the operators' console, or empty.

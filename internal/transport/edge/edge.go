@@ -27,6 +27,7 @@ func pays(r *http.Request) bool { return r.Header.Get(x402.HeaderSignature) != "
 func (s *Server) chain(routes http.Handler) http.Handler {
 	layers := []func(http.Handler) http.Handler{
 		s.identify, // sets the request id; refuses nothing
+		s.host,     // before anything of another host's request is read
 		s.cors,     // outside every layer that refuses, so that browsers may read refusals
 		s.observe,  // one span and one line per request
 		s.recover,  // a panic is a 500 and not a cut connection

@@ -58,7 +58,10 @@ type Config struct {
 	Listener net.Listener
 	Addr     string
 	// BaseURL is the service's own origin. With https, answers have Strict-Transport-Security.
-	BaseURL  string
+	BaseURL string
+	// Hosts are the hosts whose requests are answered, besides the loopback and the address that a connection came to;
+	// empty answers every host's.
+	Hosts    []string
 	Services []Service
 	// REST holds the services' REST routes; New adds everything else to it.
 	REST *rest.Router
