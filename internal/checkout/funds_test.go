@@ -19,8 +19,11 @@ func TestMoneyOfAWalletPaysForOnePurchase(t *testing.T) {
 	const gross, funds = 25_000, 250_000_000
 	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
 	b := s.NewBuyer(t)
-	checkouttest.Until(t, "the wallet has a card", func() bool {
-		_, err := s.Buy(t.Context(), s.PaidCard(t, b, "card"))
+	checkouttest.Until(t, "the wallet's card is paid", func() bool {
+		sold, err := s.Buy(t.Context(), s.PaidCard(t, b, "card"))
+		if err == nil {
+			s.Reaches(t, sold.Order.ID, order.Fulfilled)
+		}
 		return err == nil
 	})
 	c, err := s.Cards.Ensure(t.Context(), b.Address)
