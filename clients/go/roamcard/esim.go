@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"strings"
 	"time"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -16,7 +17,7 @@ type ESIM struct {
 	ICCID       Secret `json:"iccid"`
 	SMDPAddress Secret `json:"smdpAddress"`
 	MatchingID  Secret `json:"matchingId"`
-	// LPA is address and code in one: LPA:1$address$code.
+	// LPA is address and code in one: LPA:1$address$code, and $OID after it if the server has an object identifier.
 	LPA Secret `json:"lpa"`
 	// QRPNG is the LPA as a QR code: a data URI of a PNG picture.
 	QRPNG Secret `json:"qrPng"`
@@ -164,13 +165,17 @@ func (e ESIMs) Install(ctx context.Context, orderID string, to ESIMPresenter) (P
 		return Presented{}, err
 	}
 	got := res.GetCredentials()
-	if got.GetLpa() != "LPA:1$"+got.GetSmdpAddress()+"$"+got.GetMatchingId() || !picture.MatchString(got.GetQrPng()) ||
+	// The server's object identifier may follow the address and the matching id.
+	oid, whole := strings.CutPrefix(got.GetLpa(), "LPA:1$"+got.GetSmdpAddress()+"$"+got.GetMatchingId())
+	if !whole || !serverOID.MatchString(oid) || !picture.MatchString(got.GetQrPng()) ||
 		!printable.MatchString(got.GetLpa()+got.GetIccid()) {
 		// What is wrong with it could quote the code, and a terminal would obey what is none.
 		return Presented{}, errors.New("what came is not an eSIM")
 	}
 	return to.PresentESIM(ctx, esimOf(got))
 }
+
+var serverOID = regexp.MustCompile(`^(\$[0-9]+(\.[0-9]+)+)?$`)
 
 var picture, printable = regexp.MustCompile(`^data:image/png;base64,[A-Za-z0-9+/=]+$`), regexp.MustCompile(`^[!-~]+$`)
 

@@ -250,6 +250,34 @@ func TestComparisonsHavePages(t *testing.T) {
 	}
 }
 
+type showsCode struct{ shown *string }
+
+func (s showsCode) PresentESIM(_ context.Context, e roamcard.ESIM) (roamcard.Presented, error) {
+	*s.shown = e.LPA.Reveal()
+	return roamcard.Presented{}, nil
+}
+
+// TestActivationCodeMayNameItsServer: the server's object identifier is an optional part of the code.
+func TestActivationCodeMayNameItsServer(t *testing.T) {
+	t.Parallel()
+	const answer = `{"credentials": {"lpa": %q, "smdpAddress": "a.example", "matchingId": "X-1", "iccid": "89", ` +
+		`"qrPng": "data:image/png;base64,AA=="}}`
+	ctx := roamcard.WithDeliveryToken(t.Context(), roamcard.NewSecret("token"))
+	for _, code := range []string{"LPA:1$a.example$X-1", "LPA:1$a.example$X-1$1.3.6.1.4.1.31746"} {
+		var shown string
+		s := script(t, says(http.StatusOK, fmt.Sprintf(answer, code)))
+		if _, err := s.client(t).ESIM.Install(ctx, "ord_1", showsCode{&shown}); err != nil || shown != code {
+			t.Errorf("%s is shown as %q, %v", code, shown, err)
+		}
+	}
+	for _, code := range []string{"LPA:1$a.example$X-1$", "LPA:1$a.example$X-1$1.3$1", "LPA:1$a.example$X-1$x"} {
+		s := script(t, says(http.StatusOK, fmt.Sprintf(answer, code)))
+		if _, err := s.client(t).ESIM.Install(ctx, "ord_1", showsNothing{t}); err == nil {
+			t.Errorf("%s is an eSIM", code)
+		}
+	}
+}
+
 type showsNothing struct{ t *testing.T }
 
 func (s showsNothing) PresentESIM(context.Context, roamcard.ESIM) (roamcard.Presented, error) {

@@ -64,9 +64,14 @@ func credentials(m ActivationData) (Credentials, error) {
 	}, nil
 }
 
-// LPA is the activation code of SGP.22, section 4.1: format 1, SM-DP+ address, matching id.
+// LPA is the activation code of SGP.22, section 4.1: format 1, SM-DP+ address, matching id, and the SM-DP+ OID if the
+// supplier told one.
 func LPA(m ActivationData) string {
-	return "LPA:1$" + m.SMDPAddress.Reveal() + "$" + m.MatchingID.Reveal()
+	code := "LPA:1$" + m.SMDPAddress.Reveal() + "$" + m.MatchingID.Reveal()
+	if m.OID.IsZero() {
+		return code
+	}
+	return code + "$" + m.OID.Reveal()
 }
 
 const (

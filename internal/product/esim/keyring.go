@@ -68,11 +68,12 @@ type plain struct {
 	ICCID       string `json:"iccid"`
 	SMDPAddress string `json:"smdp"`
 	MatchingID  string `json:"matching"`
+	OID         string `json:"oid,omitempty"`
 }
 
 // Seal encrypts an order's activation data with the first key.
 func (k Keyring) Seal(id order.ID, m ActivationData) (Sealed, error) {
-	text, err := json.Marshal(plain{m.ICCID.Reveal(), m.SMDPAddress.Reveal(), m.MatchingID.Reveal()})
+	text, err := json.Marshal(plain{m.ICCID.Reveal(), m.SMDPAddress.Reveal(), m.MatchingID.Reveal(), m.OID.Reveal()})
 	if err != nil {
 		return Sealed{}, fmt.Errorf("encode the activation data: %w", err)
 	}
@@ -104,6 +105,7 @@ func (k Keyring) Open(id order.ID, s Sealed) (ActivationData, error) {
 	}
 	return ActivationData{
 		ICCID: secret.New(p.ICCID), SMDPAddress: secret.New(p.SMDPAddress), MatchingID: secret.New(p.MatchingID),
+		OID: secret.New(p.OID),
 	}, nil
 }
 

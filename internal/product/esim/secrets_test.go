@@ -23,6 +23,7 @@ import (
 
 var activationData = esim.ActivationData{
 	ICCID: secret.New("8910390000000000017"), SMDPAddress: secret.New("smdp.example.com"), MatchingID: secret.New("AB-12"),
+	OID: secret.New("1.3.6.1.4.1.31746"),
 }
 
 func TestActivationDataIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
@@ -40,7 +41,7 @@ func TestActivationDataIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 	both := keyring(t, fresh+","+old)
 	got, err := both.Open("ord_1", sealed)
 	if err != nil || !got.ICCID.Equal(activationData.ICCID) || !got.SMDPAddress.Equal(activationData.SMDPAddress) ||
-		!got.MatchingID.Equal(activationData.MatchingID) {
+		!got.MatchingID.Equal(activationData.MatchingID) || !got.Equal(activationData) {
 		t.Errorf("opens as another: %v", err)
 	}
 	again, err := k.Seal("ord_1", activationData)

@@ -108,4 +108,12 @@ const (
 type ActivationData struct {
 	// ICCID is the profile's number, MatchingID the code that downloads it from the SM-DP+ server.
 	ICCID, SMDPAddress, MatchingID secret.Text
+	// OID is the SM-DP+ server's object identifier, which a device compares with its certificate; zero for most profiles.
+	OID secret.Text
+}
+
+// Equal reports whether two are the same, in constant time for each part.
+func (m ActivationData) Equal(other ActivationData) bool {
+	return m.ICCID.Equal(other.ICCID) && m.SMDPAddress.Equal(other.SMDPAddress) &&
+		m.MatchingID.Equal(other.MatchingID) && m.OID.Equal(other.OID)
 }

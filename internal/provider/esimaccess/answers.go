@@ -5,40 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 )
-
-// plain is a JSON string, number or boolean, as text: the vendor's documentation and its answers differ in which.
-type plain string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *plain) UnmarshalJSON(raw []byte) error {
-	switch {
-	case string(raw) == "null":
-		return nil
-	case raw[0] == '"':
-		return json.Unmarshal(raw, (*string)(p))
-	case raw[0] == '{' || raw[0] == '[':
-		return wire.Undocumented
-	}
-	*p = plain(raw)
-	return nil
-}
-
-// units reads a whole number that is not negative; ok is false for anything else, "1.0" included.
-func (p plain) units(most int64) (n int64, ok bool) {
-	if p == "" || strings.Trim(string(p), "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(p), 10, 64)
-	return n, err == nil && n <= most
-}
 
 // The codes that mean something to us. Every other code leaves the outcome unknown.
 const (
@@ -85,22 +57,25 @@ func understand(status int, answer []byte, rq request, into any) (settled bool, 
 		return false, wire.Unclear(fmt.Sprintf("status %d", status))
 	}
 	var e struct {
-		Success      plain           `json:"success"`
-		ErrorCode    plain           `json:"errorCode"`
-		ErrorMsg     plain           `json:"errorMsg"`
-		ErrorMessage plain           `json:"errorMessage"`
+		Success      *wire.Flag      `json:"success"`
+		ErrorCode    wire.Text       `json:"errorCode"`
+		ErrorMsg     wire.Text       `json:"errorMsg"`
+		ErrorMessage wire.Text       `json:"errorMessage"`
 		Obj          json.RawMessage `json:"obj"`
 	}
 	if wire.Decode(answer, &e) != nil {
 		return false, wire.Undocumented
 	}
+	if e.Success == nil {
+		return false, wire.Undocumented
+	}
 	switch {
-	case e.Success == "true" && (e.ErrorCode == "" || e.ErrorCode == "0"):
+	case bool(*e.Success) && (e.ErrorCode == "" || e.ErrorCode == "0"):
 		if into != nil && wire.Decode(e.Obj, into) != nil {
 			return false, wire.Undocumented
 		}
 		return true, nil
-	case e.Success != "false" || !code.MatchString(string(e.ErrorCode)):
+	case bool(*e.Success) || !code.MatchString(string(e.ErrorCode)):
 		return false, wire.Undocumented
 	}
 	message := string(e.ErrorMsg)

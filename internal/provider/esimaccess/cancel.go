@@ -33,7 +33,7 @@ func (s *Supplier) cancel(ctx context.Context, id string) error {
 		return nil
 	case a.ESIMStatus != gotResource || a.SMDPStatus != released:
 		return &fulfilment.Refusal{
-			Code: esim.RefusedInstalled, Message: quote("the profile is " + a.ESIMStatus + " and " + a.SMDPStatus),
+			Code: esim.RefusedInstalled, Message: quote(string("the profile is " + a.ESIMStatus + " and " + a.SMDPStatus)),
 		}
 	}
 	return s.send(ctx, request{

@@ -77,12 +77,12 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 // stock is what can be had of a plan, with what is left of our money.
 func (s *Supplier) stock(ctx context.Context, plan esim.Listing) (esim.Stock, error) {
 	var got struct {
-		Balance plain `json:"balance"`
+		Balance wire.Text `json:"balance"`
 	}
 	if err := s.send(ctx, request{op: "balance", path: "balance/query", body: struct{}{}}, &got); err != nil {
 		return esim.Stock{}, fmt.Errorf("read the balance: %w", err)
 	}
-	balance, ok := got.Balance.units(maxBalance)
+	balance, ok := got.Balance.Units(maxBalance)
 	if !ok {
 		return esim.Stock{}, fmt.Errorf("read the balance: %w", wire.Undocumented)
 	}
@@ -165,18 +165,18 @@ func (s *Supplier) packages(ctx context.Context, rq request) ([]packageAnswer, e
 }
 
 type packageAnswer struct {
-	Code         string `json:"packageCode"`
-	Name         string `json:"name"`
-	Price        plain  `json:"price"`
-	Currency     string `json:"currencyCode"`
-	Volume       plain  `json:"volume"`
-	DataType     plain  `json:"dataType"`
-	ActiveType   plain  `json:"activeType"`
-	Duration     plain  `json:"duration"`
-	DurationUnit string `json:"durationUnit"`
-	Location     string `json:"location"`
-	LocationCode string `json:"locationCode"`
-	FairUse      string `json:"fupPolicy"`
+	Code         string     `json:"packageCode"`
+	Name         string     `json:"name"`
+	Price        wire.Text  `json:"price"`
+	Currency     wire.Upper `json:"currencyCode"`
+	Volume       wire.Text  `json:"volume"`
+	DataType     wire.Text  `json:"dataType"`
+	ActiveType   wire.Text  `json:"activeType"`
+	Duration     wire.Text  `json:"duration"`
+	DurationUnit wire.Upper `json:"durationUnit"`
+	Location     wire.Upper `json:"location"`
+	LocationCode wire.Upper `json:"locationCode"`
+	FairUse      string     `json:"fupPolicy"`
 }
 
 // errUnsaid is a package that is as documented, but that the port has no words for.
@@ -194,9 +194,9 @@ func (a packageAnswer) listing() (esim.Listing, error) {
 func (a packageAnswer) addsData() bool { return strings.HasPrefix(a.Code, "TOPUP_") }
 
 func (a packageAnswer) stated() (esim.Listing, error) {
-	price, priced := a.Price.units(maxUnits)
-	volume, measured := a.Volume.units(maxBytes)
-	days, dated := a.Duration.units(maxDays)
+	price, priced := a.Price.Units(maxUnits)
+	volume, measured := a.Volume.Units(maxBytes)
+	days, dated := a.Duration.Units(maxDays)
 	if !isName(a.Code) || a.Name == "" || !priced || price == 0 || a.Currency != "USD" || !measured || !dated ||
 		days == 0 || a.DataType == "" || a.ActiveType == "" {
 		return esim.Listing{}, wire.Unclear("a package does not match the documentation")
@@ -227,7 +227,7 @@ func (a packageAnswer) coverage() (countries []string, kind esim.Type) {
 	if listed == "" {
 		listed = a.LocationCode
 	}
-	all := strings.Split(listed, ",")
+	all := strings.Split(string(listed), ",")
 	for _, one := range all {
 		if country, ok := esim.ParseCountry(strings.TrimSpace(one)); ok {
 			countries = append(countries, country)
@@ -236,7 +236,7 @@ func (a packageAnswer) coverage() (countries []string, kind esim.Type) {
 	slices.Sort(countries)
 	countries = slices.Compact(countries)
 	kind = esim.Region
-	if len(all) == 1 && len(countries) == 1 && (a.LocationCode == "" || a.LocationCode == countries[0]) {
+	if len(all) == 1 && len(countries) == 1 && (a.LocationCode == "" || string(a.LocationCode) == countries[0]) {
 		kind = esim.Country
 	}
 	return countries, kind

@@ -35,7 +35,7 @@ func parseTransaction(s string) (t transaction, ok bool) {
 		return transaction{}, false
 	}
 	ref, err := uuid.Parse(s[:length])
-	price, priced := plain(s[length+1:]).units(maxUnits)
+	price, priced := wire.Text(s[length+1:]).Units(maxUnits)
 	t = transaction{ref: fulfilment.Ref(ref), cost: money.USDC(price * microsPerUnit)}
 	return t, err == nil && priced && t.String() == s
 }
@@ -55,8 +55,8 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	}
 	named, price := transaction{ref: r.Ref, cost: plan.Cost}, int64(plan.Cost)/microsPerUnit
 	var got struct {
-		OrderNo     string `json:"orderNo"`
-		Transaction string `json:"transactionId"`
+		OrderNo     wire.Text `json:"orderNo"`
+		Transaction string    `json:"transactionId"`
 	}
 	p := esim.Purchase{Ref: r.Ref, Code: r.Code, State: esim.PurchasePending, Cost: plan.Cost}
 	line := map[string]any{"packageCode": r.Code, "count": 1, "price": price}
@@ -72,13 +72,13 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	if errors.Is(err, errAllocating) {
 		return p, nil
 	}
-	if err == nil && (!isName(got.OrderNo) || (got.Transaction != "" && got.Transaction != named.String())) {
+	if err == nil && (!isName(string(got.OrderNo)) || (got.Transaction != "" && got.Transaction != named.String())) {
 		err = wire.Unclear("the answer is about another order")
 	}
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
 	}
-	s.placed.put(placement{orderNo: got.OrderNo, pending: p})
+	s.placed.put(placement{orderNo: string(got.OrderNo), pending: p})
 	return p, nil
 }
 

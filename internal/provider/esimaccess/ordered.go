@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
-	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Ordered implements esim.Supplier. The vendor finds an order by its number, which this process knows of what it
@@ -89,10 +87,10 @@ func (s *Supplier) another(found *esim.Purchase, one profileAnswer) (*esim.Purch
 	if found != nil && !samePurchase(*found, p) {
 		return nil, wire.Unclear("the answer holds two different reports")
 	}
-	if isName(one.OrderNo) {
+	if isName(string(one.OrderNo)) {
 		pending := p
 		pending.State, pending.ActivationData, pending.Refusal = esim.PurchasePending, nil, nil
-		s.placed.put(placement{orderNo: one.OrderNo, pending: pending})
+		s.placed.put(placement{orderNo: string(one.OrderNo), pending: pending})
 	}
 	return &p, nil
 }
@@ -100,9 +98,7 @@ func (s *Supplier) another(found *esim.Purchase, one profileAnswer) (*esim.Purch
 func samePurchase(a, b esim.Purchase) bool {
 	same := a.ID == b.ID && a.Code == b.Code && a.State == b.State && a.Cost == b.Cost &&
 		(a.ActivationData == nil) == (b.ActivationData == nil)
-	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) &&
-		a.ActivationData.SMDPAddress.Equal(b.ActivationData.SMDPAddress) &&
-		a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
+	return same && (a.ActivationData == nil || a.ActivationData.Equal(*b.ActivationData))
 }
 
 // statement is how far Purchases looks back: longer than any backup that a database is restored from should be old.
@@ -200,13 +196,13 @@ func (s *Supplier) profiles(ctx context.Context, rq request, selected map[string
 	var got struct {
 		List  *[]json.RawMessage `json:"esimList"`
 		Pager struct {
-			Total plain `json:"total"`
+			Total wire.Text `json:"total"`
 		} `json:"pager"`
 	}
 	if err := s.send(ctx, rq, &got); err != nil {
 		return page{}, err
 	}
-	total, ok := got.Pager.Total.units(maxUnits)
+	total, ok := got.Pager.Total.Units(maxUnits)
 	if !ok || (got.List == nil && total > 0) {
 		return page{}, wire.Undocumented
 	}
@@ -226,18 +222,18 @@ func (s *Supplier) profiles(ctx context.Context, rq request, selected map[string
 }
 
 type profileAnswer struct {
-	ID      string `json:"esimTranNo"`
-	OrderNo string `json:"orderNo"`
+	ID      wire.Text `json:"esimTranNo"`
+	OrderNo wire.Text `json:"orderNo"`
 	// Transaction is empty for what was ordered by hand.
-	Transaction string `json:"transactionId"`
-	ICCID       string `json:"iccid"`
-	// AC is the activation code, LPA:1$host$matching id.
-	AC         string `json:"ac"`
-	ESIMStatus string `json:"esimStatus"`
-	SMDPStatus string `json:"smdpStatus"`
+	Transaction string    `json:"transactionId"`
+	ICCID       wire.Text `json:"iccid"`
+	// AC is the activation code.
+	AC         string     `json:"ac"`
+	ESIMStatus wire.Upper `json:"esimStatus"`
+	SMDPStatus wire.Upper `json:"smdpStatus"`
 	// ExpiresAt is the end of the plan, or before its installation the end of the time to install it.
-	ExpiresAt string `json:"expiredTime"`
-	DataType  plain  `json:"dataType"`
+	ExpiresAt wire.Time `json:"expiredTime"`
+	DataType  wire.Text `json:"dataType"`
 	// Packages are the one that was ordered, and those that the profile was topped up with.
 	Packages []struct {
 		Code        string `json:"packageCode"`
@@ -262,10 +258,12 @@ const (
 // order is what the vendor reports, without the activation data.
 func (a profileAnswer) order() (esim.Purchase, error) {
 	named, ok := parseTransaction(a.Transaction)
-	if !ok || (a.ID != "" && !isName(a.ID)) || a.ESIMStatus == "" {
+	if !ok || (a.ID != "" && !isName(string(a.ID))) || a.ESIMStatus == "" {
 		return esim.Purchase{}, wire.Unclear("the order in the answer does not match the documentation")
 	}
-	p := esim.Purchase{ID: a.ID, Ref: named.ref, Code: a.packageCode(), State: esim.PurchasePending, Cost: named.cost}
+	p := esim.Purchase{
+		ID: string(a.ID), Ref: named.ref, Code: a.packageCode(), State: esim.PurchasePending, Cost: named.cost,
+	}
 	if !isName(p.Code) {
 		return esim.Purchase{}, wire.Unclear("the order in the answer has no package")
 	}
@@ -285,13 +283,14 @@ func (a profileAnswer) purchase() (esim.Purchase, error) {
 	if err != nil || p.State != esim.PurchaseReady {
 		return p, err
 	}
-	host, matchingID, ok := parseActivationCode(a.AC)
-	if !ok || !isICCID(a.ICCID) || p.ID == "" {
+	m, err := esim.ParseActivation(string(a.ICCID), a.AC)
+	switch {
+	case err != nil:
+		return esim.Purchase{}, wire.Unclear(err.Error())
+	case p.ID == "":
 		return esim.Purchase{}, wire.Unclear("the profile in the answer does not match the documentation")
 	}
-	p.ActivationData = &esim.ActivationData{
-		ICCID: secret.New(a.ICCID), SMDPAddress: secret.New(host), MatchingID: secret.New(matchingID),
-	}
+	p.ActivationData = &m
 	return p, nil
 }
 
@@ -306,30 +305,4 @@ func (a profileAnswer) packageCode() string {
 		return a.Packages[0].Code
 	}
 	return ""
-}
-
-// parseActivationCode reads the form of SGP.22, section 4.1, without its optional parts: a profile with a confirmation
-// code could not be installed from what the buyer gets.
-func parseActivationCode(ac string) (host, matchingID string, ok bool) {
-	parts := strings.Split(ac, "$")
-	if len(parts) != 3 || parts[0] != "LPA:1" {
-		return "", "", false
-	}
-	host, matchingID = parts[1], parts[2]
-	return host, matchingID, isHost(host) && isMatchingID(matchingID)
-}
-
-// isICCID takes 18 to 20 digits of the telecom industry. The vendor promises no check digit.
-func isICCID(s string) bool {
-	return len(s) >= 18 && len(s) <= 20 && strings.HasPrefix(s, "89") && strings.Trim(s, "0123456789") == ""
-}
-
-func isHost(s string) bool {
-	return len(s) <= 253 && strings.Contains(s, ".") && !strings.HasPrefix(s, ".") && !strings.HasSuffix(s, ".") &&
-		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
-}
-
-// isMatchingID takes what SGP.22 lets a matching id hold.
-func isMatchingID(s string) bool {
-	return s != "" && len(s) <= 255 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,9 +149,13 @@ func TestActivationDataIsWhatDevicesTake(t *testing.T) {
 		"whole":                  {"231", iccid, ac, "P1", true},
 		"no activation code":     {"231", iccid, "", "P1", false},
 		"another format":         {"231", iccid, "LPA:2$rsp-eu.example.com$451F", "P1", false},
-		"no LPA":                 {"231", iccid, "1$rsp-eu.example.com$451F", "P1", false},
 		"a confirmation code":    {"231", iccid, ac + "$$1", "P1", false},
-		"no matching id":         {"231", iccid, "LPA:1$rsp-eu.example.com$", "P1", false},
+		"an OID and a code":      {"231", iccid, ac + "$1.3.6.1.4.1.31746$1", "P1", false},
+		"a trailing $":           {"231", iccid, ac + "$", "P1", true},
+		"no confirmation code":   {"231", iccid, ac + "$$0", "P1", true},
+		"a host in capitals":     {"231", iccid, "LPA:1$RSP-EU.Example.COM$451F9802E6854E3E", "P1", true},
+		"no LPA":                 {"231", iccid, strings.TrimPrefix(ac, "LPA:"), "P1", true},
+		"a filled ICCID":         {"231", iccid + "F", ac, "P1", true},
 		"a bad matching id":      {"231", iccid, "LPA:1$rsp-eu.example.com$45 1F", "P1", false},
 		"no host":                {"231", iccid, "LPA:1$$451F9802E6854E3E", "P1", false},
 		"an address for a host":  {"231", iccid, "LPA:1$https://rsp.example.com$451F", "P1", false},

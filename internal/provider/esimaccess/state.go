@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
@@ -48,14 +47,14 @@ func (s *Supplier) one(ctx context.Context, id string) (profileAnswer, error) {
 	if err != nil {
 		return profileAnswer{}, err
 	}
-	if len(page.items) != 1 || page.items[0].ID != id || page.items[0].ESIMStatus == "" {
+	if len(page.items) != 1 || string(page.items[0].ID) != id || page.items[0].ESIMStatus == "" {
 		return profileAnswer{}, wire.Unclear("the answer is about another profile")
 	}
 	return page.items[0], nil
 }
 
 // onDevice are the states at the SM-DP+ server of a profile that a device has fetched.
-var onDevice = []string{"DOWNLOAD", "INSTALLATION", "ENABLED", "DISABLED", "DELETED"}
+var onDevice = []wire.Upper{"DOWNLOAD", "INSTALLATION", "ENABLED", "DISABLED", "DELETED"}
 
 func (a profileAnswer) state() esim.State {
 	state := esim.State{Status: esim.ProfileUnknown}
@@ -76,29 +75,19 @@ func (a profileAnswer) state() esim.State {
 	case cancelled:
 		state.Status = esim.ProfileCancelled
 	}
-	if at, ok := parseStamp(a.ExpiresAt); ok && state.Status != esim.ProfileCancelled {
-		state.ExpiresAt = at
+	if state.Status != esim.ProfileCancelled {
+		state.ExpiresAt = a.ExpiresAt.Time
 	}
 	return state
-}
-
-// parseStamp reads a time of the vendor's, which writes the offset with and without a colon.
-func parseStamp(text string) (time.Time, bool) {
-	for _, form := range []string{"2006-01-02T15:04:05-0700", time.RFC3339} {
-		if at, err := time.Parse(form, text); err == nil {
-			return at.UTC(), true
-		}
-	}
-	return time.Time{}, false
 }
 
 func (s *Supplier) usage(ctx context.Context, id string) (*esim.Usage, error) {
 	var got struct {
 		List []struct {
-			ID        string `json:"esimTranNo"`
-			Used      plain  `json:"dataUsage"`
-			Total     plain  `json:"totalData"`
-			UpdatedAt string `json:"lastUpdateTime"`
+			ID        wire.Text `json:"esimTranNo"`
+			Used      wire.Text `json:"dataUsage"`
+			Total     wire.Text `json:"totalData"`
+			UpdatedAt wire.Time `json:"lastUpdateTime"`
 		} `json:"esimUsageList"`
 	}
 	err := s.send(ctx, request{
@@ -107,15 +96,13 @@ func (s *Supplier) usage(ctx context.Context, id string) (*esim.Usage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(got.List) != 1 || got.List[0].ID != id {
+	if len(got.List) != 1 || string(got.List[0].ID) != id {
 		return nil, wire.Unclear("the answer is about another profile")
 	}
-	used, ok := got.List[0].Used.units(maxBytes)
-	total, limited := got.List[0].Total.units(maxBytes)
+	used, ok := got.List[0].Used.Units(maxBytes)
+	total, limited := got.List[0].Total.Units(maxBytes)
 	if !ok || !limited {
 		return nil, wire.Undocumented
 	}
-	u := &esim.Usage{Used: used, Total: total}
-	u.MeasuredAt, _ = parseStamp(got.List[0].UpdatedAt)
-	return u, nil
+	return &esim.Usage{Used: used, Total: total, MeasuredAt: got.List[0].UpdatedAt.Time}, nil
 }

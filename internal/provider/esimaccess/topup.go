@@ -22,10 +22,10 @@ func (s *Supplier) Topups(ctx context.Context, h esim.Held) ([]esim.Listing, err
 }
 
 // finished are the states of a profile that nothing is added to any more.
-var finished = []string{usedExpired, unusedExpired, cancelled}
+var finished = []wire.Upper{usedExpired, unusedExpired, cancelled}
 
 func (s *Supplier) topups(ctx context.Context, h esim.Held) ([]esim.Listing, error) {
-	if !isName(h.ID) || !isICCID(h.ICCID.Reveal()) {
+	if _, ok := esim.ParseICCID(h.ICCID.Reveal()); !ok || !isName(h.ID) {
 		return nil, wire.Unclear("that is no profile")
 	}
 	at, err := s.one(ctx, h.ID)
@@ -142,10 +142,10 @@ func (a profileAnswer) added() (all []esim.Purchase, err error) {
 		if !ours || one.Transaction == a.Transaction {
 			continue
 		}
-		if !isName(one.Code) || !isName(a.ID) {
+		if !isName(one.Code) || !isName(string(a.ID)) {
 			return nil, wire.Unclear("a package of the profile does not match the documentation")
 		}
-		all = append(all, named.added(a.ID, one.Code))
+		all = append(all, named.added(string(a.ID), one.Code))
 	}
 	return all, nil
 }

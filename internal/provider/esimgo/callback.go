@@ -31,13 +31,15 @@ func (s *Supplier) Verify(
 		return webhook.Event{}, fmt.Errorf("%w: %w", webhook.ErrForged, err)
 	}
 	var said struct {
-		ICCID string `json:"iccid"`
-		Type  string `json:"alertType"`
+		ICCID wire.Text `json:"iccid"`
+		Type  string    `json:"alertType"`
 	}
-	if wire.Decode(body, &said) != nil || !isICCID(said.ICCID) || said.Type == "" {
+	err := wire.Decode(body, &said)
+	iccid, numbered := esim.ParseICCID(string(said.ICCID))
+	if err != nil || !numbered || said.Type == "" {
 		return webhook.Event{}, wire.Unclear("the callback does not match the documentation")
 	}
-	name := s.named(said.ICCID)
+	name := s.named(iccid)
 	kept, err := json.Marshal(map[string]string{"alertType": said.Type, "esim": name})
 	if err != nil {
 		return webhook.Event{}, fmt.Errorf("encode what is kept of a callback: %w", err)

@@ -18,6 +18,9 @@ import (
 const (
 	perPage  = 200
 	maxPages = 100
+	// What is larger is no plan that anybody sells.
+	maxMB   = 1 << 30
+	maxDays = 3650
 )
 
 // Listings implements esim.Supplier. Left out is what the port cannot state: prices that are no whole number of
@@ -70,13 +73,13 @@ func paged(page int) url.Values {
 
 // pages is the part of an answer that says how long a list is.
 type pages struct {
-	PageCount *int `json:"pageCount"`
+	PageCount *wire.Int `json:"pageCount"`
 }
 
 // after says whether there is a page after this one. A list that does not say how long it is ends with an empty page.
 func (p pages) after(page, items int) (more bool, err error) {
 	if more = items > 0; p.PageCount != nil {
-		more = page < *p.PageCount
+		more = page < int(*p.PageCount)
 	}
 	if more && page >= maxPages {
 		return false, wire.Unclear("the list is too long to be read whole")
@@ -93,24 +96,25 @@ type bundleAnswer struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Countries   []struct {
-		ISO string `json:"iso"`
+		ISO wire.Upper `json:"iso"`
 	} `json:"countries"`
 	// Roaming is where a bundle of a region works, whose only country is the region's name.
 	Roaming   []json.RawMessage `json:"roamingEnabled"`
-	DataMB    int               `json:"dataAmount"`
-	Days      int               `json:"duration"`
-	Unlimited bool              `json:"unlimited"`
-	Price     json.Number       `json:"price"`
+	DataMB    wire.Int          `json:"dataAmount"`
+	Days      wire.Int          `json:"duration"`
+	Unlimited wire.Flag         `json:"unlimited"`
+	Price     wire.Text         `json:"price"`
 }
 
 func (a bundleAnswer) listing() (esim.Listing, bool) {
 	price, ok := parseUSD(a.Price)
-	if !ok || price <= 0 || (!a.Unlimited && a.DataMB <= 0) || a.Days <= 0 || !isBundle(a.Name) {
+	if !ok || price <= 0 || (!bool(a.Unlimited) && (a.DataMB <= 0 || a.DataMB > maxMB)) ||
+		a.Days <= 0 || a.Days > maxDays || !isBundle(a.Name) {
 		return esim.Listing{}, false
 	}
 	l := esim.Listing{
-		Code: a.Name, Name: a.Description, Type: esim.Country, DataMB: a.DataMB, ValidityDays: a.Days, Cost: price,
-		InStock: true, Unlimited: a.Unlimited,
+		Code: a.Name, Name: a.Description, Type: esim.Country, DataMB: int(a.DataMB), ValidityDays: int(a.Days),
+		Cost: price, InStock: true, Unlimited: bool(a.Unlimited),
 	}
 	if l.Unlimited {
 		l.DataMB = 0 // -1, or the allowance of a day
@@ -130,18 +134,18 @@ func (a bundleAnswer) listing() (esim.Listing, bool) {
 func (a bundleAnswer) coverage() (countries []string, ok bool) {
 	codes := make([]string, len(a.Countries))
 	for i, c := range a.Countries {
-		codes[i] = c.ISO
+		codes[i] = string(c.ISO)
 	}
 	if _, country := esim.ParseCountry(strings.Join(codes, "")); len(codes) == 1 && !country {
 		codes = nil
 		for _, raw := range a.Roaming {
 			var where struct {
-				ISO string `json:"iso"`
+				ISO wire.Upper `json:"iso"`
 			}
 			if json.Unmarshal(raw, &where.ISO) != nil && json.Unmarshal(raw, &where) != nil {
 				return nil, false
 			}
-			codes = append(codes, where.ISO)
+			codes = append(codes, string(where.ISO))
 		}
 	}
 	for _, code := range codes {
@@ -160,8 +164,8 @@ func isBundle(s string) bool { return isName(s, "_-.+ ") && s != "." && s != "..
 // balance is the float: what the organisation has left, which must be kept in US dollars.
 func (s *Supplier) balance(ctx context.Context) (money.USDC, error) {
 	var got struct {
-		Balance  json.Number `json:"balance"`
-		Currency string      `json:"currency"`
+		Balance  wire.Text  `json:"balance"`
+		Currency wire.Upper `json:"currency"`
 	}
 	err := s.call(ctx, request{
 		op: "organisation", method: http.MethodGet, path: []string{"organisation"}, route: "/organisation",

@@ -2,7 +2,6 @@ package esimgo
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -86,7 +85,7 @@ func (s *Supplier) validate(ctx context.Context, w wanted) (cost money.USDC, val
 		return 0, false, nil
 	case err != nil:
 		return 0, false, fmt.Errorf("validate an order: %w", err)
-	case got.Valid != nil && !*got.Valid:
+	case got.Valid != nil && !bool(*got.Valid):
 		return 0, false, nil
 	}
 	cost, err = got.cost(w.code)
@@ -153,17 +152,17 @@ func (s *Supplier) refusal(ctx context.Context, w wanted) (*fulfilment.Refusal, 
 // orderAnswer is an order in every form in which the vendor shows one.
 type orderAnswer struct {
 	Reference string       `json:"orderReference"`
-	Status    string       `json:"status"`
-	Valid     *bool        `json:"valid"`
-	Total     json.Number  `json:"total"`
-	Currency  string       `json:"currency"`
-	Created   string       `json:"createdDate"`
+	Status    wire.Lower   `json:"status"`
+	Valid     *wire.Flag   `json:"valid"`
+	Total     wire.Text    `json:"total"`
+	Currency  wire.Upper   `json:"currency"`
+	Created   wire.Time    `json:"createdDate"`
 	Order     []lineAnswer `json:"order"`
 }
 
 type lineAnswer struct {
 	Item     string          `json:"item"`
-	Quantity int             `json:"quantity"`
+	Quantity wire.Int        `json:"quantity"`
 	ESIMs    []installAnswer `json:"esims"`
 }
 

@@ -109,7 +109,7 @@ func (s *Supplier) purchase(
 	p := esim.Purchase{
 		ID: got.Reference, Ref: sent.Ref, Code: sent.Code, State: esim.PurchasePending, Cost: cost, Onto: sent.Onto,
 	}
-	if !strings.EqualFold(got.Status, completed) {
+	if got.Status != completed {
 		return p, nil
 	}
 	profile, err := one(got.Order[0].ESIMs)
@@ -123,17 +123,17 @@ func (s *Supplier) purchase(
 		return p, nil
 	}
 	if sent.Onto != "" {
-		if profile.ICCID != onto.ICCID.Reveal() {
+		if profile.number() != onto.ICCID.Reveal() {
 			return esim.Purchase{}, wire.Unclear("the order is for another eSIM")
 		}
 		p.State = esim.PurchaseReady
 		return p, nil
 	}
-	p.ActivationData, err = profile.activationData()
+	m, err := esim.Activation(string(profile.ICCID), profile.SMDP, profile.MatchingID)
 	if err != nil {
-		return esim.Purchase{}, err
+		return esim.Purchase{}, wire.Unclear(err.Error())
 	}
-	p.State = esim.PurchaseReady
+	p.State, p.ActivationData = esim.PurchaseReady, &m
 	return p, nil
 }
 

@@ -201,11 +201,11 @@ type ordersAnswer struct {
 
 // entry reads an order of the list. What is older than is looked for may be of any kind.
 func (a orderAnswer) entry(from time.Time) (entry, error) {
-	created, err := time.Parse(time.RFC3339, a.Created)
-	if err != nil || !isReference(a.Reference) {
+	created := a.Created.Time
+	if created.IsZero() || !isReference(a.Reference) {
 		return entry{}, wire.Unclear("an order in the list does not match the documentation")
 	}
-	e := entry{reference: a.Reference, created: created.UTC()}
+	e := entry{reference: a.Reference, created: created}
 	if len(a.Order) == 1 && a.Order[0].Quantity == 1 {
 		e.bundle = a.Order[0].Item
 	}

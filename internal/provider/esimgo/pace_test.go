@@ -2,11 +2,12 @@ package esimgo
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 func TestOrdersAreKeptApart(t *testing.T) {
@@ -61,17 +62,18 @@ func TestWaitLeavesTimeForTheOrder(t *testing.T) {
 func TestAmountsAreExact(t *testing.T) {
 	for text, want := range map[string]int64{
 		"0": 0, "1": 1_000_000, "1.12": 1_120_000, "1.120000": 1_120_000, "0.000001": 1, "1.1200000000": 1_120_000,
+		"1e3": 1_000_000_000, "1.12E0": 1_120_000, "112e-2": 1_120_000, " 1": 1_000_000,
 		"999999999999.999999": 999_999_999_999_999_999,
 	} {
-		if got, ok := parseUSD(json.Number(text)); !ok || int64(got) != want {
+		if got, ok := parseUSD(wire.Text(text)); !ok || int64(got) != want {
 			t.Errorf("%s is %d, %v; want %d", text, got, ok, want)
 		}
 	}
 	for _, text := range []string{
-		"", "-1", "+1", "1e3", "1E3", "1.", ".5", "1.0000001", "1.1200000000000001", "1,5", "0x10", "NaN", "1.2.3",
-		"9999999999999", " 1",
+		"", "-1", "+1", "1e13", "1e-7", "1.", ".5", "1.0000001", "1.1200000000000001", "1,5", "0x10", "NaN", "1.2.3",
+		"9999999999999", "1e999999999",
 	} {
-		if got, ok := parseUSD(json.Number(text)); ok {
+		if got, ok := parseUSD(wire.Text(text)); ok {
 			t.Errorf("%q is %d", text, got)
 		}
 	}

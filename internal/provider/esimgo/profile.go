@@ -7,20 +7,18 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
-	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // installAnswer is an eSIM as the vendor shows it.
 type installAnswer struct {
-	ICCID      string `json:"iccid"`
-	MatchingID string `json:"matchingId"`
-	SMDP       string `json:"smdpAddress"`
+	ICCID      wire.Text `json:"iccid"`
+	MatchingID string    `json:"matchingId"`
+	SMDP       string    `json:"smdpAddress"`
 	// Installed is when a device first had it; empty when none did.
-	Installed string `json:"firstInstalledDateTime"`
+	Installed wire.Text `json:"firstInstalledDateTime"`
 }
 
 // installAnswers are the eSIMs of an order: in an object by the document, as a list or alone in the vendor's guides.
@@ -65,7 +63,7 @@ func (s *Supplier) assigned(ctx context.Context, reference string, named *instal
 		return nil, err
 	}
 	profile, err := one(got.ESIMs)
-	if err == nil && profile != nil && named != nil && profile.ICCID != named.ICCID {
+	if err == nil && profile != nil && named != nil && profile.number() != named.number() {
 		err = wire.Unclear("the eSIM in the answer is another than the order's")
 	}
 	if err != nil {
@@ -89,27 +87,8 @@ func one(all []installAnswer) (*installAnswer, error) {
 
 func (a installAnswer) whole() bool { return a.ICCID != "" && a.MatchingID != "" && a.SMDP != "" }
 
-func (a installAnswer) activationData() (*esim.ActivationData, error) {
-	host := strings.ToLower(a.SMDP)
-	if !isICCID(a.ICCID) || !isHost(host) || !isMatchingID(a.MatchingID) {
-		return nil, wire.Unclear("the eSIM in the answer does not match the documentation")
-	}
-	return &esim.ActivationData{
-		ICCID: secret.New(a.ICCID), SMDPAddress: secret.New(host), MatchingID: secret.New(a.MatchingID),
-	}, nil
-}
-
-// isICCID takes 18 to 20 digits of the telecom industry. Not all of them end in a check digit.
-func isICCID(s string) bool {
-	return len(s) >= 18 && len(s) <= 20 && strings.HasPrefix(s, "89") && strings.Trim(s, "0123456789") == ""
-}
-
-func isHost(s string) bool {
-	return len(s) <= 253 && strings.Contains(s, ".") && !strings.Contains(s, "..") && !strings.HasPrefix(s, ".") &&
-		!strings.HasSuffix(s, ".") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
-}
-
-// isMatchingID takes what SGP.22 lets a matching id hold.
-func isMatchingID(s string) bool {
-	return s != "" && len(s) <= 255 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+// number is the eSIM's number without what fills it up; empty when it is none.
+func (a installAnswer) number() string {
+	number, _ := esim.ParseICCID(string(a.ICCID))
+	return number
 }

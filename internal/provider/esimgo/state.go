@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
@@ -56,30 +54,30 @@ func (s *Supplier) State(ctx context.Context, h esim.Held) (esim.State, error) {
 
 // simStatus reads the state of an eSIM, in lower case.
 func (s *Supplier) simStatus(ctx context.Context, h esim.Held) (string, error) {
-	iccid := h.ICCID.Reveal()
-	if !isICCID(iccid) {
+	iccid, ok := esim.ParseICCID(h.ICCID.Reveal())
+	if !ok {
 		return "", wire.Unclear("that is no number of an eSIM")
 	}
 	var sim struct {
-		ICCID  string `json:"iccid"`
-		Status string `json:"profileStatus"`
+		ICCID  wire.Text  `json:"iccid"`
+		Status wire.Lower `json:"profileStatus"`
 	}
 	err := s.call(ctx, request{
 		op: "esim", method: http.MethodGet, path: []string{"esims", iccid}, route: "/esims/{iccid}",
 	}, &sim)
-	if err == nil && (sim.ICCID != iccid || sim.Status == "") {
+	if number, _ := esim.ParseICCID(string(sim.ICCID)); err == nil && (number != iccid || sim.Status == "") {
 		err = wire.Unclear("the answer is about another eSIM")
 	}
-	return strings.ToLower(sim.Status), err
+	return string(sim.Status), err
 }
 
 // appliedAnswer is a bundle on an eSIM, as it was assigned once.
 type appliedAnswer struct {
-	State     string `json:"bundleState"`
-	Initial   *int64 `json:"initialQuantity"`
-	Remaining *int64 `json:"remainingQuantity"`
-	Unlimited bool   `json:"unlimited"`
-	Ends      string `json:"endTime"`
+	State     wire.Lower `json:"bundleState"`
+	Initial   *wire.Int  `json:"initialQuantity"`
+	Remaining *wire.Int  `json:"remainingQuantity"`
+	Unlimited wire.Flag  `json:"unlimited"`
+	Ends      wire.Time  `json:"endTime"`
 }
 
 // bundlesOn are all bundles on an eSIM: the one that it was ordered with, and those that were added.
@@ -134,7 +132,7 @@ func (on bundlesOn) state(sim string) esim.State {
 			state.Usage.Used += one.Usage.Used
 			state.Usage.Total += one.Usage.Total
 		}
-		unlimited = unlimited || a.Unlimited
+		unlimited = unlimited || bool(a.Unlimited)
 	}
 	if state.Usage != nil && unlimited {
 		state.Usage.Total = 0
@@ -150,7 +148,7 @@ var ranks = map[esim.ProfileStatus]int{
 
 func (a appliedAnswer) state(sim string) esim.State {
 	state := esim.State{Status: esim.ProfileUnknown, Usage: a.usage()}
-	switch strings.ToLower(a.State) {
+	switch a.State {
 	case bundleProcessing, bundleQueued:
 		switch {
 		case sim == simReleased:
@@ -167,9 +165,7 @@ func (a appliedAnswer) state(sim string) esim.State {
 	case bundleRevoked:
 		state.Status = esim.ProfileCancelled
 	}
-	if at, err := time.Parse(time.RFC3339, a.Ends); err == nil && at.Year() > 1 {
-		state.ExpiresAt = at.UTC()
-	}
+	state.ExpiresAt = a.Ends.Time
 	return state
 }
 
@@ -178,7 +174,7 @@ func (a appliedAnswer) usage() *esim.Usage {
 	if a.Initial == nil || a.Remaining == nil || *a.Remaining < 0 || *a.Remaining > *a.Initial {
 		return nil
 	}
-	u := &esim.Usage{Used: *a.Initial - *a.Remaining, Total: *a.Initial}
+	u := &esim.Usage{Used: int64(*a.Initial - *a.Remaining), Total: int64(*a.Initial)}
 	if a.Unlimited {
 		u.Total = 0
 	}

@@ -60,7 +60,7 @@ func (s *Supplier) CheckTopup(ctx context.Context, h esim.Held, code string) (es
 
 // TopUp implements esim.Topper. What holds for Order holds for it.
 func (s *Supplier) TopUp(ctx context.Context, r esim.TopUpRequest) (esim.Purchase, error) {
-	if r.Held.ID == "" || !isICCID(r.Held.ICCID.Reveal()) {
+	if _, ok := esim.ParseICCID(r.Held.ICCID.Reveal()); !ok || r.Held.ID == "" {
 		return esim.Purchase{}, &fulfilment.Refusal{Code: esim.RefusedProfile, Message: "that is no eSIM"}
 	}
 	p, err := s.order(ctx, "topup", r.Request, r.Held)

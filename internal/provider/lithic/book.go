@@ -144,7 +144,7 @@ func (i *Issuer) allTransfers(ctx context.Context, c cursor) (card.Page, error) 
 	if !got.complete() {
 		return card.Page{}, wire.Unclear("the list in the answer does not match the documentation")
 	}
-	page := card.Page{More: *got.HasMore}
+	page := card.Page{More: bool(*got.HasMore)}
 	for _, one := range *got.Data {
 		line, ours, err := one.line()
 		if err != nil {
@@ -220,7 +220,7 @@ func (i *Issuer) changed(ctx context.Context, c cursor) (card.Page, error) {
 	if !got.complete() {
 		return card.Page{}, wire.Unclear("the list in the answer does not match the documentation")
 	}
-	page := card.Page{More: *got.HasMore}
+	page := card.Page{More: bool(*got.HasMore)}
 	next := cursor{part: partEvents, since: c.until.Add(-overlap)}
 	if page.More {
 		next = c

@@ -106,7 +106,7 @@ func (i *Issuer) find(ctx context.Context, ref fulfilment.Ref) (found foundCard,
 	switch {
 	case err != nil:
 		return foundCard{}, err
-	case !got.complete() || *got.HasMore:
+	case !got.complete() || bool(*got.HasMore):
 		return foundCard{}, wire.Unclear("the list in the answer does not match the documentation")
 	}
 	for n, one := range *got.Data {
@@ -199,16 +199,16 @@ func (i *Issuer) cards(ctx context.Context, after, size string) (ours []foundCar
 
 // cardAnswer is a card, without its number.
 type cardAnswer struct {
-	Token   uuid.UUID `json:"token"`
-	Program uuid.UUID `json:"card_program_token"`
-	State   string    `json:"state"`
+	Token   uuid.UUID  `json:"token"`
+	Program uuid.UUID  `json:"card_program_token"`
+	State   wire.Upper `json:"state"`
 	// Reason is why it is in its state; empty when nobody says.
-	Reason   string `json:"substatus"`
-	LastFour string `json:"last_four"`
-	Memo     string `json:"memo"`
+	Reason   wire.Upper `json:"substatus"`
+	LastFour wire.Text  `json:"last_four"`
+	Memo     string     `json:"memo"`
 	// Limit is what purchases may be by its Duration; zero without a limit.
-	Limit    *int64 `json:"spend_limit"`
-	Duration string `json:"spend_limit_duration"`
+	Limit    *wire.Int  `json:"spend_limit"`
+	Duration wire.Upper `json:"spend_limit_duration"`
 }
 
 // foundCard is a card of ours.
@@ -223,12 +223,12 @@ type foundCard struct {
 
 func (a cardAnswer) read() (foundCard, error) {
 	m, ours := parseMemo(a.Memo)
-	if a.Token == uuid.Nil || a.State == "" || !isDigits(a.LastFour, 4, 4) || !ours {
+	if a.Token == uuid.Nil || a.State == "" || !isDigits(string(a.LastFour), 4, 4) || !ours {
 		return foundCard{}, wire.Unclear("the card in the answer does not match the documentation")
 	}
 	return foundCard{
-		token: a.Token, program: a.Program, memo: m, state: a.State, reason: a.Reason, last4: a.LastFour,
-		limit: a.Limit, duration: a.Duration,
+		token: a.Token, program: a.Program, memo: m, state: string(a.State), reason: string(a.Reason),
+		last4: string(a.LastFour), limit: (*int64)(a.Limit), duration: string(a.Duration),
 	}, nil
 }
 
@@ -267,13 +267,13 @@ func (f foundCard) account(loaded made) (card.Account, error) {
 
 // list is a page of the vendor's.
 type list[T any] struct {
-	Data    *[]T  `json:"data"`
-	HasMore *bool `json:"has_more"`
+	Data    *[]T       `json:"data"`
+	HasMore *wire.Flag `json:"has_more"`
 }
 
 // complete says that a page has its members, and something before what follows.
 func (l list[T]) complete() bool {
-	return l.Data != nil && l.HasMore != nil && (!*l.HasMore || len(*l.Data) > 0)
+	return l.Data != nil && l.HasMore != nil && (!bool(*l.HasMore) || len(*l.Data) > 0)
 }
 
 func isDigits(s string, least, most int) bool {

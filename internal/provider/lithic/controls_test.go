@@ -168,7 +168,7 @@ func TestTransactionsSayWhatTheVendorSays(t *testing.T) {
 		b.clock.pass(time.Minute)
 	}
 	for country, two := range map[string]string{
-		"CHE": "CH", "CHN": "CN", "QZZ": "", "USA": "US", "US": "", "": "", "???": "",
+		"CHE": "CH", "CHN": "CN", "QZZ": "", "USA": "US", "US": "US", "usa": "US", "": "", "???": "",
 	} {
 		at := lithicfake.Merchant{Name: "Corner shop", Category: "5411", Country: country}
 		add(b.fake.Charge(a.ID, 100, at), card.Transaction{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -32,11 +31,11 @@ func (i *Issuer) Balance(ctx context.Context, account string) (card.Balance, err
 }
 
 type balanceAnswer struct {
-	Available *int64 `json:"available_amount"`
+	Available *wire.Int `json:"available_amount"`
 	// Pending is what is held of the total.
-	Pending  *int64 `json:"pending_amount"`
-	Total    *int64 `json:"total_amount"`
-	Currency string `json:"currency"`
+	Pending  *wire.Int  `json:"pending_amount"`
+	Total    *wire.Int  `json:"total_amount"`
+	Currency wire.Upper `json:"currency"`
 }
 
 // balance is the one balance that a card or an account has. Of a card it may be negative: merchants settle more than
@@ -54,7 +53,7 @@ func (i *Issuer) oneBalance(ctx context.Context, rq request) (balanceAnswer, err
 	if err := i.send(ctx, rq, &got); err != nil {
 		return balanceAnswer{}, err
 	}
-	if !got.complete() || *got.HasMore || len(*got.Data) != 1 {
+	if !got.complete() || bool(*got.HasMore) || len(*got.Data) != 1 {
 		return balanceAnswer{}, wire.Unclear("there is not one balance in the answer")
 	}
 	one := (*got.Data)[0]
@@ -75,15 +74,15 @@ func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
 		return card.Inventory{}, fmt.Errorf("read the float: %w", err)
 	}
 	var got struct {
-		Token    uuid.UUID `json:"token"`
-		Start    string    `json:"pan_range_start"`
-		Currency string    `json:"cardholder_currency"`
+		Token    uuid.UUID  `json:"token"`
+		Start    wire.Text  `json:"pan_range_start"`
+		Currency wire.Upper `json:"cardholder_currency"`
 	}
 	err = i.send(ctx, request{
 		op: "stock", method: http.MethodGet, path: []string{"card_programs", i.program.String()},
 		route: "card_programs/{token}",
 	}, &got)
-	if err == nil && (got.Token != i.program || !isDigits(got.Start, 4, 19)) {
+	if err == nil && (got.Token != i.program || !isDigits(string(got.Start), 4, 19)) {
 		err = wire.Unclear("the card programme in the answer does not match the documentation")
 	}
 	if err != nil {
@@ -91,7 +90,7 @@ func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
 	}
 	return card.Inventory{
 		Float: float, AsOf: asOf,
-		BINs: []card.BIN{{Prefix: got.Start[:min(len(got.Start), 8)], Open: got.Currency == "" ||
+		BINs: []card.BIN{{Prefix: string(got.Start[:min(len(got.Start), 8)]), Open: got.Currency == "" ||
 			got.Currency == currencyUSD}},
 	}, nil
 }
@@ -122,22 +121,23 @@ func (i *Issuer) Credentials(ctx context.Context, account string) (card.Credenti
 // sensitiveAnswer is a card with its number.
 type sensitiveAnswer struct {
 	Token       uuid.UUID `json:"token"`
-	LastFour    string    `json:"last_four"`
-	Number      string    `json:"pan"`
-	Code        string    `json:"cvv"`
-	ExpiryMonth string    `json:"exp_month"`
-	ExpiryYear  string    `json:"exp_year"`
+	LastFour    wire.Text `json:"last_four"`
+	Number      wire.Text `json:"pan"`
+	Code        wire.Text `json:"cvv"`
+	ExpiryMonth wire.Text `json:"exp_month"`
+	ExpiryYear  wire.Text `json:"exp_year"`
 }
 
 func (a sensitiveAnswer) read(token uuid.UUID) (card.Credentials, error) {
-	month, amiss := strconv.Atoi(a.ExpiryMonth)
-	year, wrong := strconv.Atoi(a.ExpiryYear)
-	if a.Token != token || !isNumber(a.Number) || a.Number[len(a.Number)-4:] != a.LastFour || !isDigits(a.Code, 3, 4) ||
-		amiss != nil || wrong != nil || month < 1 || month > 12 || year < 2000 || year > 9999 {
+	month, dated := a.ExpiryMonth.Units(12)
+	year, counted := a.ExpiryYear.Units(9999)
+	number, code := string(a.Number), string(a.Code)
+	if a.Token != token || !isNumber(number) || number[len(number)-4:] != string(a.LastFour) || !isDigits(code, 3, 4) ||
+		!dated || !counted || month < 1 || year < 2000 {
 		return card.Credentials{}, wire.Unclear("the credentials in the answer do not match the documentation")
 	}
 	return card.Credentials{
-		Number: secret.New(a.Number), SecurityCode: secret.New(a.Code), ExpiryMonth: month, ExpiryYear: year,
+		Number: secret.New(number), SecurityCode: secret.New(code), ExpiryMonth: int(month), ExpiryYear: int(year),
 	}, nil
 }
 

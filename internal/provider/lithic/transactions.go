@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/text/language"
@@ -67,7 +66,7 @@ func (i *Issuer) transactions(
 		switch {
 		case err != nil:
 			return nil, "", err
-		case n > 0 && t.At.After((*got.Data)[n-1].Created):
+		case n > 0 && t.At.After((*got.Data)[n-1].Created.Time):
 			return nil, "", wire.Unclear("the list in the answer is not in its order")
 		case t.ID == after:
 			return nil, "", wire.Unclear("the list in the answer is another one")
@@ -90,25 +89,25 @@ func noCursor() error {
 
 // transactionAnswer is what a card was used for, with all that became of it.
 type transactionAnswer struct {
-	Token   uuid.UUID `json:"token"`
-	Card    uuid.UUID `json:"card_token"`
-	Status  string    `json:"status"`
-	Result  string    `json:"result"`
-	Created time.Time `json:"created"`
+	Token   uuid.UUID  `json:"token"`
+	Card    uuid.UUID  `json:"card_token"`
+	Status  wire.Upper `json:"status"`
+	Result  wire.Upper `json:"result"`
+	Created wire.Time  `json:"created"`
 	Amounts struct {
 		Cardholder amountAnswer `json:"cardholder"`
 		Hold       amountAnswer `json:"hold"`
 		Settlement amountAnswer `json:"settlement"`
 	} `json:"amounts"`
 	Merchant struct {
-		Descriptor string `json:"descriptor"`
-		MCC        string `json:"mcc"`
-		Country    string `json:"country"`
+		Descriptor string     `json:"descriptor"`
+		MCC        wire.Text  `json:"mcc"`
+		Country    wire.Upper `json:"country"`
 	} `json:"merchant"`
 	Events []struct {
-		Polarity string   `json:"effective_polarity"`
-		Result   string   `json:"result"`
-		Why      []string `json:"detailed_results"`
+		Polarity wire.Upper   `json:"effective_polarity"`
+		Result   wire.Upper   `json:"result"`
+		Why      []wire.Upper `json:"detailed_results"`
 		Amounts  struct {
 			Cardholder amountAnswer `json:"cardholder"`
 		} `json:"amounts"`
@@ -116,8 +115,8 @@ type transactionAnswer struct {
 }
 
 type amountAnswer struct {
-	Amount   *int64 `json:"amount"`
-	Currency string `json:"currency"`
+	Amount   *wire.Int  `json:"amount"`
+	Currency wire.Upper `json:"currency"`
 }
 
 // cents is the amount without its sign, which the vendor does not document.
@@ -141,9 +140,9 @@ func (a transactionAnswer) read(on uuid.UUID) (card.Transaction, error) {
 		return card.Transaction{}, wire.Unclear("a transaction has no exact amount of US dollars")
 	}
 	t := card.Transaction{
-		ID: a.Token.String(), At: a.Created.UTC(), Status: a.status(), Amount: amount,
+		ID: a.Token.String(), At: a.Created.Time, Status: a.status(), Amount: amount,
 		Merchant: card.Merchant{
-			Name: a.Merchant.Descriptor, Category: a.Merchant.MCC, Country: countryOf(a.Merchant.Country),
+			Name: a.Merchant.Descriptor, Category: string(a.Merchant.MCC), Country: countryOf(string(a.Merchant.Country)),
 		},
 	}
 	switch a.Events[0].Polarity {
@@ -191,7 +190,7 @@ func (a transactionAnswer) status() card.TransactionStatus {
 
 // declined is the first reason that is known here, the more exact ones first.
 func (a transactionAnswer) declined() card.DeclineReason {
-	var said []string
+	var said []wire.Upper
 	for _, e := range a.Events {
 		said = append(append(said, e.Why...), e.Result)
 	}
@@ -204,7 +203,7 @@ func (a transactionAnswer) declined() card.DeclineReason {
 }
 
 // declines are the vendor's reasons that an owner understands. What stops the whole account or programme is not theirs.
-var declines = map[string]card.DeclineReason{
+var declines = map[wire.Upper]card.DeclineReason{
 	"INSUFFICIENT_FUNDS":         card.DeclinedFunds,
 	"INSUFFICIENT_FUNDS_PRELOAD": card.DeclinedFunds,
 
@@ -237,10 +236,10 @@ var declines = map[string]card.DeclineReason{
 	"SUSPECTED_FRAUD": card.DeclinedFraud,
 }
 
-// countryOf is the code of two letters for one of three. Empty for what has none.
-func countryOf(three string) string {
-	region, err := language.ParseRegion(three)
-	if err != nil || len(three) != 3 || !region.IsCountry() {
+// countryOf is the code of two letters for one of three, or of two. Empty for what has none.
+func countryOf(code string) string {
+	region, err := language.ParseRegion(code)
+	if err != nil || len(code) < 2 || len(code) > 3 || !region.IsCountry() {
 		return ""
 	}
 	return region.String()

@@ -119,17 +119,17 @@ func (i *Issuer) readTransfer(ctx context.Context, op string, token uuid.UUID) (
 
 // transferAnswer is a book transfer. It holds pointers where a missing member must not pass for a zero.
 type transferAnswer struct {
-	Token    uuid.UUID `json:"token"`
-	Status   string    `json:"status"`
-	Result   string    `json:"result"`
-	Currency string    `json:"currency"`
-	Settled  *int64    `json:"settled_amount"`
-	From     uuid.UUID `json:"from_financial_account_token"`
-	To       uuid.UUID `json:"to_financial_account_token"`
+	Token    uuid.UUID  `json:"token"`
+	Status   wire.Upper `json:"status"`
+	Result   wire.Upper `json:"result"`
+	Currency wire.Upper `json:"currency"`
+	Settled  *wire.Int  `json:"settled_amount"`
+	From     uuid.UUID  `json:"from_financial_account_token"`
+	To       uuid.UUID  `json:"to_financial_account_token"`
 	Events   []struct {
-		Amount *int64   `json:"amount"`
-		Memo   string   `json:"memo"`
-		Why    []string `json:"detailed_results"`
+		Amount *wire.Int    `json:"amount"`
+		Memo   string       `json:"memo"`
+		Why    []wire.Upper `json:"detailed_results"`
 	} `json:"events"`
 }
 
@@ -151,7 +151,7 @@ type made struct {
 	purpose         purpose
 	state           card.MovementState
 	// why are the vendor's reasons of a declined transfer.
-	why []string
+	why []wire.Upper
 }
 
 // read takes the amount from the transfer's first event: a declined transfer settles nothing. What has settled has to

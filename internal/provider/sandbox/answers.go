@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
@@ -91,25 +90,27 @@ func quote(s string) string { return wire.Quote(s, wire.HideCards) }
 // The answers hold pointers where a missing member must not pass for a zero.
 
 type cardAnswer struct {
-	ID        string `json:"id"`
-	Reference string `json:"reference"`
-	Status    string `json:"status"`
-	Reason    string `json:"reason"`
-	Last4     string `json:"last4"`
-	Load      *int64 `json:"loadCents"`
-	Currency  string `json:"currency"`
-	Note      string `json:"note"`
+	ID        string     `json:"id"`
+	Reference string     `json:"reference"`
+	Status    wire.Lower `json:"status"`
+	Reason    string     `json:"reason"`
+	Last4     wire.Text  `json:"last4"`
+	Load      *wire.Int  `json:"loadCents"`
+	Currency  wire.Upper `json:"currency"`
+	Note      string     `json:"note"`
 }
 
 func (a cardAnswer) account(ref fulfilment.Ref) (card.Account, error) {
-	if !isID(a.ID) || a.Status == "" || a.Load == nil || *a.Load < 0 || a.Currency != currencyUSD || !isLast4(a.Last4) {
+	if !isID(a.ID) || a.Status == "" || a.Load == nil || *a.Load < 0 || a.Currency != currencyUSD ||
+		!isLast4(string(a.Last4)) {
 		return card.Account{}, wire.Unclear("the card in the answer does not match the documentation")
 	}
 	if a.Reference != ref.String() {
 		return card.Account{}, wire.Unclear("the answer is about another reference")
 	}
 	account := card.Account{
-		ID: a.ID, Ref: ref, State: accountState(a.Status), Last4: a.Last4, Loaded: money.Cents(*a.Load), Buyer: a.Note,
+		ID: a.ID, Ref: ref, State: accountState(string(a.Status)), Last4: string(a.Last4),
+		Loaded: money.Cents(*a.Load), Buyer: a.Note,
 	}
 	if account.State == card.AccountRejected {
 		account.Refusal = declinedFor(a.Reason)
@@ -134,15 +135,15 @@ func accountState(status string) card.AccountState {
 }
 
 type movementAnswer struct {
-	ID        string `json:"id"`
-	Reference string `json:"reference"`
-	Card      string `json:"cardId"`
-	Direction string `json:"direction"`
-	Amount    *int64 `json:"amountCents"`
-	Limit     int64  `json:"limitCents"`
-	Currency  string `json:"currency"`
-	Status    string `json:"status"`
-	Reason    string `json:"reason"`
+	ID        string     `json:"id"`
+	Reference string     `json:"reference"`
+	Card      string     `json:"cardId"`
+	Direction wire.Lower `json:"direction"`
+	Amount    *wire.Int  `json:"amountCents"`
+	Limit     wire.Int   `json:"limitCents"`
+	Currency  wire.Upper `json:"currency"`
+	Status    wire.Lower `json:"status"`
+	Reason    string     `json:"reason"`
 }
 
 func (a movementAnswer) moved(ref fulfilment.Ref) (card.MovementRecord, error) {
@@ -207,46 +208,47 @@ func sameMoved(a, b card.MovementRecord) bool {
 }
 
 type balanceAnswer struct {
-	Card      string    `json:"cardId"`
-	Available *int64    `json:"availableCents"`
-	Currency  string    `json:"currency"`
-	AsOf      time.Time `json:"asOf"`
+	Card      string     `json:"cardId"`
+	Available *wire.Int  `json:"availableCents"`
+	Currency  wire.Upper `json:"currency"`
+	AsOf      wire.Time  `json:"asOf"`
 }
 
 func (a balanceAnswer) balance(account string) (card.Balance, error) {
 	if a.Card != account || a.Available == nil || *a.Available < 0 || a.Currency != currencyUSD || a.AsOf.IsZero() {
 		return card.Balance{}, wire.Unclear("the balance in the answer does not match the documentation")
 	}
-	return card.Balance{Available: money.Cents(*a.Available), AsOf: a.AsOf.UTC()}, nil
+	return card.Balance{Available: money.Cents(*a.Available), AsOf: a.AsOf.Time}, nil
 }
 
 type sensitiveAnswer struct {
-	Card         string `json:"cardId"`
-	Number       string `json:"number"`
-	SecurityCode string `json:"cvv"`
-	ExpiryMonth  int    `json:"expiryMonth"`
-	ExpiryYear   int    `json:"expiryYear"`
+	Card         string    `json:"cardId"`
+	Number       wire.Text `json:"number"`
+	SecurityCode wire.Text `json:"cvv"`
+	ExpiryMonth  wire.Int  `json:"expiryMonth"`
+	ExpiryYear   wire.Int  `json:"expiryYear"`
 }
 
 func (a sensitiveAnswer) credentials(account string) (card.Credentials, error) {
-	if a.Card != account || !isDigits(a.Number, 12, 19) || luhnSum(a.Number)%10 != 0 || !isDigits(a.SecurityCode, 3, 4) ||
+	number, code := string(a.Number), string(a.SecurityCode)
+	if a.Card != account || !isDigits(number, 12, 19) || luhnSum(number)%10 != 0 || !isDigits(code, 3, 4) ||
 		a.ExpiryMonth < 1 || a.ExpiryMonth > 12 || a.ExpiryYear < 2000 || a.ExpiryYear > 9999 {
 		return card.Credentials{}, wire.Unclear("the credentials in the answer do not match the documentation")
 	}
 	return card.Credentials{
-		Number: secret.New(a.Number), SecurityCode: secret.New(a.SecurityCode),
-		ExpiryMonth: a.ExpiryMonth, ExpiryYear: a.ExpiryYear,
+		Number: secret.New(number), SecurityCode: secret.New(code),
+		ExpiryMonth: int(a.ExpiryMonth), ExpiryYear: int(a.ExpiryYear),
 	}, nil
 }
 
 type accountAnswer struct {
-	Available *int64 `json:"availableCents"`
-	Currency  string `json:"currency"`
+	Available *wire.Int  `json:"availableCents"`
+	Currency  wire.Upper `json:"currency"`
 }
 
 type binAnswer struct {
-	Prefix string `json:"prefix"`
-	Status string `json:"status"`
+	Prefix string     `json:"prefix"`
+	Status wire.Lower `json:"status"`
 }
 
 func inventoryOf(float accountAnswer, bins listAnswer[binAnswer]) (card.Inventory, error) {

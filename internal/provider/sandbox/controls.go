@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
@@ -39,7 +38,7 @@ func (i *Issuer) become(ctx context.Context, op, account, verb string) (card.Acc
 	if err != nil {
 		return "", fmt.Errorf("%s a card: %w", verb, err)
 	}
-	return accountState(got.Status), nil
+	return accountState(string(got.Status)), nil
 }
 
 // Remainder implements card.Closer.
@@ -60,10 +59,10 @@ func (i *Issuer) Remainder(ctx context.Context, account string) (card.Remainder,
 }
 
 type remainderAnswer struct {
-	Card      string `json:"cardId"`
-	Available *int64 `json:"availableCents"`
-	Held      *int64 `json:"heldCents"`
-	Currency  string `json:"currency"`
+	Card      string     `json:"cardId"`
+	Available *wire.Int  `json:"availableCents"`
+	Held      *wire.Int  `json:"heldCents"`
+	Currency  wire.Upper `json:"currency"`
 }
 
 // Close implements card.Closer.
@@ -72,17 +71,17 @@ func (i *Issuer) Close(ctx context.Context, account string) (card.AccountState, 
 }
 
 type purchaseAnswer struct {
-	ID       string    `json:"id"`
-	Card     string    `json:"cardId"`
-	Kind     string    `json:"kind"`
-	Status   string    `json:"status"`
-	Reason   string    `json:"reason"`
-	Amount   *int64    `json:"amountCents"`
-	Currency string    `json:"currency"`
-	Merchant string    `json:"merchant"`
-	Category string    `json:"category"`
-	Country  string    `json:"country"`
-	At       time.Time `json:"at"`
+	ID       string     `json:"id"`
+	Card     string     `json:"cardId"`
+	Kind     wire.Lower `json:"kind"`
+	Status   wire.Lower `json:"status"`
+	Reason   string     `json:"reason"`
+	Amount   *wire.Int  `json:"amountCents"`
+	Currency wire.Upper `json:"currency"`
+	Merchant string     `json:"merchant"`
+	Category string     `json:"category"`
+	Country  wire.Upper `json:"country"`
+	At       wire.Time  `json:"at"`
 }
 
 // Transactions implements card.Controls.
@@ -130,8 +129,8 @@ func (p purchaseAnswer) transaction(account string) (card.Transaction, error) {
 		return card.Transaction{}, wire.Unclear("a purchase is of an unfamiliar kind")
 	}
 	t := card.Transaction{
-		ID: p.ID, At: p.At.UTC(), Kind: card.Purchase, Status: card.TransactionPending, Amount: money.Cents(*p.Amount),
-		Merchant: card.Merchant{Name: p.Merchant, Category: p.Category, Country: p.Country},
+		ID: p.ID, At: p.At.Time, Kind: card.Purchase, Status: card.TransactionPending, Amount: money.Cents(*p.Amount),
+		Merchant: card.Merchant{Name: p.Merchant, Category: p.Category, Country: string(p.Country)},
 	}
 	if p.Kind == kindRefund {
 		t.Kind = card.Refund

@@ -103,12 +103,12 @@ func (c *change) beyond(row cardRow, p purchaseRow) string {
 }
 
 type limitsAnswer struct {
-	Card        string    `json:"cardId"`
-	Currency    string    `json:"currency"`
-	Transaction *int64    `json:"perTransactionCents"`
-	Month       *int64    `json:"perMonthCents"`
-	Allowed     *[]string `json:"allowedCategories"`
-	Blocked     *[]string `json:"blockedCategories"`
+	Card        string     `json:"cardId"`
+	Currency    wire.Upper `json:"currency"`
+	Transaction *wire.Int  `json:"perTransactionCents"`
+	Month       *wire.Int  `json:"perMonthCents"`
+	Allowed     *[]string  `json:"allowedCategories"`
+	Blocked     *[]string  `json:"blockedCategories"`
 }
 
 func (a limitsAnswer) limits(account string) (card.Limits, error) {

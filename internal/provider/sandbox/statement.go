@@ -107,15 +107,15 @@ func (b *books) reveal(now time.Time) error {
 }
 
 type lineAnswer struct {
-	Seq      int             `json:"seq"`
+	Seq      wire.Int        `json:"seq"`
 	Card     *cardAnswer     `json:"card"`
-	Balance  *int64          `json:"balanceCents"`
+	Balance  *wire.Int       `json:"balanceCents"`
 	Movement *movementAnswer `json:"movement"`
 }
 
 type statementAnswer struct {
 	Items *[]lineAnswer `json:"items"`
-	More  bool          `json:"more"`
+	More  wire.Flag     `json:"more"`
 }
 
 var _ card.Book = (*Issuer)(nil)
@@ -143,21 +143,21 @@ func (i *Issuer) Changes(ctx context.Context, after string) (card.Page, error) {
 
 // page reads an answer's lines.
 func (p statementAnswer) page(after int) (page card.Page, err error) {
-	if p.Items == nil || (p.More && len(*p.Items) == 0) {
+	if p.Items == nil || (bool(p.More) && len(*p.Items) == 0) {
 		return page, wire.Unclear("the statement in the answer does not match the documentation")
 	}
 	for _, line := range *p.Items {
-		if line.Seq <= after || (line.Card == nil) == (line.Movement == nil) {
+		if int(line.Seq) <= after || (line.Card == nil) == (line.Movement == nil) {
 			return page, wire.Unclear("a line of the statement does not match the documentation")
 		}
-		after = line.Seq
+		after = int(line.Seq)
 		read, err := line.read()
 		if err != nil {
 			return page, err
 		}
 		page.Lines = append(page.Lines, read)
 	}
-	page.Next, page.More = strconv.Itoa(after), p.More
+	page.Next, page.More = strconv.Itoa(after), bool(p.More)
 	return page, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,7 +15,6 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/sandbox/scenario"
 	"github.com/roamcard/roamcard/internal/provider/wire"
-	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Supplier is the sandbox supplier as the eSIM domain sees it. It is safe for concurrent use.
@@ -181,17 +179,17 @@ func supplierRefusals(code string) (neutral string, definite bool) {
 }
 
 type planAnswer struct {
-	Code      string   `json:"code"`
-	Name      string   `json:"name"`
-	Kind      string   `json:"kind"`
-	Countries []string `json:"countries"`
-	DataMB    int      `json:"dataMb"`
-	Unlimited bool     `json:"unlimited"`
-	FairUse   string   `json:"fairUse"`
-	Days      int      `json:"days"`
-	Cost      *int64   `json:"costMicros"`
-	Currency  string   `json:"currency"`
-	InStock   *bool    `json:"inStock"`
+	Code      string       `json:"code"`
+	Name      string       `json:"name"`
+	Kind      wire.Lower   `json:"kind"`
+	Countries []wire.Upper `json:"countries"`
+	DataMB    wire.Int     `json:"dataMb"`
+	Unlimited wire.Flag    `json:"unlimited"`
+	FairUse   string       `json:"fairUse"`
+	Days      wire.Int     `json:"days"`
+	Cost      *wire.Int    `json:"costMicros"`
+	Currency  wire.Upper   `json:"currency"`
+	InStock   *wire.Flag   `json:"inStock"`
 }
 
 func (a planAnswer) listing() (esim.Listing, error) {
@@ -199,21 +197,24 @@ func (a planAnswer) listing() (esim.Listing, error) {
 		return esim.Listing{}, wire.Unclear("a plan in the answer does not match the documentation")
 	}
 	l := esim.Listing{
-		Code: a.Code, Name: a.Name, Type: esim.Country, Countries: a.Countries, DataMB: a.DataMB, Unlimited: a.Unlimited,
-		FairUse: a.FairUse, ValidityDays: a.Days, Cost: money.USDC(*a.Cost), InStock: *a.InStock,
+		Code: a.Code, Name: a.Name, Type: esim.Country, DataMB: int(a.DataMB), Unlimited: bool(a.Unlimited),
+		FairUse: a.FairUse, ValidityDays: int(a.Days), Cost: money.USDC(*a.Cost), InStock: bool(*a.InStock),
 	}
-	if a.Kind == string(esim.Region) {
+	for _, country := range a.Countries {
+		l.Countries = append(l.Countries, string(country))
+	}
+	if string(a.Kind) == string(esim.Region) {
 		l.Type = esim.Region
 	}
 	return l, nil
 }
 
 type stockAnswer struct {
-	Code     string `json:"code"`
-	Cost     *int64 `json:"costMicros"`
-	Currency string `json:"currency"`
-	Units    *int64 `json:"units"`
-	Float    *int64 `json:"balanceMicros"`
+	Code     string     `json:"code"`
+	Cost     *wire.Int  `json:"costMicros"`
+	Currency wire.Upper `json:"currency"`
+	Units    *wire.Int  `json:"units"`
+	Float    *wire.Int  `json:"balanceMicros"`
 }
 
 func (a stockAnswer) stock(code string) (esim.Stock, error) {
@@ -223,24 +224,24 @@ func (a stockAnswer) stock(code string) (esim.Stock, error) {
 	}
 	s := esim.Stock{Cost: money.USDC(*a.Cost), Units: esim.Plenty, Float: money.USDC(*a.Float)}
 	if a.Units != nil {
-		s.Units = *a.Units
+		s.Units = int64(*a.Units)
 	}
 	return s, nil
 }
 
 type orderAnswer struct {
-	ID         string `json:"id"`
-	Reference  string `json:"reference"`
-	Plan       string `json:"plan"`
-	Status     string `json:"status"`
-	Reason     string `json:"reason"`
-	Cost       *int64 `json:"costMicros"`
-	Currency   string `json:"currency"`
-	Note       string `json:"note"`
-	Profile    string `json:"profile"`
-	ICCID      string `json:"iccid"`
-	SMDP       string `json:"smdpAddress"`
-	MatchingID string `json:"matchingId"`
+	ID         string     `json:"id"`
+	Reference  string     `json:"reference"`
+	Plan       string     `json:"plan"`
+	Status     wire.Lower `json:"status"`
+	Reason     string     `json:"reason"`
+	Cost       *wire.Int  `json:"costMicros"`
+	Currency   wire.Upper `json:"currency"`
+	Note       string     `json:"note"`
+	Profile    string     `json:"profile"`
+	ICCID      wire.Text  `json:"iccid"`
+	SMDP       string     `json:"smdpAddress"`
+	MatchingID string     `json:"matchingId"`
 }
 
 func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
@@ -259,12 +260,11 @@ func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 		if p.State = esim.PurchaseReady; p.Onto != "" {
 			return p, nil
 		}
-		if !isICCID(a.ICCID) || !isHost(a.SMDP) || !isMatchingID(a.MatchingID) {
+		m, err := esim.Activation(string(a.ICCID), a.SMDP, a.MatchingID)
+		if err != nil || luhnSum(m.ICCID.Reveal())%10 != 0 {
 			return esim.Purchase{}, wire.Unclear("the profile in the answer does not match the documentation")
 		}
-		p.ActivationData = &esim.ActivationData{
-			ICCID: secret.New(a.ICCID), SMDPAddress: secret.New(a.SMDP), MatchingID: secret.New(a.MatchingID),
-		}
+		p.ActivationData = &m
 	case cancelled:
 		code, known := supplierRefusals(a.Reason)
 		if !known {
@@ -279,21 +279,5 @@ func (a orderAnswer) purchase(ref fulfilment.Ref) (esim.Purchase, error) {
 func samePurchase(a, b esim.Purchase) bool {
 	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost &&
 		(a.ActivationData == nil) == (b.ActivationData == nil)
-	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) &&
-		a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
-}
-
-// isICCID takes 18 to 20 digits of the telecom industry, with their check digit.
-func isICCID(s string) bool {
-	return isDigits(s, 18, 20) && strings.HasPrefix(s, "89") && luhnSum(s)%10 == 0
-}
-
-func isHost(s string) bool {
-	return len(s) <= 253 && strings.Contains(s, ".") && !strings.HasPrefix(s, ".") && !strings.HasSuffix(s, ".") &&
-		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
-}
-
-// isMatchingID takes what SGP.22 lets a matching id hold.
-func isMatchingID(s string) bool {
-	return s != "" && len(s) <= 255 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+	return same && (a.ActivationData == nil || a.ActivationData.Equal(*b.ActivationData))
 }

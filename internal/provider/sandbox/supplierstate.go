@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
@@ -25,14 +24,14 @@ func (s *Supplier) Capabilities() esim.Capabilities {
 }
 
 type profileAnswer struct {
-	ID         string    `json:"id"`
-	Status     string    `json:"status"`
-	Used       *int64    `json:"usedBytes"`
-	Total      *int64    `json:"totalBytes"`
-	MeasuredAt time.Time `json:"measuredAt"`
-	InstallBy  time.Time `json:"installBy"`
-	Credit     *int64    `json:"creditMicros"`
-	Currency   string    `json:"currency"`
+	ID         string     `json:"id"`
+	Status     wire.Lower `json:"status"`
+	Used       *wire.Int  `json:"usedBytes"`
+	Total      *wire.Int  `json:"totalBytes"`
+	MeasuredAt wire.Time  `json:"measuredAt"`
+	InstallBy  wire.Time  `json:"installBy"`
+	Credit     *wire.Int  `json:"creditMicros"`
+	Currency   wire.Upper `json:"currency"`
 }
 
 // State implements esim.Controls.
@@ -80,14 +79,14 @@ func (a profileAnswer) state(id string) (esim.State, error) {
 		return esim.State{}, wire.Unclear("the profile in the answer does not match the documentation")
 	}
 	state := esim.State{
-		Status: esim.ProfileUnknown, Usage: &esim.Usage{Used: *a.Used, MeasuredAt: a.MeasuredAt.UTC()},
+		Status: esim.ProfileUnknown, Usage: &esim.Usage{Used: int64(*a.Used), MeasuredAt: a.MeasuredAt.Time},
 	}
 	if a.Total != nil {
-		state.Usage.Total = *a.Total
+		state.Usage.Total = int64(*a.Total)
 	}
 	switch a.Status {
 	case profileReleased:
-		state.Status, state.ExpiresAt = esim.ProfileNotInstalled, a.InstallBy.UTC()
+		state.Status, state.ExpiresAt = esim.ProfileNotInstalled, a.InstallBy.Time
 	case profileInstalled:
 		state.Status = esim.ProfileInstalled
 	case profileEnabled:

@@ -54,14 +54,14 @@ func (s *supplier) getStatement(c call) (any, error) {
 }
 
 type soldAnswer struct {
-	Seq       int    `json:"seq"`
-	Reference string `json:"reference"`
-	ID        string `json:"id"`
-	Plan      string `json:"plan"`
-	Status    string `json:"status"`
-	Cost      *int64 `json:"costMicros"`
-	Note      string `json:"note"`
-	Profile   string `json:"profile"`
+	Seq       wire.Int   `json:"seq"`
+	Reference string     `json:"reference"`
+	ID        string     `json:"id"`
+	Plan      string     `json:"plan"`
+	Status    wire.Lower `json:"status"`
+	Cost      *wire.Int  `json:"costMicros"`
+	Note      string     `json:"note"`
+	Profile   string     `json:"profile"`
 }
 
 var _ esim.Book = (*Supplier)(nil)
@@ -72,14 +72,14 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 	for after := 0; ; {
 		var page struct {
 			Items *[]soldAnswer `json:"items"`
-			More  bool          `json:"more"`
+			More  wire.Flag     `json:"more"`
 		}
 		err := s.call(ctx, request{
 			op: "statement", method: http.MethodGet, under: supplierAPI, path: []string{"statement"},
 			route: "/esim/v1/statement",
 			query: url.Values{"after": {strconv.Itoa(after)}},
 		}, &page)
-		if err == nil && (page.Items == nil || page.More && len(*page.Items) == 0) {
+		if err == nil && (page.Items == nil || bool(page.More) && len(*page.Items) == 0) {
 			err = wire.Unclear("the statement in the answer does not match the documentation")
 		}
 		if err != nil {
@@ -87,13 +87,13 @@ func (s *Supplier) Purchases(ctx context.Context) ([]esim.Purchase, error) {
 		}
 		for _, line := range *page.Items {
 			p, err := line.purchase()
-			if err == nil && line.Seq <= after {
+			if err == nil && int(line.Seq) <= after {
 				err = wire.Unclear("the lines of the statement are out of order")
 			}
 			if err != nil {
 				return nil, fmt.Errorf("read the supplier's statement: %w", err)
 			}
-			after, all = line.Seq, append(all, p)
+			after, all = int(line.Seq), append(all, p)
 		}
 		if !page.More {
 			return all, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
+	forms "github.com/roamcard/roamcard/internal/provider/wire"
 )
 
 // What a card's metadata say. Every other key that is a reference is the record of a load or, after a minus, of the
@@ -40,37 +41,37 @@ type cardAnswer struct {
 	stripego.APIResource
 	ID       string            `json:"id"`
 	Object   string            `json:"object"`
-	Created  int64             `json:"created"`
-	Currency string            `json:"currency"`
-	Last4    string            `json:"last4"`
-	Status   string            `json:"status"`
+	Created  forms.Int         `json:"created"`
+	Currency forms.Lower       `json:"currency"`
+	Last4    forms.Text        `json:"last4"`
+	Status   forms.Lower       `json:"status"`
 	Metadata map[string]string `json:"metadata"`
 	Controls *controlsAnswer   `json:"spending_controls"`
 }
 
 type controlsAnswer struct {
 	Limits   []limitAnswer `json:"spending_limits"`
-	Currency *string       `json:"spending_limits_currency"`
+	Currency *forms.Lower  `json:"spending_limits_currency"`
 	// Allowed and Blocked are categories by their names.
 	Allowed []string `json:"allowed_categories"`
 	Blocked []string `json:"blocked_categories"`
 }
 
 type limitAnswer struct {
-	Amount     *int64   `json:"amount"`
-	Categories []string `json:"categories"`
-	Interval   string   `json:"interval"`
+	Amount     *forms.Int  `json:"amount"`
+	Categories []string    `json:"categories"`
+	Interval   forms.Lower `json:"interval"`
 }
 
 // general reports whether it is the limit to all that is ever spent.
 func (l limitAnswer) general() bool { return l.Interval == allTime && len(l.Categories) == 0 }
 
 func (a *cardAnswer) id() string     { return a.ID }
-func (a *cardAnswer) created() int64 { return a.Created }
+func (a *cardAnswer) created() int64 { return int64(a.Created) }
 
 func (a *cardAnswer) whole() error {
 	if a.Object != "issuing.card" || !isID(a.ID) || a.Created <= 0 || a.Currency == "" || a.Status == "" ||
-		!isDigits(a.Last4, 4, 4) || a.Controls == nil {
+		!isDigits(string(a.Last4), 4, 4) || a.Controls == nil {
 		return unclear("the card in the answer does not match the documentation")
 	}
 	for _, l := range a.Controls.Limits {
@@ -142,7 +143,7 @@ func (a *cardAnswer) account(ref fulfilment.Ref) (card.Account, error) {
 		return card.Account{}, unclear("the card's metadata do not say what it was opened with")
 	}
 	return card.Account{
-		ID: a.ID, Ref: ref, State: a.state(), Last4: a.Last4, Loaded: load, Buyer: a.Metadata[keyBuyer],
+		ID: a.ID, Ref: ref, State: a.state(), Last4: string(a.Last4), Loaded: load, Buyer: a.Metadata[keyBuyer],
 	}, nil
 }
 
@@ -157,6 +158,11 @@ func (a *cardAnswer) state() card.AccountState {
 	default:
 		return card.AccountPending
 	}
+}
+
+// refused is the refusal of what a card's state does not allow.
+func (a *cardAnswer) refused() error {
+	return &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + string(a.Status)}
 }
 
 // records is how many keys the metadata have next to that of a frozen card.
@@ -224,21 +230,21 @@ func cents(text string) (money.Cents, error) {
 }
 
 type transactionAnswer struct {
-	ID       string  `json:"id"`
-	Object   string  `json:"object"`
-	Created  int64   `json:"created"`
-	Currency string  `json:"currency"`
-	Card     *nameOf `json:"card"`
+	ID       string      `json:"id"`
+	Object   string      `json:"object"`
+	Created  forms.Int   `json:"created"`
+	Currency forms.Lower `json:"currency"`
+	Card     *nameOf     `json:"card"`
 	// Amount is below zero for what was spent.
-	Amount *int64 `json:"amount"`
-	Type   string `json:"type"`
+	Amount *forms.Int  `json:"amount"`
+	Type   forms.Lower `json:"type"`
 	// Authorization is what it was authorized by; nil when nobody asked before.
 	Authorization *nameOf         `json:"authorization"`
 	Merchant      *merchantAnswer `json:"merchant_data"`
 }
 
 func (a *transactionAnswer) id() string     { return a.ID }
-func (a *transactionAnswer) created() int64 { return a.Created }
+func (a *transactionAnswer) created() int64 { return int64(a.Created) }
 
 func (a *transactionAnswer) whole() error {
 	if a.Object != "issuing.transaction" || !isID(a.ID) || a.Created <= 0 || a.Currency == "" ||
@@ -249,24 +255,24 @@ func (a *transactionAnswer) whole() error {
 }
 
 type authorizationAnswer struct {
-	ID       string     `json:"id"`
-	Object   string     `json:"object"`
-	Created  int64      `json:"created"`
-	Currency string     `json:"currency"`
-	Card     *shownCard `json:"card"`
-	Amount   *int64     `json:"amount"`
-	Approved *bool      `json:"approved"`
-	Status   string     `json:"status"`
+	ID       string      `json:"id"`
+	Object   string      `json:"object"`
+	Created  forms.Int   `json:"created"`
+	Currency forms.Lower `json:"currency"`
+	Card     *shownCard  `json:"card"`
+	Amount   *forms.Int  `json:"amount"`
+	Approved *forms.Flag `json:"approved"`
+	Status   forms.Lower `json:"status"`
 	// History is what merchants asked for, and why it was approved or not; Captures what has come of it.
 	History []struct {
-		Amount   *int64 `json:"amount"`
-		Approved *bool  `json:"approved"`
-		Reason   string `json:"reason"`
+		Amount   *forms.Int  `json:"amount"`
+		Approved *forms.Flag `json:"approved"`
+		Reason   forms.Lower `json:"reason"`
 	} `json:"request_history"`
 	Captures []struct {
-		Amount   *int64 `json:"amount"`
-		Currency string `json:"currency"`
-		Type     string `json:"type"`
+		Amount   *forms.Int  `json:"amount"`
+		Currency forms.Lower `json:"currency"`
+		Type     forms.Lower `json:"type"`
 	} `json:"transactions"`
 	Merchant *merchantAnswer `json:"merchant_data"`
 }
@@ -274,13 +280,13 @@ type authorizationAnswer struct {
 type merchantAnswer struct {
 	Name string `json:"name"`
 	// Category is the vendor's name of it, and Code its four digits.
-	Category string `json:"category"`
-	Code     string `json:"category_code"`
-	Country  string `json:"country"`
+	Category string      `json:"category"`
+	Code     forms.Text  `json:"category_code"`
+	Country  forms.Upper `json:"country"`
 }
 
 func (a *authorizationAnswer) id() string     { return a.ID }
-func (a *authorizationAnswer) created() int64 { return a.Created }
+func (a *authorizationAnswer) created() int64 { return int64(a.Created) }
 
 func (a *authorizationAnswer) whole() error {
 	if a.Object != "issuing.authorization" || !isID(a.ID) || a.Created <= 0 || a.Currency == "" ||
@@ -297,7 +303,7 @@ func (a *authorizationAnswer) held() money.Cents {
 		stripego.IssuingAuthorizationStatusReversed:
 		return 0
 	}
-	if !*a.Approved {
+	if !bool(*a.Approved) {
 		return 0
 	}
 	return money.Cents(max(0, *a.Amount)) // below zero, it is what a merchant is to give back
@@ -308,12 +314,15 @@ type nameOf string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (n *nameOf) UnmarshalJSON(data []byte) error {
-	var shown stripego.IssuingCard
-	if err := shown.UnmarshalJSON(data); err != nil {
-		return err
+	if data[0] != '{' {
+		return json.Unmarshal(data, (*string)(n))
 	}
+	var shown struct {
+		ID string `json:"id"`
+	}
+	err := json.Unmarshal(data, &shown)
 	*n = nameOf(shown.ID)
-	return nil
+	return err
 }
 
 // shownCard is a card, with its spending controls where it is shown whole.
@@ -345,13 +354,13 @@ type listed interface {
 
 type listAnswer[T listed] struct {
 	stripego.APIResource
-	Object string `json:"object"`
-	Data   *[]T   `json:"data"`
-	More   *bool  `json:"has_more"`
+	Object string      `json:"object"`
+	Data   *[]T        `json:"data"`
+	More   *forms.Flag `json:"has_more"`
 }
 
 func (a *listAnswer[T]) whole() error {
-	if a.Object != "list" || a.Data == nil || a.More == nil || (*a.More && len(*a.Data) == 0) {
+	if a.Object != "list" || a.Data == nil || a.More == nil || (bool(*a.More) && len(*a.Data) == 0) {
 		return unclear("the list in the answer does not match the documentation")
 	}
 	for n, one := range *a.Data {
@@ -370,8 +379,8 @@ type balanceAnswer struct {
 	Object  string `json:"object"`
 	Issuing *struct {
 		Available *[]struct {
-			Amount   *int64 `json:"amount"`
-			Currency string `json:"currency"`
+			Amount   *forms.Int  `json:"amount"`
+			Currency forms.Lower `json:"currency"`
 		} `json:"available"`
 	} `json:"issuing"`
 }
@@ -408,20 +417,20 @@ func (a *balanceAnswer) dollars() (money.Cents, error) {
 
 type holderAnswer struct {
 	stripego.APIResource
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Status  string `json:"status"`
-	Name    string `json:"name"`
-	Email   string `json:"email"`
-	Phone   string `json:"phone_number"`
+	ID      string      `json:"id"`
+	Object  string      `json:"object"`
+	Status  forms.Lower `json:"status"`
+	Name    string      `json:"name"`
+	Email   string      `json:"email"`
+	Phone   string      `json:"phone_number"`
 	Billing *struct {
 		Address *struct {
-			Line1      string `json:"line1"`
-			Line2      string `json:"line2"`
-			City       string `json:"city"`
-			State      string `json:"state"`
-			PostalCode string `json:"postal_code"`
-			Country    string `json:"country"`
+			Line1      string      `json:"line1"`
+			Line2      string      `json:"line2"`
+			City       string      `json:"city"`
+			State      string      `json:"state"`
+			PostalCode string      `json:"postal_code"`
+			Country    forms.Upper `json:"country"`
 		} `json:"address"`
 	} `json:"billing"`
 	Requirements *struct {
@@ -438,8 +447,8 @@ func (a *holderAnswer) whole() error {
 
 // usable is nil while cards can be opened in the holder's name.
 func (a *holderAnswer) usable() error {
-	if a.Status != string(stripego.IssuingCardholderStatusActive) {
-		return unclear("the cardholder is " + quote(a.Status))
+	if string(a.Status) != string(stripego.IssuingCardholderStatusActive) {
+		return unclear("the cardholder is " + quote(string(a.Status)))
 	}
 	if a.Requirements != nil && a.Requirements.DisabledReason != nil && *a.Requirements.DisabledReason != "" {
 		return unclear("the cardholder is disabled: " + quote(*a.Requirements.DisabledReason))

@@ -35,7 +35,7 @@ func (i *Issuer) balance(ctx context.Context, account string) (card.Balance, err
 	err = lister[*authorizationAnswer](i.listAuthorizations).each(ctx, span{of: account},
 		func(a *authorizationAnswer) error {
 			left -= a.held()
-			return about(a.Card.id, a.Currency, account)
+			return about(a.Card.id, string(a.Currency), account)
 		})
 	if err != nil {
 		return card.Balance{}, err
@@ -43,7 +43,7 @@ func (i *Issuer) balance(ctx context.Context, account string) (card.Balance, err
 	err = lister[*transactionAnswer](i.listTransactions).each(ctx, span{of: account},
 		func(a *transactionAnswer) error {
 			left += money.Cents(min(*a.Amount, 0))
-			return about(*a.Card, a.Currency, account)
+			return about(*a.Card, string(a.Currency), account)
 		})
 	if err != nil {
 		return card.Balance{}, err

@@ -25,8 +25,8 @@ func newReferences(list lister[*cardAnswer]) *references {
 	r := &references{ids: map[fulfilment.Ref][]string{}}
 	at := int64(0)
 	r.follower = newFollower(list, func(a *cardAnswer) {
-		if r.oldest == "" || a.Created < at {
-			r.oldest, at = a.ID, a.Created
+		if r.oldest == "" || a.created() < at {
+			r.oldest, at = a.ID, a.created()
 		}
 		if ref, ours := a.ref(); ours {
 			r.add(ref, a.ID)
@@ -204,7 +204,7 @@ func (i *Issuer) move(ctx context.Context, m card.Movement) (card.MovementRecord
 	}
 	switch {
 	case on.state() == card.AccountClosed:
-		return card.MovementRecord{}, &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + on.Status}
+		return card.MovementRecord{}, on.refused()
 	case m.Direction == card.Withdrawal:
 		// Refused before it is sent: what is withdrawn has to be a part of the limit that is there.
 		if limit, err := on.limit(); err != nil || limit != m.Target+m.Amount {

@@ -7,7 +7,6 @@ import (
 
 	stripego "github.com/stripe/stripe-go/v85"
 
-	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 )
@@ -47,7 +46,7 @@ func (i *Issuer) remainder(ctx context.Context, account string) (left card.Remai
 		func(a *authorizationAnswer) error {
 			unspent -= a.held()
 			left.Held = left.Held || a.outcome() == card.TransactionPending
-			return about(a.Card.id, a.Currency, account)
+			return about(a.Card.id, string(a.Currency), account)
 		})
 	if err != nil {
 		return card.Remainder{}, err
@@ -55,7 +54,7 @@ func (i *Issuer) remainder(ctx context.Context, account string) (left card.Remai
 	err = lister[*transactionAnswer](i.listTransactions).each(ctx, span{of: account},
 		func(a *transactionAnswer) error {
 			unspent += money.Cents(*a.Amount)
-			return about(*a.Card, a.Currency, account)
+			return about(*a.Card, string(a.Currency), account)
 		})
 	if err != nil {
 		return card.Remainder{}, err
@@ -108,7 +107,7 @@ func (i *Issuer) setFrozen(ctx context.Context, account string, frozen bool) (ca
 	case state == card.AccountPending:
 		return "", unclear("the card is in a state that is not documented")
 	case state == card.AccountClosed, !frozen && !marked:
-		return "", &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + on.Status}
+		return "", on.refused()
 	}
 	// The library makes an idempotency key for each request: the same state may be asked for again and again.
 	p := &stripego.IssuingCardUpdateParams{

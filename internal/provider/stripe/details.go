@@ -49,7 +49,7 @@ func (a *holderAnswer) billing() (card.Billing, error) {
 	at := a.Billing.Address
 	b := card.Billing{
 		Name: a.Name, Line1: at.Line1, Line2: at.Line2, City: at.City, Region: at.State, PostalCode: at.PostalCode,
-		Country: at.Country,
+		Country: string(at.Country),
 	}
 	if err := b.Check(); err != nil {
 		return card.Billing{}, unclear("the cardholder's address " + err.Error())

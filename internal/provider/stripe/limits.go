@@ -64,7 +64,7 @@ func (i *Issuer) setLimits(ctx context.Context, account string, l card.Limits) (
 	}
 	switch now, err := on.ownersLimits(); {
 	case on.state() == card.AccountClosed:
-		return card.Limits{}, &fulfilment.Refusal{Code: card.RefusedState, Message: "the card is " + on.Status}
+		return card.Limits{}, on.refused()
 	case err != nil:
 		return card.Limits{}, err
 	case now.Equal(l):
@@ -168,7 +168,7 @@ func (a *cardAnswer) limitsOfOwner(
 // kept is the limit as it is sent to stay.
 func (l limitAnswer) kept() *stripego.IssuingCardUpdateSpendingControlsSpendingLimitParams {
 	kept := &stripego.IssuingCardUpdateSpendingControlsSpendingLimitParams{
-		Amount: l.Amount, Interval: stripego.String(l.Interval),
+		Amount: (*int64)(l.Amount), Interval: stripego.String(string(l.Interval)),
 	}
 	if len(l.Categories) > 0 { // none is not the same as an empty list
 		kept.Categories = stripego.StringSlice(l.Categories)
@@ -188,7 +188,7 @@ func (a *authorizationAnswer) controlDeclined(asked int64) card.DeclineReason {
 		return card.DeclinedMerchant
 	}
 	for _, l := range on.Limits {
-		if l.owners() && l.Amount != nil && (l.Interval == monthly || asked > *l.Amount) {
+		if l.owners() && l.Amount != nil && (l.Interval == monthly || asked > int64(*l.Amount)) {
 			return card.DeclinedLimit
 		}
 	}

@@ -61,7 +61,7 @@ func (a *listAnswer[T]) page(s span) (p page[T], err error) {
 			return p, unclear("the list in the answer is another one")
 		}
 	}
-	return page[T]{items: *a.Data, more: *a.More}, nil
+	return page[T]{items: *a.Data, more: bool(*a.More)}, nil
 }
 
 func (i *Issuer) listCards(ctx context.Context, s span) (page[*cardAnswer], error) {

@@ -40,7 +40,7 @@ func (i *Issuer) probe(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, one := range held.items {
-		if one.Status != pending.status {
+		if string(one.Status) != pending.status {
 			return "", errors.New("authorizations are listed that are not pending")
 		}
 	}

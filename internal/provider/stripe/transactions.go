@@ -175,7 +175,7 @@ func (a *transactionAnswer) authorized() bool {
 
 func (a *transactionAnswer) read(account string) (card.Transaction, error) {
 	t := card.Transaction{
-		ID: a.ID, At: time.Unix(a.Created, 0).UTC(), Kind: card.Refund, Status: card.TransactionPending,
+		ID: a.ID, At: time.Unix(int64(a.Created), 0).UTC(), Kind: card.Refund, Status: card.TransactionPending,
 		Merchant: a.Merchant.read(),
 	}
 	switch stripego.IssuingTransactionType(a.Type) {
@@ -185,19 +185,19 @@ func (a *transactionAnswer) read(account string) (card.Transaction, error) {
 	if *a.Amount < 0 {
 		t.Kind = card.Purchase
 	}
-	err := about(*a.Card, a.Currency, account)
+	err := about(*a.Card, string(a.Currency), account)
 	if err == nil {
-		t.Amount, err = unsigned(*a.Amount)
+		t.Amount, err = unsigned(int64(*a.Amount))
 	}
 	return t, err
 }
 
 func (a *authorizationAnswer) read(account string) (card.Transaction, error) {
 	t := card.Transaction{
-		ID: a.ID, At: time.Unix(a.Created, 0).UTC(), Kind: card.Purchase, Status: a.outcome(),
+		ID: a.ID, At: time.Unix(int64(a.Created), 0).UTC(), Kind: card.Purchase, Status: a.outcome(),
 		Merchant: a.Merchant.read(),
 	}
-	if err := about(a.Card.id, a.Currency, account); err != nil {
+	if err := about(a.Card.id, string(a.Currency), account); err != nil {
 		return card.Transaction{}, err
 	}
 	amount, err := a.amount(t.Status)
@@ -238,16 +238,16 @@ func (a *authorizationAnswer) amount(status card.TransactionStatus) (int64, erro
 			return 0, unclear("what was captured does not match the documentation")
 		}
 		if stripego.IssuingTransactionType(one.Type) == stripego.IssuingTransactionTypeCapture {
-			captured -= *one.Amount
+			captured -= int64(*one.Amount)
 		}
 	}
 	switch {
 	case status == card.TransactionCompleted && captured != 0:
 		return captured, nil
 	case *a.Amount == 0 && len(a.History) > 0 && a.History[0].Amount != nil:
-		return *a.History[0].Amount, nil
+		return int64(*a.History[0].Amount), nil
 	}
-	return *a.Amount, nil
+	return int64(*a.Amount), nil
 }
 
 // declined is why the last request was not approved.
@@ -255,9 +255,9 @@ func (a *authorizationAnswer) declined() card.DeclineReason {
 	for n := len(a.History) - 1; n >= 0; n-- {
 		if one := a.History[n]; one.Approved != nil && !*one.Approved {
 			if one.Reason == spendingControls && one.Amount != nil {
-				return a.controlDeclined(*one.Amount)
+				return a.controlDeclined(int64(*one.Amount))
 			}
-			if reason, known := declines[one.Reason]; known {
+			if reason, known := declines[string(one.Reason)]; known {
 				return reason
 			}
 			return card.DeclinedOther
@@ -288,7 +288,7 @@ func (m *merchantAnswer) read() card.Merchant {
 	if m == nil {
 		return card.Merchant{}
 	}
-	return card.Merchant{Name: m.Name, Category: m.Code, Country: m.Country}
+	return card.Merchant{Name: m.Name, Category: string(m.Code), Country: string(m.Country)}
 }
 
 // maxCents is 10 million dollars: above any amount of ours, and small enough that sums never overflow.

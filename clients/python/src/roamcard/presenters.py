@@ -204,7 +204,7 @@ def _esim_html(esim: EsimCredentials) -> str:
 def _opened(secret: Secret[EsimCredentials]) -> EsimCredentials:
     """The eSIM, when its parts are what a page and a terminal can show as they are."""
     esim = secret.reveal()
-    parts = re.fullmatch(r"LPA:1\$([A-Za-z0-9.-]+)\$([A-Za-z0-9.-]*)", esim.lpa)
+    parts = re.fullmatch(r"LPA:1\$([A-Za-z0-9.-]+)\$([A-Za-z0-9.-]*)(?:\$[0-9]+(?:\.[0-9]+)+)?", esim.lpa)
     picture = re.fullmatch("data:image/png;base64,[A-Za-z0-9+/=]+", esim.qr_png)
     if (
         not parts
