@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
@@ -41,7 +40,7 @@ func (b *buyer) mcpServe() *cobra.Command {
 				Settings: settings, Reread: func() (agent.Settings, error) { return agent.ReadSettings(path) },
 				OpenSigner: b.agentSigner(cmd, settings), Store: store, Approvals: agent.ApprovalsOf(journal),
 				Presenter: presenterOf(settings), Version: app.Version, Log: logger(cmd.ErrOrStderr()),
-			}).Run(cmd.Context(), &mcp.StdioTransport{})
+			}).Run(cmd.Context(), agent.Stdio(os.Stdin, os.Stdout))
 		},
 	}
 	settingsFlag(cmd, &file)

@@ -46,7 +46,7 @@ func config() Config {
 			Network: x402.NetworkID, Asset: asset, PayTo: payee,
 			Domain: x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: asset},
 		},
-		Protocol: "2025-06-18", Protocols: []string{"2026-07-28", "2025-06-18", "2025-03-26"},
+		Protocol: "2025-06-18", Protocols: []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
 		Started: time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC),
 	}
 }

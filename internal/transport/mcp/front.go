@@ -102,6 +102,16 @@ var legacyMethods = []string{"initialize", "ping", "tools/list", "tools/call"}
 
 // serve passes a request to the SDK, with the headers that it requires.
 func (f *front) serve(w http.ResponseWriter, r *http.Request, body []byte, m message) {
+	if !carried.Match(m.id) {
+		changed, err := withID(body, standIn)
+		if err != nil || m.method == subscribes {
+			refuse(w, http.StatusBadRequest, m.id, invalidRequest, "The id must be a short integer or a plain string here.")
+			return
+		}
+		back := &restored{ResponseWriter: w, id: m.id}
+		defer back.end()
+		w, body = back, changed
+	}
 	r = r.Clone(r.Context())
 	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	r.Header.Set("Content-Type", "application/json")
@@ -189,8 +199,11 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int, tex
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false) // the id stays as the caller wrote it
 	// Text and JSON that was parsed before always marshal.
-	body, _ := json.Marshal(struct {
+	_ = encoder.Encode(struct {
 		JSONRPC string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Error   failure         `json:"error"`
@@ -199,7 +212,7 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int, tex
 	w.Header().Del("Content-Length")
 	w.WriteHeader(status)
 	// A failed write means that the caller has disconnected.
-	_, _ = w.Write(body)
+	_, _ = w.Write(body.Bytes())
 }
 
 // translator turns the SDK's plain-text refusals into JSON-RPC errors.

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +53,7 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 			"null"},
 		"packed": {call{body: ping, header: map[string]string{"Content-Encoding": "gzip"}}, 415,
 			invalidRequest, "null"},
-		"unspoken version": {call{body: ping, header: map[string]string{"Mcp-Protocol-Version": "2025-11-25"}}, 400,
+		"unspoken version": {call{body: ping, header: map[string]string{"Mcp-Protocol-Version": "2024-11-05"}}, 400,
 			invalidRequest, "7"},
 		"foreign host":       {call{body: ping, host: "evil.test"}, 403, invalidRequest, "null"},
 		"foreign host, port": {call{body: ping, host: "evil.test:8402"}, 403, invalidRequest, "null"},
@@ -101,6 +103,65 @@ func TestFrontServesLenientClients(t *testing.T) {
 		if o := read(t, w); w.Code != http.StatusOK || o.Error != nil || string(o.ID) != "7" {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
+	}
+}
+
+// TestAnswersHaveTheCallersID byte for byte, whatever the SDK reads it as.
+func TestAnswersHaveTheCallersID(t *testing.T) {
+	h := endpoint(t, &fakeAPI{answers: map[string]answer{"/api/config": found(`{"a":"<&>\u2028"}`)}})
+	ids := []string{
+		"0", "7", "-7", "999999999999999", "9007199254740991", "9007199254740992", "9007199254740993", "-9007199254740993",
+		"9223372036854775807", "9223372036854775808", "18446744073709551616", "1.5", "-0", "-0.0", "1.0", "1e3", "1E+400",
+		"0.1e-7", "123456789012345678901234567890.5", `""`, `"a"`, `"a b"`, `"\u0041"`, `"\/"`, `"<b>&"`, `"ü"`, `"\u2028"`,
+		`"\ud800"`, `"9007199254740993"`, "\"\u2028\"",
+	}
+	one := big.NewInt(1)
+	for _, bits := range []uint{31, 32, 52, 53, 54, 62, 63, 64} {
+		n := new(big.Int).Lsh(one, bits)
+		for _, near := range []*big.Int{new(big.Int).Sub(n, one), n, new(big.Int).Add(n, one)} {
+			ids = append(ids, near.String(), "-"+near.String())
+		}
+	}
+	for _, id := range ids {
+		start := `{"jsonrpc":"2.0","id":` + id + `,"method":`
+		newest := map[string]string{headerVersion: modern}
+		stream := call{body: start + `"subscriptions/listen"}`, header: newest}
+		if carried.MatchString(id) {
+			stream.header = nil // it would not end
+		}
+		for name, c := range map[string]call{
+			"a call":         {body: start + `"ping"}`},
+			"a tool":         {body: start + `"tools/call","params":{"name":"get_config"}}`},
+			"a wrong call":   {body: start + `"tools/call","params":7}`},
+			"another method": {body: start + `"wallet/send"}`},
+			"the newest":     {body: start + `"resources/list","params":{}}`, header: newest},
+			"version 1":      {body: `{"jsonrpc":"1.0","id":` + id + `,"method":"ping"}`},
+			"a stream":       stream,
+			"no version":     {body: start + `"ping"}`, header: map[string]string{headerVersion: "2"}},
+		} {
+			w := c.to(h)
+			if o := read(t, w); string(o.ID) != id {
+				t.Errorf("%s by %s: %d %s", name, id, w.Code, w.Body)
+			} else if (name == "a call" || name == "a tool") && (w.Code != http.StatusOK || o.Error != nil) {
+				t.Errorf("%s by %s: %d %s", name, id, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+func TestEveryVersionIsServed(t *testing.T) {
+	h := endpoint(t, &fakeAPI{})
+	for _, version := range append(Protocols(), "") {
+		if version == modern {
+			continue // it has no ping
+		}
+		w := call{body: ping, header: map[string]string{headerVersion: version}}.to(h)
+		if o := read(t, w); w.Code != http.StatusOK || o.Error != nil {
+			t.Errorf("%s: %d %s", version, w.Code, w.Body)
+		}
+	}
+	if !slices.Contains(Protocols(), "2025-11-25") {
+		t.Error("2025-11-25 is not served")
 	}
 }
 

@@ -19,12 +19,12 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// Protocol is the documented version, and the one negotiated with a client that asks for an unknown version.
+// Protocol is the documented version.
 const Protocol = "2025-06-18"
 
-// Protocols are the supported versions, newest first. Between the first and Protocol there is none that a client
-// could negotiate by initialize, so that a client of an unknown version gets Protocol.
-func Protocols() []string { return []string{"2026-07-28", Protocol, "2025-03-26"} }
+// Protocols are the supported versions, newest first. A client that initializes with an unknown version gets the newest
+// that has initialize, as the specification asks: the second.
+func Protocols() []string { return []string{"2026-07-28", "2025-11-25", Protocol, "2025-03-26"} }
 
 // Config is what the endpoint is made of.
 type Config struct {

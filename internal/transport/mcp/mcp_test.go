@@ -298,8 +298,8 @@ func TestToolCallsHaveNoHeadersOfCaller(t *testing.T) {
 func TestVersionsAreNegotiated(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for asked, want := range map[string]string{
-		"2024-11-05": Protocol, "2025-03-26": "2025-03-26", "2025-06-18": Protocol, "2025-11-25": Protocol,
-		"2026-07-28": Protocol, "2099-01-01": Protocol,
+		"2024-11-05": "2025-11-25", "2025-03-26": "2025-03-26", "2025-06-18": Protocol, "2025-11-25": "2025-11-25",
+		"2026-07-28": "2025-11-25", "2099-01-01": "2025-11-25",
 	} {
 		w := call{
 			body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + asked +
