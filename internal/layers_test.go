@@ -115,8 +115,8 @@ var narrow = map[string][]string{
 	"devtools/demo": {"secret", "x402"},
 	// The processes are run and asked from outside, as an operator and a buyer do.
 	"devtools/cluster": {"devtools/devnet", "testing/invariants"},
-	// The wallet's owner is a client like any other.
-	"agent": {},
+	// The wallet's owner is a client like any other, who reads numbers as exactly.
+	"agent": {"decimal"},
 	// What checks the program's books believes none of its code.
 	"testing/invariants": {},
 	// What plays a vendor shares nothing with the adapter that is tested against it.

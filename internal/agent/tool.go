@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/internal/decimal"
 )
 
 // call is one call of a tool.
@@ -132,7 +135,10 @@ func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Reso
 	}
 	var value map[string]any
 	var in In
-	err = json.Unmarshal(given, &value)
+	given, err = plainIntegers(given)
+	if err == nil {
+		err = json.Unmarshal(given, &value)
+	}
 	// Clients made from schemas, as CrewAI's is, write null for an argument that is left out.
 	maps.DeleteFunc(value, func(_ string, v any) bool { return v == nil })
 	if err == nil {
@@ -145,6 +151,36 @@ func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Reso
 		return out, problem("arguments_invalid", fixArguments, "%v", err)
 	}
 	return do(ctx, c, in)
+}
+
+// plainIntegers is a JSON value with its integers written plainly: 2500.0 and 2.5e3 are integers by a tool's schema, and
+// none to encoding/json.
+func plainIntegers(given json.RawMessage) (json.RawMessage, error) {
+	decoder := json.NewDecoder(bytes.NewReader(given))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	var plain func(v any) any
+	plain = func(v any) any {
+		switch v := v.(type) {
+		case json.Number:
+			if digits, err := decimal.Whole(v.String()); err == nil {
+				return json.Number(digits)
+			}
+		case map[string]any:
+			for name, one := range v {
+				v[name] = plain(one)
+			}
+		case []any:
+			for i, one := range v {
+				v[i] = plain(one)
+			}
+		}
+		return v
+	}
+	return json.Marshal(plain(value))
 }
 
 // result tells a value as text and as structured content.

@@ -69,6 +69,12 @@ func (f *front) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, nil, invalidRequest, "The Origin may not call.")
 		return
 	}
+	if encoded(r.Header) {
+		w.Header().Set("Accept-Encoding", "identity")
+		refuse(w, http.StatusUnsupportedMediaType, nil, invalidRequest,
+			"The body must have no Content-Encoding: send it as it is.")
+		return
+	}
 	if !plainJSON(r.Header) {
 		refuse(w, http.StatusUnsupportedMediaType, nil, invalidRequest, "The Content-Type must be application/json.")
 		return
@@ -152,7 +158,14 @@ func plainJSON(h http.Header) bool {
 		return true
 	}
 	media, _, err := mime.ParseMediaType(types[0])
-	return err == nil && len(types) == 1 && media == "application/json" && h.Get("Content-Encoding") == ""
+	return err == nil && len(types) == 1 && media == "application/json"
+}
+
+// encoded reports whether the headers announce a body in another encoding than its own.
+func encoded(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("Content-Encoding"), func(encoding string) bool {
+		return encoding != "" && !strings.EqualFold(encoding, "identity")
+	})
 }
 
 // message is the part of a JSON-RPC message that front reads. id is nil for a notification.

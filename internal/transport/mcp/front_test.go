@@ -165,6 +165,20 @@ func TestEveryVersionIsServed(t *testing.T) {
 	}
 }
 
+// TestEncodedBodyIsToldItsEncoding: a packed body is of the right type.
+func TestEncodedBodyIsToldItsEncoding(t *testing.T) {
+	h := endpoint(t, &fakeAPI{})
+	w := call{body: ping, header: map[string]string{"Content-Encoding": "gzip"}}.to(h)
+	if o := read(t, w); w.Header().Get("Accept-Encoding") != "identity" || !strings.Contains(o.Error.Message,
+		"Content-Encoding") {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+	w = call{body: ping, header: map[string]string{"Content-Encoding": "identity"}}.to(h)
+	if o := read(t, w); o.Error != nil {
+		t.Errorf("identity: %s", w.Body)
+	}
+}
+
 func TestNotificationsAreAccepted(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for _, method := range []string{"notifications/initialized", "notifications/cancelled", "notifications/made/up"} {

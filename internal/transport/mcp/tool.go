@@ -13,6 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/roamcard/roamcard/internal/decimal"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
@@ -111,14 +112,17 @@ func (t *tool) read(arguments json.RawMessage) (map[string]string, error) {
 	return args, nil
 }
 
-// text is the value of an argument: a string, or an integer's digits.
+// text is the value of an argument: a string, or the digits of an integer, however it is written.
 func (p parameter) text(value json.RawMessage) (text string, err error) {
 	if p.Schema["type"] == "integer" {
-		var n int
-		if err := json.Unmarshal(value, &n); err != nil || string(value) == "null" {
+		plain, err := decimal.Whole(string(value))
+		if err == nil {
+			_, err = strconv.Atoi(plain)
+		}
+		if err != nil {
 			return "", refusal(fmt.Sprintf("The argument %s must be an integer.", p.Name))
 		}
-		return strconv.Itoa(n), nil
+		return plain, nil
 	}
 	if err := json.Unmarshal(value, &text); err != nil || string(value) == "null" {
 		return "", refusal(fmt.Sprintf("The argument %s must be a string.", p.Name))

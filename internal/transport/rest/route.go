@@ -81,7 +81,12 @@ func (rt *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Fa
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "The body cannot be read to its end.")
 	}
-	if len(body) > 0 && !isPlainJSON(r.Header) {
+	switch {
+	case len(body) == 0:
+	case isEncoded(r.Header):
+		w.Header().Set("Accept-Encoding", "identity")
+		return nil, fault.New(fault.MediaTypeUnsupported, "The body must have no Content-Encoding: send it as it is.")
+	case !isPlainJSON(r.Header):
 		return nil, fault.New(fault.MediaTypeUnsupported, "")
 	}
 	return body, nil
@@ -91,7 +96,14 @@ func tooLarge(limit int64) *fault.Fault {
 	return fault.Newf(fault.BodyTooLarge, "The body may have %d bytes.", limit)
 }
 
-// isPlainJSON reports whether the headers announce JSON in UTF-8 without a content encoding.
+// isEncoded reports whether the headers announce a body in another encoding than its own.
+func isEncoded(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("Content-Encoding"), func(encoding string) bool {
+		return encoding != "" && !strings.EqualFold(encoding, "identity")
+	})
+}
+
+// isPlainJSON reports whether the headers announce JSON in UTF-8.
 func isPlainJSON(h http.Header) bool {
 	types := h.Values("Content-Type")
 	if len(types) != 1 {
@@ -103,11 +115,6 @@ func isPlainJSON(h http.Header) bool {
 	}
 	for name, value := range params {
 		if name != "charset" || !strings.EqualFold(value, "utf-8") {
-			return false
-		}
-	}
-	for _, encoding := range h.Values("Content-Encoding") {
-		if encoding != "" && !strings.EqualFold(encoding, "identity") {
 			return false
 		}
 	}

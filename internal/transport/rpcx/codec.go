@@ -38,7 +38,8 @@ func JSON() connect.HandlerOption {
 
 // UnmarshalJSON reads a JSON document strictly into a message. The error is a schema_invalid fault.
 func UnmarshalJSON(data []byte, message proto.Message) error {
-	if fields := CheckJSON(data, message.ProtoReflect().Descriptor()); len(fields) > 0 {
+	data, fields := checkJSON(data, message.ProtoReflect().Descriptor())
+	if len(fields) > 0 {
 		return Malformed(fields...)
 	}
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(data, message); err != nil {

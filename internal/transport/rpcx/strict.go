@@ -26,24 +26,40 @@ const (
 )
 
 // CheckJSON lists where a JSON document differs from the documented form of a message; the list is empty
-// when it does not. It is stricter than protojson, which also takes proto names, numbers in quotes,
-// fractions and exponents for integers, and null.
+// when it does not. It is stricter than protojson, which also takes proto names, numbers in quotes, and null. An integer
+// may be written in any way that JSON has: 2500, 2500.0 and 2.5e3 are one number, as JSON Schema has it.
 func CheckJSON(data []byte, message protoreflect.MessageDescriptor) []fault.Field {
-	switch {
-	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
-		return []fault.Field{{Rule: "json.syntax", Message: "The body must not start with a byte order mark."}}
-	case !utf8.Valid(data):
-		return []fault.Field{{Rule: "json.utf8", Message: "The body must be valid UTF-8."}}
-	case depth(data) > maxJSONDepth:
-		return []fault.Field{{Rule: "json.depth", Message: fmt.Sprintf("The body nests deeper than %d levels.",
-			maxJSONDepth)}}
-	case !json.Valid(data):
-		return []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON object."}}
+	_, fields := checkJSON(data, message)
+	return fields
+}
+
+// checkJSON is CheckJSON, and gives the document with its integers written plainly.
+func checkJSON(data []byte, message protoreflect.MessageDescriptor) ([]byte, []fault.Field) {
+	if field := unreadable(data); field != nil {
+		return nil, []fault.Field{*field}
 	}
 	g := &gate{data: data}
 	g.space()
 	g.message(message, "")
-	return g.fields
+	if g.plain == nil || len(g.fields) > 0 {
+		return data, g.fields
+	}
+	return append(g.plain, data[g.kept:]...), nil
+}
+
+// unreadable is what is wrong with a document before anything of it is read.
+func unreadable(data []byte) *fault.Field {
+	switch {
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
+		return &fault.Field{Rule: "json.syntax", Message: "The body must not start with a byte order mark."}
+	case !utf8.Valid(data):
+		return &fault.Field{Rule: "json.utf8", Message: "The body must be valid UTF-8."}
+	case depth(data) > maxJSONDepth:
+		return &fault.Field{Rule: "json.depth", Message: fmt.Sprintf("The body nests deeper than %d levels.", maxJSONDepth)}
+	case !json.Valid(data):
+		return &fault.Field{Rule: "json.syntax", Message: "The body must be one JSON object."}
+	}
+	return nil
 }
 
 // depth is the deepest nesting of the document. It does not recurse, so that it is safe before anything is parsed.
@@ -73,6 +89,9 @@ type gate struct {
 	data   []byte
 	pos    int
 	fields []fault.Field
+	// plain is the document up to kept with its integers written plainly; nil while it is as it came.
+	plain []byte
+	kept  int
 }
 
 func (g *gate) report(path, rule, message string) {
@@ -165,9 +184,15 @@ func (g *gate) single(field protoreflect.FieldDescriptor, path string) {
 			g.report(path, rule, message)
 		}
 	default:
+		start := g.pos
 		token := g.token()
-		if rule, message := tokenProblem(field.Kind(), token); rule != "" {
+		value, rule, message := tokenValue(field.Kind(), token)
+		if rule != "" {
 			g.report(path, rule, message)
+		}
+		if value != token {
+			g.plain = append(append(g.plain, g.data[g.kept:start]...), value...)
+			g.kept = g.pos
 		}
 	}
 }

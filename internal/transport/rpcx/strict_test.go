@@ -146,9 +146,13 @@ func TestCheckJSONRefusesUndocumentedForms(t *testing.T) {
 		{"duplicate in free content", `{"free":{"a":1,"a":2}}`, "free.a", "json.duplicate"},
 		{"duplicate map key", `{"counts":{"a":1,"\u0061":2}}`, "counts.a", "json.duplicate"},
 		{"quoted integer", `{"cents":"2500"}`, "cents", "json.type"},
-		{"fraction", `{"cents":2500.0}`, "cents", "json.integer"},
-		{"exponent", `{"cents":2.5e3}`, "cents", "json.integer"},
-		{"negative zero", `{"delta":-0}`, "delta", "json.integer"},
+		{"fraction", `{"cents":2500.5}`, "cents", "json.integer"},
+		{"small fraction", `{"cents":2500.0000000000000000001}`, "cents", "json.integer"},
+		{"exponent", `{"cents":25e-1}`, "cents", "json.integer"},
+		{"quoted exponent for 64 bits", `{"big":"1e2"}`, "big", "json.integer"},
+		{"large exponent", `{"cents":1e999999999}`, "cents", "json.range"},
+		{"small exponent", `{"cents":1e-999999999}`, "cents", "json.integer"},
+		{"fraction in a list", `{"items":[{"cents":1.0},{"cents":1.5}]}`, "items[1].cents", "json.integer"},
 		{"negative unsigned", `{"cents":-1}`, "cents", "json.range"},
 		{"too large", `{"cents":4294967296}`, "cents", "json.range"},
 		{"too large for 64 bits", `{"big":9223372036854775808}`, "big", "json.range"},
@@ -184,6 +188,31 @@ func TestCheckJSONRefusesUndocumentedForms(t *testing.T) {
 	}
 }
 
+// TestIntegersHaveManySpellings: an exact integer is read exactly, however it is written.
+func TestIntegersHaveManySpellings(t *testing.T) {
+	message := everything(t)
+	for _, c := range []struct{ doc, want string }{
+		{`{"cents":2500.0}`, `{"cents":2500}`},
+		{`{"cents":2.5e3,"delta":-7.00}`, `{"cents":2500,"delta":-7}`},
+		{`{"delta":-0,"cents":-0.0e5}`, `{}`},
+		{` { "cents" : 25E+2 , "someText":"2.5e3","delta":7 }`, `{"cents":2500,"someText":"2.5e3","delta":7}`},
+		{`{"big":9007199254740993.0}`, `{"big":9007199254740993}`},
+		{`{"big":9.223372036854775807e18}`, `{"big":9223372036854775807}`},
+		{`{"cents":4294967295.0000}`, `{"cents":4294967295}`},
+		{`{"items":[{"cents":1.0},{"cents":2e0}],"ratio":1.0}`, `{"items":[{"cents":1},{"cents":2}],"ratio":1}`},
+		{`{"counts":{"a":1.0},"wrapped":7.0,"child":{"cents":1e1}}`, `{"counts":{"a":1},"wrapped":7,"child":{"cents":10}}`},
+		{`{"cents":0e999999999}`, `{}`},
+	} {
+		got, want := dynamicpb.NewMessage(message), dynamicpb.NewMessage(message)
+		if err := UnmarshalJSON([]byte(c.doc), got); err != nil {
+			t.Errorf("%s: %v", c.doc, err)
+		}
+		if err := protojson.Unmarshal([]byte(c.want), want); err != nil || !proto.Equal(got, want) {
+			t.Errorf("%s is %v, want %v, %v", c.doc, got, want, err)
+		}
+	}
+}
+
 func TestCheckJSONReportsWrongMembersUpToLimit(t *testing.T) {
 	var rules []string
 	for _, f := range CheckJSON([]byte(`{"cents":"1","some_text":"x","child":{"flag":null}}`), everything(t)) {
@@ -209,6 +238,8 @@ func TestJSONFromTextFollowsRulesOfBody(t *testing.T) {
 		{"someText", `a "b" </script>`, `"a \"b\" \u003c/script\u003e"`},
 		{"someText", "", `""`},
 		{"cents", "7", "7"},
+		{"cents", "7.0", "7"},
+		{"cents", "7e1", "70"},
 		{"flag", "false", "false"},
 		{"color", "COLOR_RED", `"COLOR_RED"`},
 		{"ratio", "1.5", "1.5"},
@@ -223,6 +254,7 @@ func TestJSONFromTextFollowsRulesOfBody(t *testing.T) {
 		{"someText", "a\x00", "json.utf8"},
 		{"cents", "", "json.integer"},
 		{"cents", "07", "json.integer"},
+		{"cents", "7.5", "json.integer"},
 		{"cents", "+7", "json.integer"},
 		{"cents", "7,\"flag\":true", "json.integer"},
 		{"cents", "4294967296", "json.range"},
@@ -245,6 +277,7 @@ func FuzzCheckJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"someText":"\ud83d\ude00","cents":1}`, `{"items":[{"tags":["a"]}],"free":{"a":null}}`,
 		`{"cents":1,"c\u0065nts":2}`, `{"at":"2026-11-21T03:00:00Z","big":"5","raw":"AA=="}`, `{"counts":{"a":1}}`,
+		`{"cents":2.5e3,"delta":-0}`, `{"counts":{"a":1.0},"big":1e18,"wrapped":10e-1}`,
 		`{"someText":"\ud800"}`, `[[[[`, `{"child":{"child":{"ratio":1e400}}}`, "\xef\xbb\xbf{}", `{"a`, `"\u`,
 	} {
 		f.Add([]byte(seed))
@@ -255,7 +288,7 @@ func FuzzCheckJSON(f *testing.F) {
 			return
 		}
 		read := dynamicpb.NewMessage(message)
-		if err := protojson.Unmarshal(data, read); err != nil {
+		if err := UnmarshalJSON(data, read); err != nil {
 			t.Fatalf("accepted, but: %v", err)
 		}
 		written, err := protojson.Marshal(read)

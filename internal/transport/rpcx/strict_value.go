@@ -3,6 +3,7 @@ package rpcx
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,10 +11,11 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/roamcard/roamcard/internal/decimal"
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// plainInteger has no fraction, no exponent, no plus, no leading zero, and is not -0.
+// plainInteger has no fraction, no exponent, no plus, no leading zero, and is not -0. Integers in quotes are such.
 var plainInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
 // JSONFromText turns the text of a path variable or query parameter into the JSON value of its
@@ -41,13 +43,14 @@ func JSONFromText(
 		return quoted, fault.Field{}, true
 	default:
 		// The text becomes part of a document as it is, so it must be one JSON token.
-		if rule, message := tokenProblem(field.Kind(), text); rule != "" || !json.Valid([]byte(text)) {
-			if rule == "" {
-				rule, message = "json.type", expectation(field.Kind())
-			}
+		value, rule, message := tokenValue(field.Kind(), text)
+		if rule == "" && !json.Valid([]byte(value)) {
+			rule, message = "json.type", expectation(field.Kind())
+		}
+		if rule != "" {
 			return refuse(rule, message)
 		}
-		return json.RawMessage(text), fault.Field{}, true
+		return json.RawMessage(value), fault.Field{}, true
 	}
 }
 
@@ -70,53 +73,60 @@ func textProblem(field protoreflect.FieldDescriptor, text string) (rule, message
 		protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		// ProtoJSON writes 64-bit integers in quotes because JavaScript's numbers cannot hold them,
 		// and so does every generated client.
-		return tokenProblem(kind, text)
+		if !plainInteger.MatchString(text) {
+			return "json.integer", expectation(kind)
+		}
+		_, rule, message = tokenValue(kind, text)
+		return rule, message
 	default:
 		return "json.type", expectation(kind)
 	}
 }
 
-// tokenProblem says why a JSON number, true or false is no value of a field of the kind; empty when it is one.
-func tokenProblem(kind protoreflect.Kind, token string) (rule, message string) {
+// tokenValue is a JSON number, true or false as a value of a field of the kind, an integer in its plain spelling; the
+// rule and the message say why it is none, and are empty when it is one.
+func tokenValue(kind protoreflect.Kind, token string) (value, rule, message string) {
 	switch kind {
 	case protoreflect.BoolKind:
 		if token != "true" && token != "false" {
-			return "json.type", expectation(kind)
+			return token, "json.type", expectation(kind)
 		}
-		return "", ""
+		return token, "", ""
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		return integerProblem(kind, token, func() error { _, err := strconv.ParseInt(token, 10, 32); return err })
+		return integer(kind, token, func(s string) error { _, err := strconv.ParseInt(s, 10, 32); return err })
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return integerProblem(kind, token, func() error { _, err := strconv.ParseInt(token, 10, 64); return err })
+		return integer(kind, token, func(s string) error { _, err := strconv.ParseInt(s, 10, 64); return err })
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return integerProblem(kind, token, func() error { _, err := strconv.ParseUint(token, 10, 32); return err })
+		return integer(kind, token, func(s string) error { _, err := strconv.ParseUint(s, 10, 32); return err })
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return integerProblem(kind, token, func() error { _, err := strconv.ParseUint(token, 10, 64); return err })
+		return integer(kind, token, func(s string) error { _, err := strconv.ParseUint(s, 10, 64); return err })
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		bits := 64
 		if kind == protoreflect.FloatKind {
 			bits = 32
 		}
 		if token == "true" || token == "false" {
-			return "json.type", expectation(kind)
+			return token, "json.type", expectation(kind)
 		}
 		if _, err := strconv.ParseFloat(token, bits); err != nil {
-			return "json.range", "Is outside the range of the member."
+			return token, "json.range", "Is outside the range of the member."
 		}
-		return "", ""
+		return token, "", ""
 	default:
-		return "json.type", expectation(kind)
+		return token, "json.type", expectation(kind)
 	}
 }
 
-func integerProblem(kind protoreflect.Kind, token string, parse func() error) (rule, message string) {
-	if !plainInteger.MatchString(token) {
-		return "json.integer", expectation(kind)
+// integer reads an exact integer in any spelling. What is rounded anywhere else is refused here.
+func integer(kind protoreflect.Kind, token string, parse func(string) error) (value, rule, message string) {
+	plain, err := decimal.Whole(token)
+	switch {
+	case errors.Is(err, decimal.ErrLarge) || (err == nil && parse(plain) != nil):
+		return token, "json.range", "Is outside the range of the member."
+	case err != nil:
+		return token, "json.integer", expectation(kind)
 	}
-	if parse() != nil {
-		return "json.range", "Is outside the range of the member."
-	}
-	return "", ""
+	return plain, "", ""
 }
 
 func expectation(kind protoreflect.Kind) string {
@@ -134,7 +144,7 @@ func expectation(kind protoreflect.Kind) string {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return "Must be an object."
 	default:
-		return "Must be an integer without quotes, fraction or exponent."
+		return "Must be an integer, without quotes; 2500.0 and 2.5e3 are one, 2500.5 is none."
 	}
 }
 
