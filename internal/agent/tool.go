@@ -153,8 +153,8 @@ func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Reso
 	return do(ctx, c, in)
 }
 
-// plainIntegers is a JSON value with its integers written plainly: 2500.0 and 2.5e3 are integers by a tool's schema, and
-// none to encoding/json.
+// plainIntegers is a JSON value with its integers written plainly: 2500.0 and 2.5e3 are integers by a tool's schema,
+// and none to encoding/json.
 func plainIntegers(given json.RawMessage) (json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(given))
 	decoder.UseNumber()

@@ -26,8 +26,8 @@ const (
 )
 
 // CheckJSON lists where a JSON document differs from the documented form of a message; the list is empty
-// when it does not. It is stricter than protojson, which also takes proto names, numbers in quotes, and null. An integer
-// may be written in any way that JSON has: 2500, 2500.0 and 2.5e3 are one number, as JSON Schema has it.
+// when it does not. It is stricter than protojson, which also takes proto names, numbers in quotes, and null. An
+// integer may be written in any way that JSON has: 2500, 2500.0 and 2.5e3 are one number, as JSON Schema has it.
 func CheckJSON(data []byte, message protoreflect.MessageDescriptor) []fault.Field {
 	_, fields := checkJSON(data, message)
 	return fields
