@@ -139,7 +139,7 @@ func (c *ownerCases) addQueries() {
 		"page 101":      "pageSize=101",
 		"page -1":       "pageSize=-1",
 		"page text":     "pageSize=ten",
-		"page exponent": "pageSize=1e1",
+		"page fraction": "pageSize=1e-1",
 		"page 2^40":     "pageSize=1099511627776",
 		"unknown":       "owner=" + c.owner.address.String(),
 		"snake":         "page_size=5",

@@ -400,7 +400,9 @@ func (c *orderCases) addAmounts() {
 	} {
 		c.create("amount "+amount[:min(len(amount), 24)], `{"amount":`+amount+`}`)
 	}
-	for _, cents := range []string{"0", "2499", "25001", "-2500", "2500.5", "25e2", `"2500"`, "null", "4294967296", "[]"} {
+	for _, cents := range []string{
+		"0", "2499", "25001", "-2500", "2500.5", "25e-2", `"2500"`, "null", "4294967296", "[]",
+	} {
 		c.create("cents "+cents, `{"amountUsdCents":`+cents+`}`)
 	}
 	c.create("amounts that differ", `{"amount":25,"amountUsdCents":2501}`)
