@@ -34,6 +34,8 @@ type Challenge struct {
 	SessionID *uuid.UUID `json:"session_id,omitempty"`
 	// RecipientKey holds the value of the "recipient_key" field.
 	RecipientKey *[]byte `json:"recipient_key,omitempty"`
+	// Source holds the value of the "source" field.
+	Source string `json:"source,omitempty"`
 	// IssuedAt holds the value of the "issued_at" field.
 	IssuedAt time.Time `json:"issued_at,omitempty"`
 	// ExpiresAt holds the value of the "expires_at" field.
@@ -52,7 +54,7 @@ func (*Challenge) scanValues(columns []string) ([]any, error) {
 			values[i] = &sql.NullScanner{S: new(uuid.UUID)}
 		case challenge.FieldRecipientKey:
 			values[i] = new([]byte)
-		case challenge.FieldPurpose, challenge.FieldWallet, challenge.FieldScheme, challenge.FieldMessage, challenge.FieldNonce:
+		case challenge.FieldPurpose, challenge.FieldWallet, challenge.FieldScheme, challenge.FieldMessage, challenge.FieldNonce, challenge.FieldSource:
 			values[i] = new(sql.NullString)
 		case challenge.FieldIssuedAt, challenge.FieldExpiresAt, challenge.FieldConsumedAt:
 			values[i] = new(sql.NullTime)
@@ -128,6 +130,12 @@ func (_m *Challenge) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field recipient_key", values[i])
 			} else if value != nil {
 				_m.RecipientKey = value
+			}
+		case challenge.FieldSource:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field source", values[i])
+			} else if value.Valid {
+				_m.Source = value.String
 			}
 		case challenge.FieldIssuedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
@@ -213,6 +221,9 @@ func (_m *Challenge) String() string {
 		builder.WriteString("recipient_key=")
 		builder.WriteString(fmt.Sprintf("%v", *v))
 	}
+	builder.WriteString(", ")
+	builder.WriteString("source=")
+	builder.WriteString(_m.Source)
 	builder.WriteString(", ")
 	builder.WriteString("issued_at=")
 	builder.WriteString(_m.IssuedAt.Format(time.ANSIC))

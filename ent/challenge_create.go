@@ -85,6 +85,20 @@ func (_c *ChallengeCreate) SetRecipientKey(v []byte) *ChallengeCreate {
 	return _c
 }
 
+// SetSource sets the "source" field.
+func (_c *ChallengeCreate) SetSource(v string) *ChallengeCreate {
+	_c.mutation.SetSource(v)
+	return _c
+}
+
+// SetNillableSource sets the "source" field if the given value is not nil.
+func (_c *ChallengeCreate) SetNillableSource(v *string) *ChallengeCreate {
+	if v != nil {
+		_c.SetSource(*v)
+	}
+	return _c
+}
+
 // SetIssuedAt sets the "issued_at" field.
 func (_c *ChallengeCreate) SetIssuedAt(v time.Time) *ChallengeCreate {
 	_c.mutation.SetIssuedAt(v)
@@ -160,6 +174,10 @@ func (_c *ChallengeCreate) ExecX(ctx context.Context) {
 
 // defaults sets the default values of the builder before save.
 func (_c *ChallengeCreate) defaults() {
+	if _, ok := _c.mutation.Source(); !ok {
+		v := challenge.DefaultSource
+		_c.mutation.SetSource(v)
+	}
 	if _, ok := _c.mutation.ID(); !ok {
 		v := challenge.DefaultID()
 		_c.mutation.SetID(v)
@@ -182,6 +200,9 @@ func (_c *ChallengeCreate) check() error {
 	}
 	if _, ok := _c.mutation.Nonce(); !ok {
 		return &ValidationError{Name: "nonce", err: errors.New(`ent: missing required field "Challenge.nonce"`)}
+	}
+	if _, ok := _c.mutation.Source(); !ok {
+		return &ValidationError{Name: "source", err: errors.New(`ent: missing required field "Challenge.source"`)}
 	}
 	if _, ok := _c.mutation.IssuedAt(); !ok {
 		return &ValidationError{Name: "issued_at", err: errors.New(`ent: missing required field "Challenge.issued_at"`)}
@@ -255,6 +276,10 @@ func (_c *ChallengeCreate) createSpec() (*Challenge, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.RecipientKey(); ok {
 		_spec.SetField(challenge.FieldRecipientKey, field.TypeBytes, value)
 		_node.RecipientKey = &value
+	}
+	if value, ok := _c.mutation.Source(); ok {
+		_spec.SetField(challenge.FieldSource, field.TypeString, value)
+		_node.Source = value
 	}
 	if value, ok := _c.mutation.IssuedAt(); ok {
 		_spec.SetField(challenge.FieldIssuedAt, field.TypeTime, value)

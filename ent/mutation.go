@@ -3106,6 +3106,7 @@ type ChallengeMutation struct {
 	card_id       *uuid.UUID
 	session_id    *uuid.UUID
 	recipient_key *[]byte
+	source        *string
 	issued_at     *time.Time
 	expires_at    *time.Time
 	consumed_at   *time.Time
@@ -3546,6 +3547,42 @@ func (m *ChallengeMutation) ResetRecipientKey() {
 	delete(m.clearedFields, challenge.FieldRecipientKey)
 }
 
+// SetSource sets the "source" field.
+func (m *ChallengeMutation) SetSource(s string) {
+	m.source = &s
+}
+
+// Source returns the value of the "source" field in the mutation.
+func (m *ChallengeMutation) Source() (r string, exists bool) {
+	v := m.source
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSource returns the old "source" field's value of the Challenge entity.
+// If the Challenge object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ChallengeMutation) OldSource(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSource is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSource requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSource: %w", err)
+	}
+	return oldValue.Source, nil
+}
+
+// ResetSource resets all changes to the "source" field.
+func (m *ChallengeMutation) ResetSource() {
+	m.source = nil
+}
+
 // SetIssuedAt sets the "issued_at" field.
 func (m *ChallengeMutation) SetIssuedAt(t time.Time) {
 	m.issued_at = &t
@@ -3701,7 +3738,7 @@ func (m *ChallengeMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *ChallengeMutation) Fields() []string {
-	fields := make([]string, 0, 11)
+	fields := make([]string, 0, 12)
 	if m.purpose != nil {
 		fields = append(fields, challenge.FieldPurpose)
 	}
@@ -3725,6 +3762,9 @@ func (m *ChallengeMutation) Fields() []string {
 	}
 	if m.recipient_key != nil {
 		fields = append(fields, challenge.FieldRecipientKey)
+	}
+	if m.source != nil {
+		fields = append(fields, challenge.FieldSource)
 	}
 	if m.issued_at != nil {
 		fields = append(fields, challenge.FieldIssuedAt)
@@ -3759,6 +3799,8 @@ func (m *ChallengeMutation) Field(name string) (ent.Value, bool) {
 		return m.SessionID()
 	case challenge.FieldRecipientKey:
 		return m.RecipientKey()
+	case challenge.FieldSource:
+		return m.Source()
 	case challenge.FieldIssuedAt:
 		return m.IssuedAt()
 	case challenge.FieldExpiresAt:
@@ -3790,6 +3832,8 @@ func (m *ChallengeMutation) OldField(ctx context.Context, name string) (ent.Valu
 		return m.OldSessionID(ctx)
 	case challenge.FieldRecipientKey:
 		return m.OldRecipientKey(ctx)
+	case challenge.FieldSource:
+		return m.OldSource(ctx)
 	case challenge.FieldIssuedAt:
 		return m.OldIssuedAt(ctx)
 	case challenge.FieldExpiresAt:
@@ -3860,6 +3904,13 @@ func (m *ChallengeMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetRecipientKey(v)
+		return nil
+	case challenge.FieldSource:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSource(v)
 		return nil
 	case challenge.FieldIssuedAt:
 		v, ok := value.(time.Time)
@@ -3981,6 +4032,9 @@ func (m *ChallengeMutation) ResetField(name string) error {
 		return nil
 	case challenge.FieldRecipientKey:
 		m.ResetRecipientKey()
+		return nil
+	case challenge.FieldSource:
+		m.ResetSource()
 		return nil
 	case challenge.FieldIssuedAt:
 		m.ResetIssuedAt()

@@ -87,6 +87,10 @@ func init() {
 	cardlink.DefaultID = cardlinkDescID.Default.(func() uuid.UUID)
 	challengeFields := schema.Challenge{}.Fields()
 	_ = challengeFields
+	// challengeDescSource is the schema descriptor for source field.
+	challengeDescSource := challengeFields[9].Descriptor()
+	// challenge.DefaultSource holds the default value on creation for the source field.
+	challenge.DefaultSource = challengeDescSource.Default.(string)
 	// challengeDescID is the schema descriptor for id field.
 	challengeDescID := challengeFields[0].Descriptor()
 	// challenge.DefaultID holds the default value on creation for the id field.

@@ -28,6 +28,8 @@ const (
 	FieldSessionID = "session_id"
 	// FieldRecipientKey holds the string denoting the recipient_key field in the database.
 	FieldRecipientKey = "recipient_key"
+	// FieldSource holds the string denoting the source field in the database.
+	FieldSource = "source"
 	// FieldIssuedAt holds the string denoting the issued_at field in the database.
 	FieldIssuedAt = "issued_at"
 	// FieldExpiresAt holds the string denoting the expires_at field in the database.
@@ -49,6 +51,7 @@ var Columns = []string{
 	FieldCardID,
 	FieldSessionID,
 	FieldRecipientKey,
+	FieldSource,
 	FieldIssuedAt,
 	FieldExpiresAt,
 	FieldConsumedAt,
@@ -65,6 +68,8 @@ func ValidColumn(column string) bool {
 }
 
 var (
+	// DefaultSource holds the default value on creation for the "source" field.
+	DefaultSource string
 	// DefaultID holds the default value on creation for the "id" field.
 	DefaultID func() uuid.UUID
 )
@@ -110,6 +115,11 @@ func ByCardID(opts ...sql.OrderTermOption) OrderOption {
 // BySessionID orders the results by the session_id field.
 func BySessionID(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldSessionID, opts...).ToFunc()
+}
+
+// BySource orders the results by the source field.
+func BySource(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldSource, opts...).ToFunc()
 }
 
 // ByIssuedAt orders the results by the issued_at field.

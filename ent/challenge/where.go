@@ -95,6 +95,11 @@ func RecipientKey(v []byte) predicate.Challenge {
 	return predicate.Challenge(sql.FieldEQ(FieldRecipientKey, v))
 }
 
+// Source applies equality check predicate on the "source" field. It's identical to SourceEQ.
+func Source(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldEQ(FieldSource, v))
+}
+
 // IssuedAt applies equality check predicate on the "issued_at" field. It's identical to IssuedAtEQ.
 func IssuedAt(v time.Time) predicate.Challenge {
 	return predicate.Challenge(sql.FieldEQ(FieldIssuedAt, v))
@@ -583,6 +588,71 @@ func RecipientKeyIsNil() predicate.Challenge {
 // RecipientKeyNotNil applies the NotNil predicate on the "recipient_key" field.
 func RecipientKeyNotNil() predicate.Challenge {
 	return predicate.Challenge(sql.FieldNotNull(FieldRecipientKey))
+}
+
+// SourceEQ applies the EQ predicate on the "source" field.
+func SourceEQ(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldEQ(FieldSource, v))
+}
+
+// SourceNEQ applies the NEQ predicate on the "source" field.
+func SourceNEQ(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldNEQ(FieldSource, v))
+}
+
+// SourceIn applies the In predicate on the "source" field.
+func SourceIn(vs ...string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldIn(FieldSource, vs...))
+}
+
+// SourceNotIn applies the NotIn predicate on the "source" field.
+func SourceNotIn(vs ...string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldNotIn(FieldSource, vs...))
+}
+
+// SourceGT applies the GT predicate on the "source" field.
+func SourceGT(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldGT(FieldSource, v))
+}
+
+// SourceGTE applies the GTE predicate on the "source" field.
+func SourceGTE(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldGTE(FieldSource, v))
+}
+
+// SourceLT applies the LT predicate on the "source" field.
+func SourceLT(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldLT(FieldSource, v))
+}
+
+// SourceLTE applies the LTE predicate on the "source" field.
+func SourceLTE(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldLTE(FieldSource, v))
+}
+
+// SourceContains applies the Contains predicate on the "source" field.
+func SourceContains(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldContains(FieldSource, v))
+}
+
+// SourceHasPrefix applies the HasPrefix predicate on the "source" field.
+func SourceHasPrefix(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldHasPrefix(FieldSource, v))
+}
+
+// SourceHasSuffix applies the HasSuffix predicate on the "source" field.
+func SourceHasSuffix(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldHasSuffix(FieldSource, v))
+}
+
+// SourceEqualFold applies the EqualFold predicate on the "source" field.
+func SourceEqualFold(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldEqualFold(FieldSource, v))
+}
+
+// SourceContainsFold applies the ContainsFold predicate on the "source" field.
+func SourceContainsFold(v string) predicate.Challenge {
+	return predicate.Challenge(sql.FieldContainsFold(FieldSource, v))
 }
 
 // IssuedAtEQ applies the EQ predicate on the "issued_at" field.

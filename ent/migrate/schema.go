@@ -171,6 +171,7 @@ var (
 		{Name: "card_id", Type: field.TypeUUID, Nullable: true},
 		{Name: "session_id", Type: field.TypeUUID, Nullable: true},
 		{Name: "recipient_key", Type: field.TypeBytes, Nullable: true},
+		{Name: "source", Type: field.TypeString, Default: ""},
 		{Name: "issued_at", Type: field.TypeTime},
 		{Name: "expires_at", Type: field.TypeTime},
 		{Name: "consumed_at", Type: field.TypeTime, Nullable: true},
@@ -182,14 +183,14 @@ var (
 		PrimaryKey: []*schema.Column{ChallengesColumns[0]},
 		Indexes: []*schema.Index{
 			{
-				Name:    "challenge_wallet_purpose_issued_at",
+				Name:    "challenge_wallet_purpose_expires_at",
 				Unique:  false,
-				Columns: []*schema.Column{ChallengesColumns[2], ChallengesColumns[1], ChallengesColumns[9]},
+				Columns: []*schema.Column{ChallengesColumns[2], ChallengesColumns[1], ChallengesColumns[11]},
 			},
 			{
 				Name:    "challenge_expires_at",
 				Unique:  false,
-				Columns: []*schema.Column{ChallengesColumns[10]},
+				Columns: []*schema.Column{ChallengesColumns[11]},
 			},
 		},
 	}

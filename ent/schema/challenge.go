@@ -22,6 +22,8 @@ func (Challenge) Fields() []ent.Field {
 		field.UUID("card_id", uuid.UUID{}).Optional().Nillable().Immutable(),
 		field.UUID("session_id", uuid.UUID{}).Optional().Nillable().Immutable(),
 		field.Bytes("recipient_key").Optional().Nillable().Immutable(),
+		// A keyed digest of the address that asked, never the address.
+		field.String("source").Default("").Immutable(),
 		field.Time("issued_at").Immutable(),
 		field.Time("expires_at").Immutable(),
 		field.Time("consumed_at").Optional().Nillable(),
@@ -31,7 +33,7 @@ func (Challenge) Fields() []ent.Field {
 // Indexes of a challenge.
 func (Challenge) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("wallet", "purpose", "issued_at"),
+		index.Fields("wallet", "purpose", "expires_at"),
 		index.Fields("expires_at"),
 	}
 }

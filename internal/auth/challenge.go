@@ -52,6 +52,8 @@ type Challenge struct {
 	SessionID uuid.UUID
 	// RecipientKey is the X25519 key a reveal is sealed to; nil when there is none.
 	RecipientKey []byte
+	// Source tells apart the addresses that asked for sign-ins; it is a keyed hash, or empty.
+	Source string
 	// IssuedAt and ExpiresAt are UTC, in whole milliseconds, as the message says them.
 	IssuedAt  time.Time
 	ExpiresAt time.Time
@@ -65,14 +67,24 @@ type Challenges interface {
 	Create(ctx context.Context, c Challenge, turns ...limit.Turn) error
 	// Find returns the challenge in any state, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (Challenge, error)
-	// Latest returns the wallet's newest challenge of a purpose that is not consumed, or
-	// ErrNotFound. It may return one that is expired.
-	Latest(ctx context.Context, wallet x402.Address, purpose Purpose) (Challenge, error)
+	// Open returns challenges of a wallet and a purpose that Consume would take at now: the newest OpenOfSource of a
+	// source, and then those of other sources, the newest of each before the second of any, OpenAtMost in all. So who
+	// asks from one address takes no place from who asks from another.
+	Open(ctx context.Context, wallet x402.Address, purpose Purpose, source string, now time.Time) ([]Challenge, error)
 	// Consume is one guarded update: it marks the challenge used at now unless it is used,
-	// expired (ExpiresAt is not after now) or unknown. It is true for exactly one caller. It counts against the limit as
-	// Create does.
+	// expired (ExpiresAt is not after now) or unknown. It is true for exactly one caller, and counts against the limit
+	// only for that one. Over the limit it is a *limit.Refusal, and consumes nothing.
 	Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error)
+	// Void marks the challenge used where Consume would, and counts against the limit in any case, as Create does.
+	Void(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) error
 }
+
+// How many challenges a signature that names none is compared with. OpenOfSource is more than one address can have at
+// the default rate, ten a minute that live for five.
+const (
+	OpenOfSource = 64
+	OpenAtMost   = 2 * OpenOfSource
+)
 
 // maxSkew is how far ahead the clock of the replica that issued a challenge may run.
 const maxSkew = 30 * time.Second

@@ -10,7 +10,7 @@
 //	  | RevealChallenge(card, recipientKey)   |                                       |
 //	  |-------------------------------------->| bound to card, owner, session: 300 s  |
 //	  | Reveal(signature)                     |                                       |
-//	  |-------------------------------------->| consume first, then verify            |
+//	  |-------------------------------------->| verify, then consume in any case      |
 //
 // Only externally owned accounts can sign in: contract signatures are not supported.
 package auth

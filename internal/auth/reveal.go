@@ -3,6 +3,7 @@ package auth
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,9 +55,12 @@ func (a *Auth) RevealChallenge(
 	return c, a.site.document(c), nil
 }
 
-// Reveal consumes a challenge and then verifies it: valid or not, it cannot be used again. On success it returns the
+// Reveal verifies a challenge and consumes it: valid or not, it cannot be used again. On success it returns the
 // key that the card must be sealed to, or nil when the owner signed for an unsealed answer. The request cannot change
 // that: the key is the one that was signed. Whatever is wrong, the fault challenge_invalid is the same.
+//
+// What the owner signed counts against the owner's rate, once for each signature, and everything else against the
+// session's: who has a session without the wallet's key cannot use up what its owner may reveal.
 func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (recipientKey []byte, err error) {
 	if caller.Kind != KindWallet || !caller.Has(ScopeReveal) {
 		return nil, sessionInvalid()
@@ -65,19 +69,24 @@ func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (reci
 		return nil, sealingMissing()
 	}
 	now := a.now().UTC()
-	spent, err := a.challenges.Consume(ctx, r.IntentID, now, a.limits.Turn(limit.Reveal, caller.Wallet.Lower())...)
+	c, err := a.challenges.Find(ctx, r.IntentID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("find reveal challenge: %w", err)
+	}
+	if err != nil || !a.opens(c, caller, r, now) {
+		return nil, a.voidReveal(ctx, caller, r.IntentID, now)
+	}
+	owner := caller.Wallet.Lower()
+	if _, _, err := a.limits.Take(limit.Reveal, owner); err != nil {
+		return nil, err
+	}
+	spent, err := a.challenges.Consume(ctx, c.ID, now, a.limits.Turn(limit.Reveal, owner)...)
 	if err != nil {
 		return nil, fmt.Errorf("consume reveal challenge: %w", err)
 	}
-	if !spent {
-		return nil, challengeInvalid()
-	}
-	c, err := a.challenges.Find(ctx, r.IntentID)
-	if err != nil {
-		return nil, fmt.Errorf("find reveal challenge: %w", err)
-	}
-	if !a.opens(c, caller, r, now) {
-		return nil, challengeInvalid()
+	if !spent { // the same signature, at the same time
+		a.limits.Give(limit.Reveal, owner)
+		return nil, a.voidReveal(ctx, caller, r.IntentID, now)
 	}
 	if len(c.RecipientKey) == 0 {
 		return nil, nil
@@ -85,9 +94,21 @@ func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (reci
 	return c.RecipientKey, nil
 }
 
-// opens verifies a challenge that this call has consumed.
+// voidReveal ends a challenge that was not signed as it must be, and is the answer.
+func (a *Auth) voidReveal(ctx context.Context, caller Caller, id uuid.UUID, now time.Time) error {
+	session := "session " + caller.SessionID.String()
+	if _, _, err := a.limits.Take(limit.Reveal, session); err != nil {
+		return err
+	}
+	if err := a.challenges.Void(ctx, id, now, a.limits.Turn(limit.Reveal, session)...); err != nil {
+		return fmt.Errorf("void reveal challenge: %w", err)
+	}
+	return challengeInvalid()
+}
+
+// opens reports whether the request is signed for a challenge that is not used.
 func (a *Auth) opens(c Challenge, caller Caller, r RevealRequest, now time.Time) bool {
-	return c.Purpose == PurposeReveal && c.live(now) &&
+	return c.Purpose == PurposeReveal && c.ConsumedAt == nil && c.live(now) &&
 		c.CardID == r.CardID && c.Wallet == caller.Wallet && c.SessionID == caller.SessionID &&
 		(r.Scheme == "" || r.Scheme == c.Scheme) &&
 		(r.RecipientKey == nil || bytes.Equal(r.RecipientKey, c.RecipientKey)) &&

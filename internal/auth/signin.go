@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -20,7 +22,7 @@ type VerifyRequest struct {
 	// Signature is 0x and the hex of 65 bytes.
 	Signature string
 	// IntentID names the challenge; uuid.Nil means the one that Message names, or else the
-	// wallet's latest.
+	// wallet's open one that was signed.
 	IntentID uuid.UUID
 	// Scheme, when not empty, must be the challenge's.
 	Scheme Scheme
@@ -36,7 +38,9 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 	if err != nil {
 		return Challenge{}, nil, err
 	}
-	c := a.site.issue(Challenge{Purpose: PurposeSignIn, Wallet: wallet, Scheme: scheme}, a.now(), a.signInTTL)
+	c := a.site.issue(Challenge{
+		Purpose: PurposeSignIn, Wallet: wallet, Scheme: scheme, Source: a.limits.Source(limit.Address(ctx)),
+	}, a.now(), a.signInTTL)
 	if err := a.challenges.Create(ctx, c, a.limits.AddressTurn(limit.Challenge, limit.Address(ctx))...); err != nil {
 		return Challenge{}, nil, fmt.Errorf("store sign-in challenge: %w", err)
 	}
@@ -46,38 +50,48 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 // Verify exchanges a signed challenge for a session and its bearer token, which is returned only here. Whatever is
 // wrong, the fault signature_invalid is the same.
 //
-// A challenge that the request names is consumed, valid or not: only its requester knows the id. The latest challenge
-// of a wallet, found by address alone, survives a wrong signature, so that a stranger who knows the address cannot lock
-// out its owner.
+// A challenge that the request names is consumed, valid or not: only its requester knows the id. Of the others, found by
+// the wallet alone, the one that was signed counts, and a wrong signature consumes none: anybody may ask for challenges
+// of a wallet, and must not be able to keep its owner out.
 func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Text, error) {
 	now := a.now().UTC()
-	c, named, err := a.signInChallenge(ctx, r)
-	known := err == nil
-	if errors.Is(err, ErrNotFound) {
-		// Verifying a challenge that nobody can have signed takes as long as verifying a real one.
-		c = a.site.issue(Challenge{Purpose: PurposeSignIn, Wallet: r.Wallet, Scheme: EIP191}, now, a.signInTTL)
-	} else if err != nil {
+	open, named, err := a.signInChallenges(ctx, r, now)
+	if err != nil {
 		return Session{}, secret.Text{}, fmt.Errorf("find sign-in challenge: %w", err)
 	}
-	proven := a.site.provenBy(c, r.Signature) && c.live(now) && c.Purpose == PurposeSignIn && c.Wallet == r.Wallet &&
-		(r.Scheme == "" || r.Scheme == c.Scheme) && (r.Message == nil || *r.Message == c.Message)
-
-	if !known || !proven && !named {
+	if len(open) == 0 {
+		// Verifying a challenge that nobody can have signed takes as long as verifying a real one.
+		c := a.site.issue(Challenge{Purpose: PurposeSignIn, Wallet: r.Wallet, Scheme: EIP191}, now, a.signInTTL)
+		a.site.provenBy(c, r.Signature)
 		return Session{}, secret.Text{}, signatureInvalid()
 	}
+	signed := slices.IndexFunc(open, func(c Challenge) bool { return a.signsIn(c, r, now) })
+	if signed < 0 && !named {
+		return Session{}, secret.Text{}, signatureInvalid()
+	}
+	c := open[max(signed, 0)]
 	spent, err := a.challenges.Consume(ctx, c.ID, now)
 	if err != nil {
 		return Session{}, secret.Text{}, fmt.Errorf("consume sign-in challenge: %w", err)
 	}
-	if !proven || !spent {
+	if signed < 0 || !spent {
 		return Session{}, secret.Text{}, signatureInvalid()
 	}
 	return a.startSession(ctx, c.Wallet, now)
 }
 
-// signInChallenge finds the challenge, and reports whether the request named it. A message names it by its Request ID,
-// so that clients without an intent id do not race with whoever asks for a newer challenge.
-func (a *Auth) signInChallenge(ctx context.Context, r VerifyRequest) (c Challenge, named bool, err error) {
+// signsIn reports whether the request is signed for the challenge.
+func (a *Auth) signsIn(c Challenge, r VerifyRequest, now time.Time) bool {
+	return c.live(now) && c.Purpose == PurposeSignIn && c.Wallet == r.Wallet &&
+		(r.Scheme == "" || r.Scheme == c.Scheme) && (r.Message == nil || *r.Message == c.Message) &&
+		a.site.provenBy(c, r.Signature)
+}
+
+// signInChallenges finds the challenge that the request names, or those that it may be signed for. A message names its
+// challenge by its Request ID.
+func (a *Auth) signInChallenges(
+	ctx context.Context, r VerifyRequest, now time.Time,
+) (open []Challenge, named bool, err error) {
 	id := r.IntentID
 	if id == uuid.Nil && r.Message != nil {
 		if m, err := handshake.ParseMessage(*r.Message); err == nil {
@@ -85,11 +99,14 @@ func (a *Auth) signInChallenge(ctx context.Context, r VerifyRequest) (c Challeng
 		}
 	}
 	if id == uuid.Nil {
-		c, err = a.challenges.Latest(ctx, r.Wallet, PurposeSignIn)
-		return c, false, err
+		open, err = a.challenges.Open(ctx, r.Wallet, PurposeSignIn, a.limits.Source(limit.Address(ctx)), now)
+		return open, false, err
 	}
-	c, err = a.challenges.Find(ctx, id)
-	return c, true, err
+	c, err := a.challenges.Find(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil, true, nil
+	}
+	return []Challenge{c}, true, err
 }
 
 func signatureInvalid() error {

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -256,6 +257,64 @@ func TestSignInMessageNamesItsChallenge(t *testing.T) {
 	}
 }
 
+// TestSignInCountsWhicheverOpenChallengeIsSigned has strangers ask for challenges of the wallet all the time, as many
+// as the rate of one address lets through and from many addresses, with the required fields alone in the request.
+func TestSignInCountsWhicheverOpenChallengeIsSigned(t *testing.T) {
+	for _, scheme := range bothSchemes {
+		for name, addresses := range map[string]int{"one stranger": 1, "the owner's address": 0, "many strangers": 200} {
+			t.Run(string(scheme)+" "+name, func(t *testing.T) {
+				d, w := newBench(t), authtest.NewWallet(t, "ada")
+				limits := limit.NewLimiter(limit.Config{Rates: limit.Defaults(), Now: d.clock.Now, Key: []byte("key")})
+				a := d.with(t, func(c *auth.Config) { c.Limits = limits })
+				home := limit.WithAddress(t.Context(), "192.0.2.1")
+				c, document, err := a.Challenge(home, w.Address(), []auth.Scheme{scheme})
+				if err != nil {
+					t.Fatal(err)
+				}
+				asks := max(addresses, 48) // those of one address within the life of a challenge
+				for i := range asks {
+					d.clock.pass(4 * time.Minute / time.Duration(asks))
+					from := fmt.Sprintf("198.51.100.%d", i%max(addresses, 1))
+					if addresses == 0 {
+						from = "192.0.2.1"
+					}
+					if _, _, err := a.Challenge(limit.WithAddress(t.Context(), from), w.Address(), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				request := auth.VerifyRequest{Wallet: w.Address(), Signature: w.Sign(c, document)}
+				if _, _, err := a.Verify(home, request); err != nil {
+					t.Errorf("the owner is kept out: %v", err)
+				}
+				if _, _, err := a.Verify(home, request); fault.Of(err) != fault.SignatureInvalid {
+					t.Errorf("the same signature again: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestSignInFromAnotherAddressThanItsChallenge is one of a phone that changes its network, while a stranger asks.
+func TestSignInFromAnotherAddressThanItsChallenge(t *testing.T) {
+	d, w := newBench(t), authtest.NewWallet(t, "ada")
+	limits := limit.NewLimiter(limit.Config{Now: d.clock.Now, Key: []byte("key")})
+	a := d.with(t, func(c *auth.Config) { c.Limits = limits })
+	c, document, err := a.Challenge(limit.WithAddress(t.Context(), "192.0.2.1"), w.Address(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * auth.OpenAtMost {
+		d.clock.pass(time.Millisecond)
+		if _, _, err := a.Challenge(limit.WithAddress(t.Context(), "198.51.100.1"), w.Address(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request := auth.VerifyRequest{Wallet: w.Address(), Signature: w.Sign(c, document)}
+	if _, _, err := a.Verify(limit.WithAddress(t.Context(), "192.0.2.2"), request); err != nil {
+		t.Errorf("the owner is kept out: %v", err)
+	}
+}
+
 func TestSignInSucceedsForOneOfManyCalls(t *testing.T) {
 	d, w := newBench(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
@@ -287,7 +346,7 @@ func TestSignInSucceedsForOneOfManyCalls(t *testing.T) {
 // brokenChallenges fails in one method.
 type brokenChallenges struct {
 	auth.Challenges
-	create, find, latest, consume error
+	create, find, open, consume error
 }
 
 func (b brokenChallenges) Create(ctx context.Context, c auth.Challenge, turns ...limit.Turn) error {
@@ -299,9 +358,11 @@ func (b brokenChallenges) Find(ctx context.Context, id uuid.UUID) (auth.Challeng
 	return c, errors.Join(b.find, err)
 }
 
-func (b brokenChallenges) Latest(ctx context.Context, w x402.Address, p auth.Purpose) (auth.Challenge, error) {
-	c, err := b.Challenges.Latest(ctx, w, p)
-	return c, errors.Join(b.latest, err)
+func (b brokenChallenges) Open(
+	ctx context.Context, w x402.Address, p auth.Purpose, source string, now time.Time,
+) ([]auth.Challenge, error) {
+	c, err := b.Challenges.Open(ctx, w, p, source, now)
+	return c, errors.Join(b.open, err)
 }
 
 func (b brokenChallenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error) {
@@ -314,7 +375,7 @@ func (b brokenChallenges) Consume(ctx context.Context, id uuid.UUID, now time.Ti
 func TestSignInReportsABrokenStoreAsInternal(t *testing.T) {
 	down := errors.New("database is down")
 	for name, broken := range map[string]brokenChallenges{
-		"create": {create: down}, "find": {find: down}, "latest": {latest: down}, "consume": {consume: down},
+		"create": {create: down}, "find": {find: down}, "open": {open: down}, "consume": {consume: down},
 	} {
 		d, w := newBench(t), authtest.NewWallet(t, "ada")
 		caller, _ := d.signIn(t, w)
@@ -327,7 +388,7 @@ func TestSignInReportsABrokenStoreAsInternal(t *testing.T) {
 		switch name {
 		case "create":
 			_, _, err = a.Challenge(t.Context(), w.Address(), nil)
-		case "latest":
+		case "open":
 			_, _, err = a.Verify(t.Context(), auth.VerifyRequest{Wallet: w.Address(), Signature: w.SignText(signIn.Message)})
 		default:
 			request := auth.RevealRequest{CardID: reveal.CardID, IntentID: reveal.ID, Signature: w.SignText(reveal.Message)}

@@ -44,7 +44,7 @@ const (
 	Concurrent Class = "concurrent"
 	Waiting    Class = "waiting"
 	Streams    Class = "streams"
-	// Reveal is showing a card's number, by owner.
+	// Reveal is showing a card's number, by owner, and trying to without the owner's signature, by session.
 	Reveal Class = "reveal"
 	// Events are product events, and MCP calls of tools, by address.
 	Events Class = "events"

@@ -30,9 +30,18 @@ func (l *Limiter) AddressTurn(class Class, address string) []Turn {
 	if _, limited := l.limits(class); !limited {
 		return nil
 	}
+	return l.Turn(class, l.Source(address))
+}
+
+// Source is a keyed hash of an address, fit to be stored: it tells the requests of one address from those of others.
+// It is empty without a limiter, which has the key.
+func (l *Limiter) Source(address string) string {
+	if l == nil {
+		return ""
+	}
 	h := hmac.New(sha256.New, l.Key)
 	h.Write([]byte("roamcard address v1\n" + address))
-	return l.Turn(class, base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
 }
 
 // Each is how long it takes until one more request is given back.

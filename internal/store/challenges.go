@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/ent/challenge"
@@ -43,6 +45,7 @@ func createChallenge(ctx context.Context, tx *ent.Tx, n auth.Challenge) error {
 		SetScheme(string(n.Scheme)).
 		SetMessage(n.Message).
 		SetNonce(n.Nonce).
+		SetSource(n.Source).
 		SetIssuedAt(n.IssuedAt).
 		SetExpiresAt(n.ExpiresAt).
 		SetNillableConsumedAt(n.ConsumedAt)
@@ -65,32 +68,88 @@ func (c Challenges) Find(ctx context.Context, id uuid.UUID) (auth.Challenge, err
 	return challengeOf(c.s.ent.Challenge.Get(ctx, id))
 }
 
-// Latest implements auth.Challenges.
-func (c Challenges) Latest(ctx context.Context, wallet x402.Address, purpose auth.Purpose) (auth.Challenge, error) {
+// openSQL orders the open challenges of a wallet: those of one source first, then the newest of each other source, the
+// second newest of each, and so on. It reads all that are open, which the rate of each address bounds.
+const openSQL = `
+	SELECT id FROM (
+		SELECT id, issued_at, source = $4 AS own,
+			row_number() OVER (PARTITION BY source ORDER BY issued_at DESC, id DESC) AS nth
+		FROM challenges WHERE wallet = $1 AND purpose = $2 AND expires_at > $3 AND consumed_at IS NULL
+	) open
+	WHERE nth <= $5 OR NOT own
+	ORDER BY own DESC, nth, issued_at DESC, id DESC LIMIT $6`
+
+// Open implements auth.Challenges.
+func (c Challenges) Open(
+	ctx context.Context, wallet x402.Address, purpose auth.Purpose, source string, now time.Time,
+) ([]auth.Challenge, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	return challengeOf(c.s.ent.Challenge.Query().
-		Where(challenge.Wallet(wallet.Lower()), challenge.Purpose(string(purpose)), challenge.ConsumedAtIsNil()).
-		Order(ent.Desc(challenge.FieldIssuedAt, challenge.FieldID)).
-		First(ctx))
+	found, err := c.s.pool.Query(ctx, openSQL,
+		wallet.Lower(), string(purpose), now, source, auth.OpenOfSource, auth.OpenAtMost)
+	if err != nil {
+		return nil, fmt.Errorf("find open challenges: %w", mapError(err))
+	}
+	ids, err := pgx.CollectRows(found, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("find open challenges: %w", mapError(err))
+	}
+	rows, err := c.s.ent.Challenge.Query().Where(challenge.IDIn(ids...)).All(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read open challenges: %w", mapError(err))
+	}
+	open := make([]auth.Challenge, 0, len(rows))
+	for _, row := range rows {
+		n, err := challengeOf(row, nil)
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, n)
+	}
+	slices.SortFunc(open, func(a, b auth.Challenge) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
+	return open, nil
 }
+
+// errUnspent rolls the counting of a challenge that is not consumed back.
+var errUnspent = errors.New("the challenge cannot be consumed")
 
 // Consume implements auth.Challenges.
 func (c Challenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error) {
-	spent := false
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		takeTurns(tx, turns)
-		n, err := tx.Challenge.Update().
-			Where(challenge.ID(id), challenge.ConsumedAtIsNil(), challenge.ExpiresAtGT(now)).
-			SetConsumedAt(now).
-			Save(ctx)
-		spent = n == 1
-		return err
+		if spent, err := consume(ctx, tx, id, now); err != nil || spent {
+			return err
+		}
+		return errUnspent
 	})
+	if errors.Is(err, errUnspent) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("consume challenge: %w", c.s.refusedTurn(ctx, err))
 	}
-	return spent, nil
+	return true, nil
+}
+
+// Void implements auth.Challenges.
+func (c Challenges) Void(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) error {
+	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		takeTurns(tx, turns)
+		_, err := consume(ctx, tx, id, now)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("void challenge: %w", c.s.refusedTurn(ctx, err))
+	}
+	return nil
+}
+
+func consume(ctx context.Context, tx *ent.Tx, id uuid.UUID, now time.Time) (bool, error) {
+	n, err := tx.Challenge.Update().
+		Where(challenge.ID(id), challenge.ConsumedAtIsNil(), challenge.ExpiresAtGT(now)).
+		SetConsumedAt(now).
+		Save(ctx)
+	return n == 1, err
 }
 
 func challengeOf(row *ent.Challenge, err error) (auth.Challenge, error) {
@@ -106,7 +165,7 @@ func challengeOf(row *ent.Challenge, err error) (auth.Challenge, error) {
 	}
 	c := auth.Challenge{
 		ID: row.ID, Purpose: auth.Purpose(row.Purpose), Wallet: wallet, Scheme: auth.Scheme(row.Scheme),
-		Message: row.Message, Nonce: row.Nonce,
+		Message: row.Message, Nonce: row.Nonce, Source: row.Source,
 		IssuedAt: row.IssuedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC(), ConsumedAt: utc(row.ConsumedAt),
 	}
 	if row.CardID != nil {

@@ -123,8 +123,15 @@ func TestChallengesAndRevealsAreCountedWhereTheyAreStored(t *testing.T) {
 		t.Errorf("%d challenges are stored", n)
 	}
 	reveal := turn(limit.Reveal, 1, time.Hour)
-	if _, err := stores[0].Challenges().Consume(t.Context(), uuid.New(), time.Now(), reveal...); err != nil {
+	// One that consumes nothing counts only where it is to be counted in any case.
+	if spent, err := stores[0].Challenges().Consume(t.Context(), uuid.New(), time.Now(), reveal...); spent || err != nil {
+		t.Fatal(spent, err)
+	}
+	if err := stores[0].Challenges().Void(t.Context(), uuid.New(), time.Now(), reveal...); err != nil {
 		t.Fatal(err)
+	}
+	if err := stores[1].Challenges().Void(t.Context(), first.ID, time.Now(), reveal...); refused(err) == nil {
+		t.Errorf("a second void reveal: %v", err)
 	}
 	if spent, err := stores[1].Challenges().Consume(t.Context(), first.ID, time.Now(), reveal...); spent ||
 		refused(err) == nil {

@@ -32,11 +32,11 @@ CREATE UNIQUE INDEX "cards_reference" ON "cards" ("reference", "owner");
 -- create "chain_watermarks" table
 CREATE TABLE "chain_watermarks" ("id" uuid NOT NULL, "server" character varying NOT NULL, "heartbeat" bigint NOT NULL DEFAULT 0, "last_block" bigint NOT NULL DEFAULT 0, "created_at" timestamptz NOT NULL, "seen_at" timestamptz NOT NULL, PRIMARY KEY ("id"));
 -- create "challenges" table
-CREATE TABLE "challenges" ("id" uuid NOT NULL, "purpose" character varying NOT NULL, "wallet" character varying NOT NULL, "scheme" character varying NOT NULL, "message" text NOT NULL, "nonce" character varying NOT NULL, "card_id" uuid NULL, "session_id" uuid NULL, "recipient_key" bytea NULL, "issued_at" timestamptz NOT NULL, "expires_at" timestamptz NOT NULL, "consumed_at" timestamptz NULL, PRIMARY KEY ("id"));
+CREATE TABLE "challenges" ("id" uuid NOT NULL, "purpose" character varying NOT NULL, "wallet" character varying NOT NULL, "scheme" character varying NOT NULL, "message" text NOT NULL, "nonce" character varying NOT NULL, "card_id" uuid NULL, "session_id" uuid NULL, "recipient_key" bytea NULL, "source" character varying NOT NULL DEFAULT '', "issued_at" timestamptz NOT NULL, "expires_at" timestamptz NOT NULL, "consumed_at" timestamptz NULL, PRIMARY KEY ("id"));
 -- create index "challenge_expires_at" to table: "challenges"
 CREATE INDEX "challenge_expires_at" ON "challenges" ("expires_at");
--- create index "challenge_wallet_purpose_issued_at" to table: "challenges"
-CREATE INDEX "challenge_wallet_purpose_issued_at" ON "challenges" ("wallet", "purpose", "issued_at");
+-- create index "challenge_wallet_purpose_expires_at" to table: "challenges"
+CREATE INDEX "challenge_wallet_purpose_expires_at" ON "challenges" ("wallet", "purpose", "expires_at");
 -- create "esim_plans" table
 CREATE TABLE "esim_plans" ("id" character varying NOT NULL, "provider" character varying NOT NULL, "code" character varying NOT NULL, "name" character varying NOT NULL, "type" character varying NOT NULL, "countries" jsonb NOT NULL, "data_mb" bigint NOT NULL, "unlimited" boolean NOT NULL DEFAULT false, "fair_use" character varying NOT NULL DEFAULT '', "validity_days" bigint NOT NULL, "cost_micros" bigint NOT NULL, "price_usd_cents" bigint NOT NULL, "live" boolean NOT NULL, "created_at" timestamptz NOT NULL, "updated_at" timestamptz NOT NULL, PRIMARY KEY ("id"), CONSTRAINT "esim_plans_price" CHECK ((price_usd_cents >= 1) AND (price_usd_cents <= 25000)), CONSTRAINT "esim_plans_terms" CHECK ((data_mb >= 0) AND ((data_mb > 0) <> unlimited) AND (validity_days > 0) AND (cost_micros > 0)), CONSTRAINT "esim_plans_type" CHECK ((type)::text = ANY ((ARRAY['country'::character varying, 'region'::character varying])::text[])));
 -- create index "esim_plans_code" to table: "esim_plans"
@@ -563,8 +563,8 @@ DROP TABLE "esim_profiles";
 DROP INDEX "esim_plans_code";
 -- reverse: create "esim_plans" table
 DROP TABLE "esim_plans";
--- reverse: create index "challenge_wallet_purpose_issued_at" to table: "challenges"
-DROP INDEX "challenge_wallet_purpose_issued_at";
+-- reverse: create index "challenge_wallet_purpose_expires_at" to table: "challenges"
+DROP INDEX "challenge_wallet_purpose_expires_at";
 -- reverse: create index "challenge_expires_at" to table: "challenges"
 DROP INDEX "challenge_expires_at";
 -- reverse: create "challenges" table

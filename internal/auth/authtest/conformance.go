@@ -34,7 +34,9 @@ func RunStore(t *testing.T, newStore NewStore) {
 		{"what is not there is ErrNotFound", nothingThere},
 		{"one of fifty consumes a challenge", oneConsumes},
 		{"an expired challenge cannot be consumed", expiredStays},
-		{"the latest challenge is the wallet's newest open one of the purpose", latestIsNewestOpen},
+		{"a void challenge cannot be consumed", voidStays},
+		{"open challenges are the wallet's of the purpose that can be consumed", openOfThePurpose},
+		{"no source takes the place of another among the open challenges", openOfEachSource},
 		{"a session comes back as it was stored", sessionComesBack},
 		{"a token opens one session", tokenOnce},
 		{"a revoked session stays revoked", revokeOnce},
@@ -50,6 +52,7 @@ func challengeComesBack(t *testing.T, challenges auth.Challenges, sessions auth.
 	wallet := x402.Address{1, 2, 3}
 	s := storedSession(t, sessions, wallet)
 	signIn := newChallenge(wallet, auth.PurposeSignIn)
+	signIn.Source = "one"
 	reveal := newChallenge(wallet, auth.PurposeReveal)
 	reveal.Scheme, reveal.CardID, reveal.SessionID = auth.EIP712, uuid.New(), s.ID
 	sealed := reveal
@@ -68,8 +71,11 @@ func nothingThere(t *testing.T, challenges auth.Challenges, sessions auth.Sessio
 	if _, err := challenges.Find(t.Context(), uuid.New()); !errors.Is(err, auth.ErrNotFound) {
 		t.Errorf("Find: %v", err)
 	}
-	if _, err := challenges.Latest(t.Context(), x402.Address{9}, auth.PurposeSignIn); !errors.Is(err, auth.ErrNotFound) {
-		t.Errorf("Latest: %v", err)
+	if open, err := challenges.Open(t.Context(), x402.Address{9}, auth.PurposeSignIn, "", noon); len(open) != 0 || err != nil {
+		t.Errorf("Open = %v, %v", open, err)
+	}
+	if err := challenges.Void(t.Context(), uuid.New(), noon); err != nil {
+		t.Errorf("Void: %v", err)
 	}
 	if spent, err := challenges.Consume(t.Context(), uuid.New(), noon); spent || err != nil {
 		t.Errorf("Consume = %v, %v", spent, err)
@@ -129,38 +135,95 @@ func expiredStays(t *testing.T, challenges auth.Challenges, _ auth.Sessions) {
 	}
 }
 
-func latestIsNewestOpen(t *testing.T, challenges auth.Challenges, sessions auth.Sessions) {
+func voidStays(t *testing.T, challenges auth.Challenges, _ auth.Sessions) {
+	c := newChallenge(x402.Address{1}, auth.PurposeSignIn)
+	create(t, challenges, c)
+	first := noon.Add(time.Second)
+	for _, now := range []time.Time{first, noon.Add(time.Minute)} {
+		if err := challenges.Void(t.Context(), c.ID, now); err != nil {
+			t.Fatalf("Void: %v", err)
+		}
+	}
+	if spent, err := challenges.Consume(t.Context(), c.ID, noon.Add(time.Minute)); spent || err != nil {
+		t.Errorf("Consume = %v, %v", spent, err)
+	}
+	c.ConsumedAt = &first
+	sameChallenge(t, c, find(t, challenges, c.ID))
+}
+
+// asked stores a challenge that was asked for from a source, some time after noon.
+func asked(
+	t *testing.T, challenges auth.Challenges, wallet x402.Address, source string, later time.Duration,
+) auth.Challenge {
+	t.Helper()
+	c := newChallenge(wallet, auth.PurposeSignIn)
+	c.Source, c.IssuedAt, c.ExpiresAt = source, c.IssuedAt.Add(later), c.ExpiresAt.Add(later)
+	create(t, challenges, c)
+	return c
+}
+
+func openIDs(t *testing.T, challenges auth.Challenges, source string, now time.Time) []uuid.UUID {
+	t.Helper()
+	open, err := challenges.Open(t.Context(), x402.Address{1}, auth.PurposeSignIn, source, now)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	ids := make([]uuid.UUID, 0, len(open))
+	for _, c := range open {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func openOfThePurpose(t *testing.T, challenges auth.Challenges, sessions auth.Sessions) {
 	mine, theirs := x402.Address{1}, x402.Address{2}
 	s := storedSession(t, sessions, mine)
-	issued := func(wallet x402.Address, purpose auth.Purpose, later time.Duration) auth.Challenge {
-		c := newChallenge(wallet, purpose)
-		c.IssuedAt = c.IssuedAt.Add(later)
-		c.ExpiresAt = c.ExpiresAt.Add(later)
-		if purpose == auth.PurposeReveal {
-			c.CardID, c.SessionID = uuid.New(), s.ID
-		}
-		create(t, challenges, c)
-		return c
-	}
-	newest := issued(mine, auth.PurposeSignIn, 2*time.Millisecond)
-	older := issued(mine, auth.PurposeSignIn, time.Millisecond)
-	issued(mine, auth.PurposeSignIn, 0)
-	issued(theirs, auth.PurposeSignIn, 3*time.Millisecond)
-	reveal := issued(mine, auth.PurposeReveal, 4*time.Millisecond)
-
-	latest := func(purpose auth.Purpose) auth.Challenge {
-		c, err := challenges.Latest(t.Context(), mine, purpose)
-		if err != nil {
-			t.Fatalf("Latest: %v", err)
-		}
-		return c
-	}
-	sameChallenge(t, newest, latest(auth.PurposeSignIn))
-	sameChallenge(t, reveal, latest(auth.PurposeReveal))
-	if spent, err := challenges.Consume(t.Context(), newest.ID, noon); !spent || err != nil {
+	newest := asked(t, challenges, mine, "home", 3*time.Second)
+	older := asked(t, challenges, mine, "home", 2*time.Second)
+	oldest := asked(t, challenges, mine, "home", time.Second)
+	used := asked(t, challenges, mine, "home", 4*time.Second)
+	asked(t, challenges, theirs, "home", 0)
+	reveal := newChallenge(mine, auth.PurposeReveal)
+	reveal.CardID, reveal.SessionID = uuid.New(), s.ID
+	create(t, challenges, reveal)
+	if spent, err := challenges.Consume(t.Context(), used.ID, noon); !spent || err != nil {
 		t.Fatalf("Consume = %v, %v", spent, err)
 	}
-	sameChallenge(t, older, latest(auth.PurposeSignIn))
+	want := []uuid.UUID{newest.ID, older.ID}
+	if diff := cmp.Diff(want, openIDs(t, challenges, "home", oldest.ExpiresAt)); diff != "" {
+		t.Errorf("open when the oldest has expired (-want +got):\n%s", diff)
+	}
+	open, err := challenges.Open(t.Context(), mine, auth.PurposeReveal, "", noon)
+	if err != nil || len(open) != 1 {
+		t.Fatalf("open reveals %v, %v", open, err)
+	}
+	sameChallenge(t, reveal, open[0])
+}
+
+// openOfEachSource has one source ask for more than all that are returned, after everybody else.
+func openOfEachSource(t *testing.T, challenges auth.Challenges, _ auth.Sessions) {
+	mine := x402.Address{1}
+	home, office := asked(t, challenges, mine, "home", 0), asked(t, challenges, mine, "office", 0)
+	earlier := asked(t, challenges, mine, "office", -time.Second)
+	var flood []uuid.UUID // the newest first
+	for i := range auth.OpenAtMost + 1 {
+		c := asked(t, challenges, mine, "flood", time.Duration(i+1)*time.Millisecond)
+		flood = append([]uuid.UUID{c.ID}, flood...)
+	}
+	others := append([]uuid.UUID{flood[0], office.ID, flood[1], earlier.ID}, flood[2:]...)
+	want := append([]uuid.UUID{home.ID}, others...)[:auth.OpenAtMost]
+	if diff := cmp.Diff(want, openIDs(t, challenges, "home", noon)); diff != "" {
+		t.Errorf("open for who asked once (-want +got):\n%s", diff)
+	}
+	want = append(append([]uuid.UUID{}, flood[:auth.OpenOfSource]...), office.ID, home.ID, earlier.ID)
+	got := openIDs(t, challenges, "flood", noon)
+	// Two that were issued at the same time come in either order.
+	if len(got) == len(want) && got[auth.OpenOfSource] == home.ID {
+		want[auth.OpenOfSource], want[auth.OpenOfSource+1] = home.ID, office.ID
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("open for who asked without end (-want +got):\n%s", diff)
+	}
 }
 
 func sessionComesBack(t *testing.T, _ auth.Challenges, sessions auth.Sessions) {

@@ -3,6 +3,7 @@ package authtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -51,22 +52,38 @@ func (s *Challenges) Find(_ context.Context, id uuid.UUID) (auth.Challenge, erro
 	return copyChallenge(c), nil
 }
 
-// Latest implements auth.Challenges.
-func (s *Challenges) Latest(_ context.Context, wallet x402.Address, purpose auth.Purpose) (auth.Challenge, error) {
+// Open implements auth.Challenges.
+func (s *Challenges) Open(
+	_ context.Context, wallet x402.Address, purpose auth.Purpose, source string, now time.Time,
+) ([]auth.Challenge, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var latest auth.Challenge
-	found := false
+	var open []auth.Challenge
 	for _, c := range s.rows {
-		open := c.Wallet == wallet && c.Purpose == purpose && c.ConsumedAt == nil
-		if open && (!found || c.IssuedAt.After(latest.IssuedAt)) {
-			latest, found = c, true
+		if c.Wallet == wallet && c.Purpose == purpose && c.ConsumedAt == nil && c.ExpiresAt.After(now) {
+			open = append(open, copyChallenge(c))
 		}
 	}
-	if !found {
-		return auth.Challenge{}, auth.ErrNotFound
+	slices.SortFunc(open, func(a, b auth.Challenge) int {
+		return cmp.Or(b.IssuedAt.Compare(a.IssuedAt), bytes.Compare(b.ID[:], a.ID[:]))
+	})
+	// nth is how many newer ones each has from its source.
+	seen, nth := map[string]int{}, map[uuid.UUID]int{}
+	for _, c := range open {
+		nth[c.ID] = seen[c.Source]
+		seen[c.Source]++
 	}
-	return copyChallenge(latest), nil
+	var own, others []auth.Challenge
+	for _, c := range open {
+		if c.Source != source {
+			others = append(others, c)
+		} else if nth[c.ID] < auth.OpenOfSource {
+			own = append(own, c)
+		}
+	}
+	slices.SortStableFunc(others, func(a, b auth.Challenge) int { return nth[a.ID] - nth[b.ID] })
+	all := append(own, others...)
+	return all[:min(len(all), auth.OpenAtMost)], nil
 }
 
 // Consume implements auth.Challenges.
@@ -80,6 +97,12 @@ func (s *Challenges) Consume(_ context.Context, id uuid.UUID, now time.Time, _ .
 	c.ConsumedAt = &now
 	s.rows[id] = c
 	return true, nil
+}
+
+// Void implements auth.Challenges.
+func (s *Challenges) Void(ctx context.Context, id uuid.UUID, now time.Time, _ ...limit.Turn) error {
+	_, err := s.Consume(ctx, id, now)
+	return err
 }
 
 // Put stores or replaces a challenge as it is, as in a store that was tampered with.

@@ -68,7 +68,7 @@ func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 func RateOf(p *roamcardv1.Policy) limit.Class {
 	switch {
 	case p.GetRate() == string(limit.Reveal):
-		return limit.Poll // reveals are counted by wallet, see throttle
+		return limit.Poll // reveals are counted once it is known who signed them, see auth.Reveal
 	case p.GetRate() != "":
 		return limit.Class(p.GetRate())
 	case p.GetPaid():
@@ -101,11 +101,7 @@ func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
 	case who.Kind != auth.KindWallet:
 		return nil
 	}
-	class := limit.Poll
-	if p.GetRate() == string(limit.Reveal) {
-		class = limit.Reveal
-	}
-	_, _, err := l.Take(class, who.Wallet.Lower())
+	_, _, err := l.Take(limit.Poll, who.Wallet.Lower())
 	return err
 }
 

@@ -85,6 +85,19 @@ func TestPolicyRefusesCallersOfOtherAccess(t *testing.T) {
 	}
 }
 
+// TestRevealIsNotCountedBeforeItsSignature: the edge cannot know whose reveals a request uses up.
+func TestRevealIsNotCountedBeforeItsSignature(t *testing.T) {
+	limits := limit.New(limit.Rates{limit.Reveal: {Count: 1, Per: time.Hour}, limit.Poll: {Count: 3, Per: time.Hour}},
+		time.Now)
+	reveals := &roamcardv1.Policy{Access: roamcardv1.Access_ACCESS_SESSION, Rate: string(limit.Reveal)}
+	who := auth.Caller{Kind: auth.KindWallet}
+	for i, want := range []fault.Code{"", "", "", fault.RateLimited} {
+		if got := fault.Of(throttle(limits, reveals, who)); got != want {
+			t.Errorf("request %d: %q, want %q", i+1, got, want)
+		}
+	}
+}
+
 func TestOperatorsAreCountedByNameAndWrongTokensByAddress(t *testing.T) {
 	type policy = roamcardv1.Policy
 	limits := limit.New(limit.Rates{limit.Operator: {Count: 2, Per: time.Hour}}, time.Now)

@@ -133,7 +133,7 @@ class VerifyChallengeRequest(Message[_VerifyChallengeRequestFields]):
             string signature = 2;
             ```
         intent_id:
-            The challenge; the wallet's latest when absent.
+            The challenge; when absent, the wallet's open one that was signed.
 
             ```proto
             optional string intent_id = 3;
