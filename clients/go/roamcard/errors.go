@@ -96,8 +96,8 @@ type APIError struct {
 	Code   string
 	Title  string
 	Detail string
-	// Retryable says that the same request may succeed later; SafeToPayAgain that a new payment cannot be a
-	// second one.
+	// Retryable says that the same request may succeed later, from RetryAt on where it is set; SafeToPayAgain that a
+	// new payment cannot be a second one.
 	Retryable, SafeToPayAgain bool
 	// NextAction is what the service advises, for example "retry_same_request".
 	NextAction string

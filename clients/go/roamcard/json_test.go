@@ -53,11 +53,11 @@ func TestResultsAreJSON(t *testing.T) {
 		result any
 		want   string
 	}{
-		"purchase": {bought, `{"order":` + order + `,"idempotencyKey":"k","requestId":"r"}`},
+		"purchase": {bought, `{"order":` + order + `,"replayed":false,"idempotencyKey":"k","requestId":"r"}`},
 		"eSIM": {esim, `{"order":` + order +
-			`,"idempotencyKey":"k","requestId":"r","deliveryToken":"[redacted]","credentials":` + redacted + `}`},
+			`,"replayed":false,"idempotencyKey":"k","requestId":"r","deliveryToken":"[redacted]","credentials":` + redacted + `}`},
 		"no token": {roamcard.BoughtESIM{Purchase: bought}, `{"order":` + order +
-			`,"idempotencyKey":"k","requestId":"r"}`},
+			`,"replayed":false,"idempotencyKey":"k","requestId":"r"}`},
 		"resumed": {roamcard.Resumed{Operation: roamcard.OpCard, Key: "k", Order: bought.Order},
 			`{"operation":"/api/card/purchase","idempotencyKey":"k","order":` + order + `,"error":null}`},
 		"not resumed": {&roamcard.Resumed{Operation: roamcard.OpCard, Key: "k", Err: denied},

@@ -153,8 +153,12 @@ func TestSettledPurchaseIsResumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	again, err := c.Cards.TopUp(t.Context(), 2500, "k")
+	if err != nil || bought.Replayed || !again.Replayed {
+		t.Errorf("bought %+v, again %+v, %v", bought, again, err)
+	}
 	r, err := c.Resume(t.Context(), "k")
-	if err != nil || r.Order.GetOrderId() != bought.Order.GetOrderId() || !r.Order.GetReplayed() || signed.n != 1 {
+	if err != nil || r.Order.GetOrderId() != bought.Order.GetOrderId() || !r.Replayed || signed.n != 1 {
 		t.Errorf("%+v, %v, signed %d", r, err, signed.n)
 	}
 	if _, err := c.Resume(t.Context(), "other"); !errors.Is(err, roamcard.ErrNotFound) {

@@ -18,9 +18,11 @@ func NewKey() string { return "go-" + rand.Text() }
 
 // Purchase is a paid order. Keep the key: the same call with it returns the same order.
 type Purchase struct {
-	// Order says with GetReplayed whether an earlier request paid it, and StatusOf how far it has come.
-	Order          *roamcardv1.Order `json:"order"`
-	IdempotencyKey string            `json:"idempotencyKey"`
+	// Order says how far it has come, see StatusOf.
+	Order *roamcardv1.Order `json:"order"`
+	// Replayed says that an earlier request paid, and this one paid nothing.
+	Replayed       bool   `json:"replayed"`
+	IdempotencyKey string `json:"idempotencyKey"`
 	// Transaction is the transfer of the payment on chain.
 	Transaction string `json:"transaction,omitempty"`
 	// RequestID is what the service's operators ask for.
@@ -41,7 +43,7 @@ func (c *Client) buy(
 	if err != nil {
 		return nil, c.keyed(ctx, key, err)
 	}
-	bought := &Purchase{Order: order, IdempotencyKey: key, Transaction: order.GetPayment().GetTransaction(),
+	bought := &Purchase{Order: order, Replayed: order.GetReplayed(), IdempotencyKey: key, Transaction: order.GetPayment().GetTransaction(),
 		RequestID: raw.RequestID()}
 	return bought, nil
 }
@@ -66,6 +68,7 @@ func keyed(err error, key string, e Entry, now time.Time) error {
 	_, hasKey := errors.AsType[*AmbiguousPaymentError](err)
 	if told, ok := errors.AsType[*APIError](err); ok {
 		told.IdempotencyKey, told.RetryAt = key, e.liveUntil(now)
+		told.Retryable = told.Retryable || !told.RetryAt.IsZero()
 		hasKey = true
 	}
 	if told, ok := errors.AsType[*PaymentError](err); ok {

@@ -15,6 +15,8 @@ type Resumed struct {
 	Operation, Key string
 	// Order is the order; an eSIM's secrets are in ESIM.
 	Order *roamcardv1.Order
+	// Replayed says that an earlier request paid, and this one paid nothing.
+	Replayed bool
 	// ESIM is set for OpESIM.
 	ESIM *BoughtESIM
 	// Err is why its outcome is still not known, or that no money moved.
@@ -98,5 +100,6 @@ func (c *Client) resume(ctx context.Context, e Entry) Resumed {
 	if r.Err != nil {
 		r.Err = c.keyed(ctx, e.Key, r.Err)
 	}
+	r.Replayed = r.Order.GetReplayed()
 	return r
 }

@@ -165,7 +165,7 @@ def test_what_the_chain_shows_but_cannot_be_kept_is_not_proven() -> None:
             client.cards.purchase(idempotency_key="k")
     assert "eth_call" in asked
     assert (raised.value.status, raised.value.idempotency_key, len(signer.signed)) == (402, "k", 1)
-    assert raised.value.retry_at is not None
+    assert raised.value.retry_at is not None and raised.value.retryable
 
 
 @contextmanager

@@ -30,7 +30,8 @@ def test_a_payment_that_is_called_dead_is_the_only_one_while_the_chain_can_take_
         proxy.inject({"on": "paid", "dead": True})
         with pytest.raises(ApiError) as refused:
             side.client(signer, store=store, policy=CAPPED).cards.purchase(idempotency_key=key)
-        assert refused.value.idempotency_key == key and (refused.value.retry_at or 0) > time.time()
+        assert refused.value.idempotency_key == key and refused.value.retryable
+        assert (refused.value.retry_at or 0) > time.time()
     assert len(set(proxy.payments())) == 1
     # Two days later the chain cannot take it any more, and the next one has a nonce of its own.
     age(store, 172_800)

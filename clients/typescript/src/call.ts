@@ -2,6 +2,9 @@
 import { RoamcardError } from "./errors.js";
 import { requestIdHeader } from "./logger.js";
 
+/** Headers as fetch takes them. The name that browsers have for these, HeadersInit, is not known everywhere. */
+export type CallHeaders = Headers | [string, string][] | Record<string, string>;
+
 /** What a call may be given in addition to its arguments. */
 export interface CallOptions {
   /**
@@ -11,7 +14,7 @@ export interface CallOptions {
   /** How long each request of this call may take; the client's `timeoutMs` when absent. */
   timeoutMs?: number | undefined;
   /** Headers to send as well, such as a gateway's. Those that the client sends itself stay its own. */
-  headers?: HeadersInit | undefined;
+  headers?: CallHeaders | undefined;
   /**
    * How often this call is made again when it is a read that fails in passing; the client's `maxRetries` when absent.
    */

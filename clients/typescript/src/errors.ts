@@ -5,6 +5,8 @@ import { printable } from "./printable.js";
 /** The base of everything this package throws on purpose. */
 export class RoamcardError extends Error {
   override name = this.constructor.name;
+  /** What went wrong, stable: the service's code, or one of this package's own. */
+  readonly code: string = "failed";
   /** Set once a payment was signed: only a call with this key is safe from paying twice. */
   idempotencyKey?: string;
 
@@ -59,9 +61,9 @@ export class ApiError extends RoamcardError {
   /** The HTTP status; 0 when there was no answer. */
   readonly status: number;
   /** The service's code, or else http_ and the status. */
-  readonly code: string;
+  override readonly code: string;
   readonly #requestId: string | undefined;
-  /** Whether the same request can succeed later. */
+  /** Whether the same request can succeed later: where there is a `retryAt`, from then on. */
   readonly retryable: boolean;
   /** Whether a new payment is safe: no authorization of this key can still land. */
   readonly safeToPayAgain: boolean;
@@ -74,7 +76,7 @@ export class ApiError extends RoamcardError {
    * When another payment may be signed for the key, in ISO 8601: the chain can then no longer take this one. Undefined
    * is now.
    */
-  retryAt?: string;
+  readonly retryAt?: string;
 
   constructor(problem: ProblemFields, options?: ErrorOptions) {
     super(`${problem.status} ${problem.code}: ${problem.detail ?? problem.title ?? "no detail"}`, options);
@@ -126,26 +128,36 @@ export function apiError(problem: ProblemFields, options?: ErrorOptions): ApiErr
  * or sent. A new key is made when none is given.
  */
 export class EmptyError extends RoamcardError {
-  readonly code = "arguments_invalid";
+  override readonly code = "arguments_invalid";
 }
 
 /** A payment was not made, or its outcome is not known. */
 export class PaymentError extends RoamcardError {}
 
 /** The service asks for something else than it publishes or than is pinned. Nothing was signed. */
-export class TermsMismatchError extends PaymentError {}
+export class TermsMismatchError extends PaymentError {
+  override readonly code = "terms_mismatch";
+}
 
 /** The policy forbids this payment. Nothing was signed. */
-export class PolicyDeniedError extends PaymentError {}
+export class PolicyDeniedError extends PaymentError {
+  override readonly code = "denied_by_local_policy";
+}
 
 /** The person, or the function in their place, said no. Nothing was signed. */
-export class ApprovalDeniedError extends PaymentError {}
+export class ApprovalDeniedError extends PaymentError {
+  override readonly code = "approval_declined";
+}
 
 /** The wallet holds less than the price. No money moved. */
-export class InsufficientFundsError extends PaymentError {}
+export class InsufficientFundsError extends PaymentError {
+  override readonly code = "insufficient_funds";
+}
 
 /** The key was used with another request before. Nothing was signed. */
 export class KeyConflictError extends PaymentError {
+  override readonly code = "idempotency_key_reused";
+
   constructor(key: string) {
     super(`the idempotency key ${key} belongs to another request; use a new key for a new purchase`);
     this.idempotencyKey = key;
@@ -157,6 +169,7 @@ export class KeyConflictError extends PaymentError {
  * one with the same store: the same signed bytes go out, and nothing can be paid twice.
  */
 export class AmbiguousPaymentError extends PaymentError {
+  override readonly code = "payment_outcome_unknown";
   readonly retryable = true;
 
   declare idempotencyKey: string;
@@ -172,7 +185,9 @@ export class AmbiguousPaymentError extends PaymentError {
 }
 
 /** This computer's clock differs from the service's by more than a minute. Nothing was signed. */
-export class ClockError extends PaymentError {}
+export class ClockError extends PaymentError {
+  override readonly code = "clock_differs";
+}
 
 /** What is wrong with a journal. */
 export type JournalReason =
@@ -187,13 +202,20 @@ export type JournalReason =
 
 /** The journal cannot be read or kept. Nothing is sent that is not kept. */
 export class JournalError extends RoamcardError {
+  override readonly code: string;
+
   constructor(readonly file: string, readonly reason: JournalReason, detail: string, options?: ErrorOptions) {
     super(`the journal ${file} is ${reason.replace("_", " ")}: ${detail}`, options);
+    this.code = `journal_${reason}`;
   }
 }
 
 /** A message or typed data that the client was asked to sign is not what it should be. It was not signed. */
-export class UntrustedMessageError extends RoamcardError {}
+export class UntrustedMessageError extends RoamcardError {
+  override readonly code = "message_untrusted";
+}
 
 /** The presenter did not show the card, or what came could not be opened. */
-export class RevealError extends RoamcardError {}
+export class RevealError extends RoamcardError {
+  override readonly code = "reveal_failed";
+}

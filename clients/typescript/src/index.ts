@@ -1,6 +1,6 @@
 export type { ActOptions, Admin } from "./admin.js";
 export { type Auth, Buyer, type Pending, type Resumed } from "./buyer.js";
-export type { Call, CallOptions, Listing, Page, PageOptions, RawResponse } from "./call.js";
+export type { Call, CallHeaders, CallOptions, Listing, Page, PageOptions, RawResponse } from "./call.js";
 export type { CardOrder, Cards } from "./cards.js";
 export { payingInterceptor } from "./connect.js";
 export type { RoamcardOptions } from "./connection.js";

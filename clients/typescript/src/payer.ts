@@ -315,7 +315,9 @@ export class Payer {
     const entry = await this.journal.entry(id).catch(() => undefined);
     const until = entry && this.journal.liveUntil(entry);
     reply.error.idempotencyKey = key;
-    if (until !== undefined) reply.error.retryAt = new Date(until * 1000).toISOString();
+    if (until !== undefined) {
+      Object.assign(reply.error, { retryAt: new Date(until * 1000).toISOString(), retryable: true });
+    }
     return failureOf(reply);
   }
 

@@ -43,7 +43,8 @@ scenario("a payment that is called dead is the only one while the chain can take
         .cards.purchase({ idempotencyKey })
         .catch((e) => e);
       assert.ok(
-        error instanceof ApiError && Date.parse(error.retryAt) > Date.now() && error.idempotencyKey === idempotencyKey,
+        error instanceof ApiError && error.retryable && Date.parse(error.retryAt) > Date.now() &&
+          error.idempotencyKey === idempotencyKey,
         String(error),
       );
     }

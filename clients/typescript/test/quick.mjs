@@ -3,6 +3,7 @@ import "./purchase.test.mjs";
 import "./connect.test.mjs";
 import "./keys.test.mjs";
 import "./given.test.mjs";
+import "./errors.test.mjs";
 import "./lost-reply.test.mjs";
 import "./bad-input.test.mjs";
 import "./client.test.mjs";

@@ -51,6 +51,7 @@ from .errors import (
     UnauthorizedError,
     UnavailableError,
     UntrustedMessageError,
+    WrongTypeError,
 )
 from .filestore import FileStore
 from .journal import Book, Entry, Journal, MemoryStore, SignedAuthorization, Store, default_journal
@@ -69,6 +70,7 @@ from .presenters import (
 from .results import DeliveryToken, EsimOrder, PaidOrder, Pending, Resumed
 from .secret import Secret
 from .signers import CommandSigner, EthAccountSigner, NoWallet, OutsideWallet, Signer
+from .version import VERSION as __version__
 from .x402 import Receipt, nonce_of
 
 __all__ = [
@@ -156,6 +158,8 @@ __all__ = [
     "UnauthorizedError",
     "UnavailableError",
     "UntrustedMessageError",
+    "WrongTypeError",
+    "__version__",
     "default_journal",
     "nonce_of",
 ]  # fmt: skip

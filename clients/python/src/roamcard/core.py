@@ -71,7 +71,7 @@ from ._gen.roamcard.v1.service_pb import GetConfigRequest
 from .answers import REQUEST_ID_HEADER, object_of, passes, reply_of, rest_error
 from .calls import called, delivered, keyed, owned, pause_before, present, retried
 from .chain import Chain
-from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, naming, printable
+from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, WrongTypeError, naming, printable
 from .given import check_given, not_empty
 from .journal import Entry, Journal, MemoryStore, Store
 from .messages import Purpose, scheme_of, sign_challenge
@@ -375,6 +375,9 @@ class Core:
         allowed_categories: Sequence[str],
         blocked_categories: Sequence[str],
     ) -> Program[CardLimits]:
+        for name, codes in (("allowed_categories", allowed_categories), ("blocked_categories", blocked_categories)):
+            if isinstance(codes, str):
+                raise WrongTypeError(f"{name} is a text, not a list of texts; nothing was sent")
         request = SetCardLimitsRequest(
             id=card_id,
             per_transaction_usd_cents=per_transaction_usd_cents,

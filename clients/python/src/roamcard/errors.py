@@ -31,12 +31,24 @@ class RoamcardError(Exception):
     def __init__(self, message: object = "") -> None:
         super().__init__(printable(message))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made again from their message alone, which is not what the classes of this package take.
+        return _restored, (type(self), self.args, dict(vars(self)))
+
     def to_dict(self) -> dict[str, Any]:
         """What is known of it, as json.dumps takes it: `type`, `message`, and the members that are set."""
         members = {name: value for name in self._told if (value := getattr(self, name)) not in ("", None, ())}
         if fields := members.get("fields"):
             members["fields"] = [asdict(field) for field in fields]
         return {"type": type(self).__name__, "message": str(self), **members}
+
+
+def _restored(kind: type[RoamcardError], args: tuple[Any, ...], members: dict[str, Any]) -> RoamcardError:
+    """An error that was copied or pickled."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(members)
+    return error
 
 
 @contextmanager
@@ -56,6 +68,10 @@ class EmptyError(RoamcardError, ValueError):
 
     Nothing was signed or sent. A new key is made when none is given.
     """
+
+
+class WrongTypeError(RoamcardError, TypeError):
+    """An argument has another type than the call takes, or a number that it has no place for. Nothing was sent."""
 
 
 class ConfigError(RoamcardError):
@@ -104,7 +120,7 @@ class ApiError(RoamcardError):
         self.detail = printable(detail)
         self.request_id = printable(request_id)
         self.retryable = retryable
-        """Whether the same request can succeed later."""
+        """Whether the same request can succeed later: where there is a `retry_at`, from then on."""
         self.safe_to_pay_again = safe_to_pay_again
         """Whether a new payment is safe: no authorization of this key can still land."""
         self.next_action = printable(next_action)

@@ -295,6 +295,7 @@ class Payer:
         entry = yield from self._known(id)
         reply.error.idempotency_key = purchase.key
         reply.error.retry_at = entry.live_until(self.journal.now()) if entry is not None else None
+        reply.error.retryable = reply.error.retryable or reply.error.retry_at is not None
         return _failure_of(reply)
 
     def _ask(self, purchase: Purchase) -> Program[Terms]:

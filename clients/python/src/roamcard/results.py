@@ -9,7 +9,7 @@ from typing import Any
 
 from ._gen.models import Order, OrderStatus
 from ._gen.roamcard.v1.order_pb import EsimCredentials
-from .errors import RoamcardError
+from .errors import RoamcardError, WrongTypeError
 from .model import Model
 from .secret import Secret
 from .x402 import Receipt
@@ -88,6 +88,8 @@ class Resumed(Model):
 
 def id_of(order: Order | PaidOrder | str) -> str:
     """The id of an order."""
+    if not isinstance(order, (str, Order, PaidOrder)):
+        raise WrongTypeError(f"{order!r:.100} is no order and no id of one; nothing was signed or sent")
     return order if isinstance(order, str) else order.order_id
 
 

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Secret(Generic[T]):
-    """A value that shows itself as "[redacted]", and cannot be pickled."""
+    """A value that shows itself as "[redacted]", and cannot be pickled. Copies of a result share it."""
 
     __slots__ = ("_value",)
 
@@ -21,6 +21,12 @@ class Secret(Generic[T]):
 
     def __repr__(self) -> str:
         return "[redacted]"
+
+    def __copy__(self) -> Secret[T]:
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, object]) -> Secret[T]:
+        return self
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a secret is not written down")

@@ -13,5 +13,8 @@ def _version() -> str:
         return "0"
 
 
-USER_AGENT = f"roamcard-python/{_version()} (Python {platform.python_version()})"
+VERSION = _version()
+"""The version of this package; "0" in a copy of the sources that is not installed."""
+
+USER_AGENT = f"roamcard-python/{VERSION} (Python {platform.python_version()})"
 """What every request of this package names itself by."""

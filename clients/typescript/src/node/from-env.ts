@@ -11,6 +11,8 @@ import { FileStore } from "./file-store.js";
 
 /** The environment, or what is passed in code, does not make a client. It names every mistake, and no secret. */
 export class ConfigError extends RoamcardError {
+  override readonly code = "config_invalid";
+
   constructor(readonly mistakes: readonly string[]) {
     super(`the environment makes no client: ${mistakes.join("; ")}`);
   }

@@ -61,6 +61,10 @@ class Group:
     def _core(self) -> Core:
         return self._engine.core
 
+    def __deepcopy__(self, _memo: dict[int, object]) -> Group:
+        # A copy of a result that knows its client is of the same client.
+        return self
+
 
 class AsyncDiscovery(Group):
     """What the service publishes about itself."""

@@ -62,6 +62,10 @@ class Group:
     def _core(self) -> Core:
         return self._engine.core
 
+    def __deepcopy__(self, _memo: dict[int, object]) -> Group:
+        # A copy of a result that knows its client is of the same client.
+        return self
+
 
 class Discovery(Group):
     """What the service publishes about itself."""
