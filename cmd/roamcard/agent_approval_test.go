@@ -236,11 +236,14 @@ func TestAgentRefusesSettingsOfOthers(t *testing.T) {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := s.command("", "mcp", "serve", "--config", file).CombinedOutput(); err == nil ||
-			!strings.Contains(string(out), "chmod 600") {
-			t.Errorf("%o: %v %s", mode, err, out)
+		cmd := s.command("", "mcp", "serve", "--config", file)
+		a := &session{t: t, process: cmd, wire: &recording{}, stderr: &recording{}}
+		got := a.connect("", &mcp.CommandTransport{Command: cmd}, nil).call("buy_card", map[string]any{"purchaseKey": "k"})
+		if got.Code != "settings_unusable" || !strings.Contains(got.Detail, "chmod 600") {
+			t.Errorf("%o: %+v", mode, got)
 		}
 	}
+	s.paid(0)
 }
 
 // Changed settings apply to a running server, and invalid ones stop all payments.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -20,31 +21,43 @@ func (b *buyer) mcpServe() *cobra.Command {
 		Long: "Buys cards and eSIMs for an agent, within settings that only you can change.\n" +
 			"An agent's program starts it. Standard output has the protocol, standard error the log.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := agentFile(file)
+			log := logger(cmd.ErrOrStderr())
+			c, err := b.agentConfig(cmd, file)
 			if err != nil {
-				return err
+				// An agent's program shows what a tool answers, and of a process that ends only that it has.
+				log.Error("no tool works", slog.Any("error", err))
+				c = agent.Config{Unusable: err}
 			}
-			settings, err := agent.ReadSettings(path)
-			if err != nil {
-				return err
-			}
-			journal, err := journalOf(settings)
-			if err != nil {
-				return err
-			}
-			store, err := roamcard.NewFileStore(journal)
-			if err != nil {
-				return err
-			}
-			return agent.New(agent.Config{
-				Settings: settings, Reread: func() (agent.Settings, error) { return agent.ReadSettings(path) },
-				OpenSigner: b.agentSigner(cmd, settings), Store: store, Approvals: agent.ApprovalsOf(journal),
-				Presenter: presenterOf(settings), Version: app.Version, Log: logger(cmd.ErrOrStderr()),
-			}).Run(cmd.Context(), agent.Stdio(os.Stdin, os.Stdout))
+			c.Version, c.Log = app.Version, log
+			return agent.New(c).Run(cmd.Context(), agent.Stdio(os.Stdin, os.Stdout))
 		},
 	}
 	settingsFlag(cmd, &file)
 	return cmd
+}
+
+func (b *buyer) agentConfig(cmd *cobra.Command, file string) (agent.Config, error) {
+	path, err := agentFile(file)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	settings, err := agent.ReadSettings(path)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	journal, err := journalOf(settings)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	store, err := roamcard.NewFileStore(journal)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	return agent.Config{
+		Settings: settings, Reread: func() (agent.Settings, error) { return agent.ReadSettings(path) },
+		OpenSigner: b.agentSigner(cmd, settings), Store: store, Approvals: agent.ApprovalsOf(journal),
+		Presenter: presenterOf(settings),
+	}, nil
 }
 
 func settingsFlag(cmd *cobra.Command, file *string) {

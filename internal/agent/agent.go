@@ -42,6 +42,10 @@ type Presenter interface {
 // Config has a server's dependencies.
 type Config struct {
 	Settings Settings
+	// Unusable says why the server can do nothing, such as settings that are not there. It starts all the same, lists its
+	// tools and refuses every call with it: a client that only sees a process end knows nothing. The other members may
+	// then be missing, but for Log.
+	Unusable error
 	// Reread reads the settings again, before each purchase; nil means that they stay as they are.
 	Reread func() (Settings, error)
 	// OpenSigner returns the wallet's signer, or nil without an error if there is none. It is called when a tool first
@@ -126,6 +130,9 @@ func (s *Server) afterGreeting(next sdk.MethodHandler) sdk.MethodHandler {
 
 // takeUp resumes, once, the purchases that an earlier session left open: their payments are signed, so nobody is asked.
 func (s *Server) takeUp() {
+	if s.Unusable != nil {
+		return
+	}
 	s.resumed.Do(func() {
 		s.jobs.spawn(func() {
 			if err := s.resumePending(s.jobs.ctx); err != nil && s.jobs.ctx.Err() == nil {

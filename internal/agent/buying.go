@@ -33,7 +33,8 @@ type topUpIn struct {
 
 type buyESIMIn struct {
 	PurchaseKey string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters that show; to repeat it, use the same"`
-	PlanID      string `json:"planId" jsonschema:"a plan of list_esim_plans"`
+	// PlanID is nil for the cheapest plan.
+	PlanID *string `json:"planId,omitempty" jsonschema:"a plan of list_esim_plans; without it, the cheapest that can be had"`
 }
 
 func (s *Server) buyCard(ctx context.Context, c call, in buyCardIn) (Bought, error) {
@@ -41,17 +42,17 @@ func (s *Server) buyCard(ctx context.Context, c call, in buyCardIn) (Bought, err
 }
 
 func (s *Server) topUpCard(ctx context.Context, c call, in topUpIn) (Bought, error) {
-	if in.AmountUSDCents < 1 {
-		return Bought{}, problem("arguments_invalid", fixArguments, "amountUsdCents is below one cent")
-	}
 	return s.buy(ctx, c, purchase{Key: in.PurchaseKey, Tool: "top_up_card", Amount: roamcard.Cents(in.AmountUSDCents)})
 }
 
 func (s *Server) buyESIM(ctx context.Context, c call, in buyESIMIn) (Bought, error) {
-	if in.PlanID == "" {
-		return Bought{}, problem("arguments_invalid", fixArguments, "planId is empty")
+	want := purchase{Key: in.PurchaseKey, Tool: "buy_esim"}
+	if in.PlanID != nil {
+		want.PlanID = *in.PlanID
+	} else if b := s.jobs.find(want.Key); b != nil && b.want.Tool == want.Tool {
+		want.PlanID = b.want.PlanID // what the purchase under the key was begun with, here or by an earlier session
 	}
-	return s.buy(ctx, c, purchase{Key: in.PurchaseKey, Tool: "buy_esim", PlanID: in.PlanID})
+	return s.buy(ctx, c, want)
 }
 
 // purchaseOf is the purchase of a journal's entry; ok is false for what these tools do not buy.

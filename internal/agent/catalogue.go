@@ -98,7 +98,7 @@ func countries(codes []string) string {
 type quoteIn struct {
 	Tool           string `json:"tool" jsonschema:"what would be called: buy_card, top_up_card or buy_esim"`
 	AmountUSDCents int64  `json:"amountUsdCents,omitempty" jsonschema:"for top_up_card: what would be paid"`
-	PlanID         string `json:"planId,omitempty" jsonschema:"for buy_esim: the plan"`
+	PlanID         string `json:"planId,omitempty" jsonschema:"for buy_esim: the plan; without it, the cheapest"`
 }
 
 // Price is what a purchase would cost.
@@ -124,11 +124,13 @@ func (s *Server) quote(ctx context.Context, _ call, in quoteIn) (Price, error) {
 	case "buy_card":
 		v, err = client.Quote.Card(ctx)
 	case "top_up_card":
+		if in.AmountUSDCents == 0 {
+			return Price{}, problem("arguments_invalid", fixArguments,
+				"top_up_card needs amountUsdCents, a whole number from %d to %d", leastTopUp, mostTopUp)
+		}
 		v, err = client.Quote.TopUp(ctx, roamcard.Cents(in.AmountUSDCents))
-	case "buy_esim":
+	default: // the schema knows no more
 		v, err = client.Quote.ESIM(ctx, in.PlanID)
-	default:
-		return Price{}, problem("arguments_invalid", fixArguments, "tool is buy_card, top_up_card or buy_esim")
 	}
 	if err != nil {
 		return Price{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -122,7 +123,8 @@ func (s *Server) stopped(told *roamcard.PaymentError) *Problem {
 // are valid ones: a model reads them.
 func refused(told *roamcard.APIError) *Problem {
 	next := advice[told.NextAction]
-	if next == "" {
+	// A refusal that names no argument is none of the arguments': of what is not found, the id is one.
+	if next == "" || next == fixArguments && len(told.Fields) == 0 && told.Status != http.StatusNotFound {
 		next = askUser
 	}
 	code := told.Code

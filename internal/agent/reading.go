@@ -218,6 +218,9 @@ func (s *Server) resume(ctx context.Context, e roamcard.Entry, end time.Time) (P
 		p.PurchaseKey = e.Key
 		return Progress{}, p
 	}
+	if b := s.jobs.find(e.Key); b != nil && b.want.Tool == want.Tool && b.want.PlanID == "" {
+		want.PlanID = "" // it named none; the journal has the one that was found
+	}
 	b, seen, err := s.jobs.start(want, nil)
 	if err != nil {
 		return Progress{}, s.problemOf(err, e.Key, true)
@@ -498,9 +501,14 @@ func (s *Server) oneCard(
 	cards = slices.DeleteFunc(cards, func(c *roamcardv1.Card) bool {
 		return !slices.Contains(fits, roamcard.CardStatusOf(c))
 	})
-	if len(cards) != 1 {
+	fitting := strings.ReplaceAll(strings.Trim(fmt.Sprint(fits), "[]"), " ", " or ")
+	if len(cards) == 0 { // no argument names one
+		return "", problem("card_not_named", askUser, "The wallet has no card that is %s; list_cards says how its cards are.",
+			fitting)
+	}
+	if len(cards) > 1 {
 		return "", problem("card_not_named", fixArguments, "The wallet has %d cards that are %s; name one of list_cards.",
-			len(cards), strings.ReplaceAll(strings.Trim(fmt.Sprint(fits), "[]"), " ", " or "))
+			len(cards), fitting)
 	}
 	return cards[0].GetId(), nil
 }

@@ -53,9 +53,12 @@ func (t Terms) Price() string {
 // Question is the terms as a person reads them. What a model chose is quoted, and stays on its line: it must not look
 // like a line of this program's.
 func (t Terms) Question() string {
+	plan := "the eSIM plan " + quoted(t.PlanID, maxName)
+	if t.PlanID == "" {
+		plan = "the cheapest eSIM plan"
+	}
 	what := map[string]string{
-		"buy_card": "a virtual card", "top_up_card": "a top-up of the card",
-		"buy_esim": "the eSIM plan " + quoted(t.PlanID, maxName),
+		"buy_card": "a virtual card", "top_up_card": "a top-up of the card", "buy_esim": plan,
 	}[t.Tool]
 	return fmt.Sprintf("Pay %s USDC for %s?\nTo %s on %s, token %s, for the service %s.\nPurchase key, chosen by the "+
 		"agent: %s",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -40,10 +41,9 @@ var (
 // doing is a tool's handler.
 type doing[In, Out any] = func(ctx context.Context, c call, in In) (Out, error)
 
-// add adds a tool whose arguments and answer have the shapes of In and Out. Its output schema allows a Problem, too:
-// clients hold errors to it.
+// add adds a tool whose arguments and answer have the shapes of In and Out.
 func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hints, do doing[In, Out]) {
-	input, output := schema[In](), schema[Out]()
+	input, output := argumentsOf[In](), answerOf[Out]()
 	if h.readOnly {
 		do = inTime(s, do)
 	}
@@ -53,19 +53,22 @@ func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hin
 	}
 	tool := &sdk.Tool{
 		Name: name, Title: title, Description: text, InputSchema: input,
-		OutputSchema: &jsonschema.Schema{Type: "object", AnyOf: []*jsonschema.Schema{output, schema[Problem]()}},
+		OutputSchema: output,
 		Annotations: &sdk.ToolAnnotations{
 			Title: title, ReadOnlyHint: h.readOnly, IdempotentHint: h.idempotent,
 			DestructiveHint: &h.destructive, OpenWorldHint: &h.openWorld,
 		},
 	}
 	to.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		out, err := answer(ctx, call{req, s}, arguments, do)
+		out, err := answer(ctx, call{req, s}, arguments, allowed(input), do)
 		if asks, ok := errors.AsType[question](err); ok {
 			return asks.result, nil
 		}
 		if err != nil {
 			p := s.problemOf(err, "", false)
+			if p.NextAction == fixArguments && len(input.Properties) == 0 && p.Code != "arguments_invalid" {
+				p.NextAction = askUser
+			}
 			s.Log.Info("tool refused", slog.String("tool", name), slog.String("code", p.Code),
 				slog.String("purchaseKey", p.PurchaseKey))
 			return result(p, true)
@@ -109,14 +112,6 @@ func stillWorking() error {
 	return problem("still_working", waitAndCall, "The service or the wallet has not answered yet.")
 }
 
-func schema[T any]() *jsonschema.Schema {
-	made, err := jsonschema.For[T](nil)
-	if err != nil {
-		panic(err) // a type of this package
-	}
-	return made
-}
-
 // recovered turns a panic into the error of one call: on a goroutine of its own it would end the process.
 func (s *Server) recovered(what string, err *error) {
 	if v := recover(); v != nil {
@@ -126,9 +121,13 @@ func (s *Server) recovered(what string, err *error) {
 }
 
 // answer reads the arguments and does what the tool does.
-func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved,
+func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved, allowed string,
 	do doing[In, Out]) (out Out, err error) {
 	defer c.server.recovered(c.Params.Name, &err)
+	if c.server.Unusable != nil {
+		return out, advise("settings_unusable", "%v. Nothing works without it: ask the user to run "+
+			"`roamcard mcp install --help`, which makes settings, and then to start this server again.", c.server.Unusable)
+	}
 	given := c.Params.Arguments
 	if len(given) == 0 {
 		given = json.RawMessage("{}")
@@ -145,10 +144,14 @@ func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Reso
 		err = arguments.Validate(value)
 	}
 	if err == nil {
+		given, err = json.Marshal(value) // 2500.0 is a whole number, which Go reads as 2500 only
+	}
+	if err == nil {
 		err = json.Unmarshal(given, &in)
 	}
 	if err != nil {
-		return out, problem("arguments_invalid", fixArguments, "%v", err)
+		return out, problem("arguments_invalid", fixArguments, "%s. %s", strings.TrimPrefix(err.Error(), "validating root: "),
+			allowed)
 	}
 	return do(ctx, c, in)
 }
