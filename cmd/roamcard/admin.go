@@ -48,7 +48,7 @@ func (b *buyer) feeJobsList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only queued, processing, succeeded, failed or operator_review")
-	complete(cmd, "status", fixed("queued", "processing", "succeeded", "failed", "operator_review"))
+	choose(cmd, "status", "queued", "processing", "succeeded", "failed", "operator_review")
 	return cmd
 }
 

@@ -38,7 +38,7 @@ func (b *buyer) approvalsList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only pending, approved, rejected or expired")
-	complete(cmd, "status", fixed("pending", "approved", "rejected", "expired"))
+	choose(cmd, "status", "pending", "approved", "rejected", "expired")
 	return cmd
 }
 

@@ -103,7 +103,7 @@ func (b *buyer) auditExport() *cobra.Command {
 	}
 	filters.flags(cmd)
 	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson or csv")
-	complete(cmd, "format", fixed("ndjson", "csv"))
+	choose(cmd, "format", "ndjson", "csv")
 	return cmd
 }
 

@@ -75,6 +75,6 @@ func (b *buyer) cancellationsList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only queued, processing, succeeded or operator_review")
-	complete(cmd, "status", fixed("queued", "processing", "succeeded", "operator_review"))
+	choose(cmd, "status", "queued", "processing", "succeeded", "operator_review")
 	return cmd
 }

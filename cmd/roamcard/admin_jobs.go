@@ -38,7 +38,7 @@ func (b *buyer) jobsList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only queued, processing, succeeded, failed or operator_review")
-	complete(cmd, "status", fixed("queued", "processing", "succeeded", "failed", "operator_review"))
+	choose(cmd, "status", "queued", "processing", "succeeded", "failed", "operator_review")
 	cmd.Flags().StringVar(&kind, "kind", "", "only jobs of this kind, such as webhook")
 	return cmd
 }

@@ -47,13 +47,13 @@ func (b *buyer) ordersQueue() *cobra.Command {
 	complete(cmd, "status",
 		fixed("settling", "settled", "provisioning", "fulfilled", "refund_pending", "refunded", "operator_review"))
 	cmd.Flags().StringVar(&kind, "kind", "", "only card_issue, card_topup, esim or esim_topup")
-	complete(cmd, "kind", fixed("card_issue", "card_topup", "esim", "esim_topup"))
+	choose(cmd, "kind", "card_issue", "card_topup", "esim", "esim_topup")
 	cmd.Flags().StringVar(&owner, "owner", "", "only orders that this wallet pays")
 	cmd.Flags().StringVar(&transaction, "transaction", "", "only the order that this transaction paid for or refunded")
 	cmd.Flags().StringVar(&request, "request", "",
 		"only orders that this request created, paid or decided: what answers call X-Request-Id or requestId")
 	cmd.Flags().StringVar(&sort, "sort", "oldest", "oldest or newest first")
-	complete(cmd, "sort", fixed("oldest", "newest"))
+	choose(cmd, "sort", "oldest", "newest")
 	return cmd
 }
 

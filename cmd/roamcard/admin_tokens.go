@@ -50,7 +50,7 @@ func (b *buyer) tokensMint() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&name, "name", "", "the operator's name, for the audit trail; one person has one name")
 	cmd.Flags().StringVar(&role, "role", "", "viewer, support, treasurer or admin")
-	complete(cmd, "role", fixed("viewer", "support", "treasurer", "admin"))
+	choose(cmd, "role", "viewer", "support", "treasurer", "admin")
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it is valid, such as 720h; at most 9600h")
 	for _, required := range []string{"name", "role", "expires"} {
 		_ = cmd.MarkFlagRequired(required)
@@ -78,7 +78,7 @@ func (b *buyer) tokensList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only active, expired or revoked")
-	complete(cmd, "status", fixed("active", "expired", "revoked"))
+	choose(cmd, "status", "active", "expired", "revoked")
 	return cmd
 }
 

@@ -134,6 +134,7 @@ func givenEmpty(cmd *cobra.Command) error {
 func (b *buyer) keyed(cmd *cobra.Command, key *string) {
 	cmd.Flags().StringVar(key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
 	complete(cmd, "key", b.completePending)
+	mayPay(cmd)
 }
 
 // waiting adds --wait to a command that shows an order.
@@ -283,7 +284,7 @@ func (b *buyer) policy(cmd *cobra.Command) (roamcard.Policy, error) {
 		day = one
 	}
 	p := roamcard.Policy{Mode: roamcard.HumanApproval, MaxPerPayment: one, MaxPerDay: day, Approve: b.approve(cmd)}
-	if b.yes {
+	if b.yes && cmd.Annotations[pays] != "" { // what pays nothing asks nothing
 		if one == 0 {
 			return p, fmt.Errorf("%w: --yes needs --max", errUsage)
 		}
@@ -307,11 +308,15 @@ func capOf(name, text, variable string) (roamcard.Cents, error) {
 	return limit, nil
 }
 
+// errNobodyToAsk is a refusal: nothing is signed.
+var errNobodyToAsk = fmt.Errorf("%w: standard input is no terminal, so nobody can be asked; to pay without "+
+	"being asked, add --yes --max DOLLARS", roamcard.ErrPolicyDenied)
+
 // approve asks the person at the terminal; without one nothing is approved. Giving up at the prompt is a no.
 func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote) (bool, error) {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !terminal(in) {
-		return nil
+		return func(context.Context, roamcard.Quote) (bool, error) { return false, errNobodyToAsk }
 	}
 	return func(ctx context.Context, q roamcard.Quote) (bool, error) {
 		w := printable{cmd.ErrOrStderr()}

@@ -354,7 +354,7 @@ func (b *buyer) cardReveal() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&present, "present", "tty", "where to show it: tty or browser")
-	complete(cmd, "present", fixed("tty", "browser"))
+	choose(cmd, "present", "tty", "browser")
 	return cmd
 }
 
@@ -379,6 +379,9 @@ func cardText(w io.Writer, cards ...*roamcardv1.Card) {
 	}
 }
 
+// errNoCard says that the wallet has no card to act on.
+var errNoCard = errors.New("the wallet has no card")
+
 // oneCard is the card that was named, or the wallet's only one with a status that fits.
 func oneCard(
 	ctx context.Context, client *roamcard.Client, args []string, fits ...roamcard.CardStatus,
@@ -390,13 +393,21 @@ func oneCard(
 	if err != nil {
 		return "", err
 	}
-	cards = slices.DeleteFunc(cards, func(c *roamcardv1.Card) bool {
+	return onlyCard(cards, fits...)
+}
+
+// onlyCard is the only one of some cards with a status that fits.
+func onlyCard(cards []*roamcardv1.Card, fits ...roamcard.CardStatus) (string, error) {
+	cards = slices.DeleteFunc(slices.Clone(cards), func(c *roamcardv1.Card) bool {
 		return !slices.Contains(fits, roamcard.CardStatusOf(c))
 	})
-	if len(cards) != 1 {
-		names := strings.Trim(fmt.Sprint(fits), "[]")
-		return "", fmt.Errorf("%w: name the card; the wallet has %d that are %s", errUsage, len(cards),
-			strings.ReplaceAll(names, " ", " or "))
+	names := strings.ReplaceAll(strings.Trim(fmt.Sprint(fits), "[]"), " ", " or ")
+	if len(cards) == 0 {
+		return "", fmt.Errorf("%w that is %s; `roamcard card list` shows its cards, and `roamcard card buy` buys one",
+			errNoCard, names)
+	}
+	if len(cards) > 1 {
+		return "", fmt.Errorf("%w: name the card; the wallet has %d that are %s", errUsage, len(cards), names)
 	}
 	return cards[0].GetId(), nil
 }

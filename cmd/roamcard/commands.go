@@ -40,6 +40,9 @@ func root() *cobra.Command {
 		migrate(), doctorCommand(), config(), reconcile(), recovery(), deploySettler(), admin(),
 		demo(), card(), esim(), orders(), wallet(), mcpTools(), approve(), openapi(), version(), man(),
 	)
+	cmd.Version = versionText()
+	cmd.SetVersionTemplate("{{.Version}}\n")
+	eachCommand(cmd, finish)
 	return cmd
 }
 
@@ -332,8 +335,7 @@ func version() *cobra.Command {
 					"version": app.Version, "commit": app.BuiltFrom(), "go": runtime.Version(),
 				})
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "roamcard %s (commit %s, %s)\n", app.Version,
-				first(app.BuiltFrom(), "unknown"), runtime.Version())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}
@@ -341,9 +343,14 @@ func version() *cobra.Command {
 	return cmd
 }
 
+// versionText is what `version` and --version print.
+func versionText() string {
+	return fmt.Sprintf("roamcard %s (commit %s, %s)", app.Version, first(app.BuiltFrom(), "unknown"), runtime.Version())
+}
+
 func noArgs(cmd *cobra.Command, args []string) error {
 	if err := cobra.NoArgs(cmd, args); err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+		return unknownCommand(cmd, err, args[0])
 	}
 	return nil
 }

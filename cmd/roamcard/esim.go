@@ -40,7 +40,7 @@ func (b *buyer) esimPlans() *cobra.Command {
 	cmd.Flags().StringVar(&country, "country", "", "two letters, as in JP; regional plans that cover it are listed too")
 	cmd.Flags().StringVar(&kind, "type", "", "country or region")
 	complete(cmd, "country", b.completeCountries)
-	complete(cmd, "type", fixed("country", "region"))
+	choose(cmd, "type", "country", "region")
 	return cmd
 }
 

@@ -35,7 +35,7 @@ func (b *buyer) findingsList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "open", "open or resolved")
-	complete(cmd, "status", fixed("open", "resolved"))
+	choose(cmd, "status", "open", "resolved")
 	cmd.Flags().StringVar(&code, "code", "", "only findings of this code")
 	return cmd
 }

@@ -79,6 +79,12 @@ func reportOf(err error) report {
 	switch {
 	case errors.Is(err, errUsage):
 		r.Code, r.NextAction = "usage", "read_help"
+	case errors.Is(err, errNoWallet):
+		r.Code, r.NextAction = "no_wallet", "name_wallet"
+	case errors.Is(err, errNoCard):
+		r.Code, r.NextAction = "no_card", "buy_card"
+	case r.Code == "operator_token_invalid" || r.Code == "operator_role_missing":
+		r.NextAction = "set_operator_token" // an operator has no session: nobody signs in again
 	case errors.Is(err, app.ErrNotReady):
 		r.Code = "not_ready"
 	case errors.Is(err, app.ErrDifference):
@@ -105,6 +111,7 @@ func advice(r report) string {
 		"contact_support":    "ask the service's operators, with the request's id",
 		"fund_wallet":        "send USDC on Base to the wallet: roamcard wallet address",
 		"read_help":          "see the same command with --help",
+		"set_operator_token": "set ROAMCARD_OPERATOR_TOKEN, or the file in its _FILE, to a token that may do this",
 		"set_clock":          "set this computer's clock",
 		"fix_journal": "make the journal readable and writable, or take it from a backup; without it nothing is " +
 			"signed",

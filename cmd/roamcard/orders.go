@@ -41,13 +41,13 @@ func (b *buyer) ordersList() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&filter.Active, "active", false, "leave out orders that are final")
 	cmd.Flags().StringVar(&filter.Kind, "kind", "", "only card_issue, card_topup, esim or esim_topup")
-	complete(cmd, "kind", fixed("card_issue", "card_topup", "esim", "esim_topup"))
+	choose(cmd, "kind", "card_issue", "card_topup", "esim", "esim_topup")
 	return cmd
 }
 
 func (b *buyer) ordersShow() *cobra.Command {
 	return b.waiting(&cobra.Command{
-		Use: "show ORDER", Args: oneArg, Short: "Show one order", ValidArgsFunction: firstArg(b.completeOrders),
+		Use: "show ORDER", Aliases: []string{"get"}, Args: oneArg, Short: "Show one order", ValidArgsFunction: firstArg(b.completeOrders),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			o, err := client.Orders.Get(cmd.Context(), args[0])
 			if err != nil {
@@ -113,7 +113,7 @@ func (b *buyer) ordersCreate() *cobra.Command {
 }
 
 func (b *buyer) ordersPay() *cobra.Command {
-	return b.waiting(&cobra.Command{
+	return b.waiting(mayPay(&cobra.Command{
 		Use: "pay ORDER", Args: oneArg, Short: "Pay an order that was created, named by its id or its payable_url",
 		ValidArgsFunction: firstArg(b.completePayable),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
@@ -123,11 +123,11 @@ func (b *buyer) ordersPay() *cobra.Command {
 			}
 			return b.showFinal(cmd, o)
 		}),
-	})
+	}))
 }
 
 func (b *buyer) ordersResume() *cobra.Command {
-	return b.waiting(&cobra.Command{
+	return b.waiting(mayPay(&cobra.Command{
 		Use: "resume [KEY]", Args: optionalArg, Short: "Resume payments whose outcome is not known, with the same bytes",
 		ValidArgsFunction: firstArg(b.completePending),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
@@ -151,7 +151,7 @@ func (b *buyer) ordersResume() *cobra.Command {
 			}
 			return err
 		}),
-	})
+	}))
 }
 
 func (b *buyer) resumed(cmd *cobra.Command, r roamcard.Resumed) error {

@@ -60,12 +60,12 @@ func TestCapsComeFromTheEnvironment(t *testing.T) {
 	t.Setenv("ROAMCARD_MAX_PER_PAYMENT_USD", "25.00")
 	t.Setenv("ROAMCARD_MAX_PER_DAY_USD", "60.00")
 	b := &buyer{yes: true}
-	p, err := b.policy(root())
+	p, err := b.policy(mayPay(root()))
 	if err != nil || p.Mode != roamcard.Autonomous || p.MaxPerPayment != 2500 || p.MaxPerDay != 6000 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	b.maxUSD = "10"
-	if p, err = b.policy(root()); err != nil || p.MaxPerPayment != 1000 || p.MaxPerDay != 6000 {
+	if p, err = b.policy(mayPay(root())); err != nil || p.MaxPerPayment != 1000 || p.MaxPerDay != 6000 {
 		t.Errorf("the command line goes first: %+v, %v", p, err)
 	}
 	t.Setenv("ROAMCARD_MAX_PER_DAY_USD", "many")

@@ -43,7 +43,7 @@ func (b *buyer) reconciliationsList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&outcome, "outcome", "", "only those that agreed, differed, were incomplete or failed")
-	complete(cmd, "outcome", fixed("agreed", "differed", "incomplete", "failed"))
+	choose(cmd, "outcome", "agreed", "differed", "incomplete", "failed")
 	cmd.Flags().IntVar(&most, "most", 50, "how many to list")
 	return cmd
 }

@@ -39,7 +39,7 @@ func (b *buyer) transfersList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "open", "open or resolved")
-	complete(cmd, "status", fixed("open", "resolved"))
+	choose(cmd, "status", "open", "resolved")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func (b *buyer) transfersResolve() *cobra.Command {
 		text: transferText,
 	}.command(b)
 	cmd.Flags().StringVar(&as, "as", "", "refunded-by-hand, donation or known")
-	complete(cmd, "as", fixed("refunded-by-hand", "donation", "known"))
+	choose(cmd, "as", "refunded-by-hand", "donation", "known")
 	versionFlag(cmd, &version)
 	return cmd
 }

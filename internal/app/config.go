@@ -376,7 +376,8 @@ func (m Modules) Load(
 	}
 	for key := range file {
 		if !known[key] {
-			wrong = append(wrong, fmt.Errorf("%s (from the file): there is no such setting", key))
+			wrong = append(wrong, fmt.Errorf("%s (from the file): there is no such setting; the nearest is %s", key,
+				c.Added.nearest(key)))
 		}
 	}
 	wrong = append(wrong, c.settlementMistakes()...)
@@ -415,7 +416,7 @@ func (c *Config) Set(key, text string) error {
 			return s.set(c, text)
 		}
 	}
-	return fmt.Errorf("there is no setting %q", key)
+	return fmt.Errorf("there is no setting %q; the nearest is %s", key, c.Added.nearest(key))
 }
 
 // Configured reports whether the environment sets anything.

@@ -50,6 +50,11 @@ func (m Modules) unknownVariables(environ, referred []string) (wrong []error) {
 	return wrong
 }
 
+// nearest is the setting whose name in a file is most like a text.
+func (m Modules) nearest(key string) string {
+	return slices.MinFunc(m.settings(), func(a, b setting) int { return distance(key, a.key) - distance(key, b.key) }).key
+}
+
 // distance is how many letters have to be added, left out or replaced to make one text of the other.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

@@ -71,7 +71,8 @@ func nothingThere(t *testing.T, challenges auth.Challenges, sessions auth.Sessio
 	if _, err := challenges.Find(t.Context(), uuid.New()); !errors.Is(err, auth.ErrNotFound) {
 		t.Errorf("Find: %v", err)
 	}
-	if open, err := challenges.Open(t.Context(), x402.Address{9}, auth.PurposeSignIn, "", noon); len(open) != 0 || err != nil {
+	open, err := challenges.Open(t.Context(), x402.Address{9}, auth.PurposeSignIn, "", noon)
+	if len(open) != 0 || err != nil {
 		t.Errorf("Open = %v, %v", open, err)
 	}
 	if err := challenges.Void(t.Context(), uuid.New(), noon); err != nil {
