@@ -27,7 +27,7 @@ func TestArgumentsAreIntegersInEverySpelling(t *testing.T) {
 		c := call{CallToolRequest: &sdk.CallToolRequest{Params: &sdk.CallToolParamsRaw{
 			Name: "t", Arguments: json.RawMessage(text),
 		}}, server: s}
-		_, err = answer(t.Context(), c, arguments, func(_ context.Context, _ call, given in) (string, error) {
+		_, err = answer(t.Context(), c, arguments, "", func(_ context.Context, _ call, given in) (string, error) {
 			got = &given
 			return "", nil
 		})

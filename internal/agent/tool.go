@@ -144,9 +144,6 @@ func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Reso
 		err = arguments.Validate(value)
 	}
 	if err == nil {
-		given, err = json.Marshal(value) // 2500.0 is a whole number, which Go reads as 2500 only
-	}
-	if err == nil {
 		err = json.Unmarshal(given, &in)
 	}
 	if err != nil {

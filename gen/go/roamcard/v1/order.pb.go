@@ -1548,7 +1548,7 @@ type EsimCredentials struct {
 	SmdpAddress string `protobuf:"bytes,2,opt,name=smdp_address,json=smdpAddress,proto3" json:"smdp_address,omitempty"`
 	// The activation code for the same.
 	MatchingId string `protobuf:"bytes,3,opt,name=matching_id,json=matchingId,proto3" json:"matching_id,omitempty"`
-	// Both in one: `LPA:1$address$matching id`.
+	// Both in one: `LPA:1$address$matching id`, and after another `$` the OID of the SM-DP+, where it has one.
 	Lpa string `protobuf:"bytes,4,opt,name=lpa,proto3" json:"lpa,omitempty"`
 	// The LPA as a QR code: an SVG document.
 	QrSvg string `protobuf:"bytes,5,opt,name=qr_svg,json=qrSvg,proto3" json:"qr_svg,omitempty"`

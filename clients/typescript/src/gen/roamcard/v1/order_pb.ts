@@ -861,7 +861,7 @@ export type EsimCredentials = Message<"roamcard.v1.EsimCredentials"> & {
   matchingId: string;
 
   /**
-   * Both in one: `LPA:1$address$matching id`.
+   * Both in one: `LPA:1$address$matching id`, and after another `$` the OID of the SM-DP+, where it has one.
    *
    * @generated from field: string lpa = 4;
    */

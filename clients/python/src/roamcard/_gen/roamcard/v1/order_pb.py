@@ -1166,7 +1166,7 @@ class EsimCredentials(Message[_EsimCredentialsFields]):
             string matching_id = 3;
             ```
         lpa:
-            Both in one: `LPA:1$address$matching id`.
+            Both in one: `LPA:1$address$matching id`, and after another `$` the OID of the SM-DP+, where it has one.
 
             ```proto
             string lpa = 4;

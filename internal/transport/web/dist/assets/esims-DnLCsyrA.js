@@ -1,1 +1,0 @@
-export{t as EsimsView}from"./esims-Bd6dsz2y.js";

@@ -1,0 +1,1 @@
+export{t as EsimsView}from"./esims-Crk7i7d2.js";
