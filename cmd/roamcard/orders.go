@@ -47,7 +47,8 @@ func (b *buyer) ordersList() *cobra.Command {
 
 func (b *buyer) ordersShow() *cobra.Command {
 	return b.waiting(&cobra.Command{
-		Use: "show ORDER", Aliases: []string{"get"}, Args: oneArg, Short: "Show one order", ValidArgsFunction: firstArg(b.completeOrders),
+		Use: "show ORDER", Aliases: []string{"get"}, Args: oneArg, Short: "Show one order",
+		ValidArgsFunction: firstArg(b.completeOrders),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			o, err := client.Orders.Get(cmd.Context(), args[0])
 			if err != nil {

@@ -50,9 +50,9 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 // Verify exchanges a signed challenge for a session and its bearer token, which is returned only here. Whatever is
 // wrong, the fault signature_invalid is the same.
 //
-// A challenge that the request names is consumed, valid or not: only its requester knows the id. Of the others, found by
-// the wallet alone, the one that was signed counts, and a wrong signature consumes none: anybody may ask for challenges
-// of a wallet, and must not be able to keep its owner out.
+// A challenge that the request names is consumed, valid or not: only its requester knows the id. Of the others, found
+// by the wallet alone, the one that was signed counts, and a wrong signature consumes none: anybody may ask for
+// challenges of a wallet, and must not be able to keep its owner out.
 func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Text, error) {
 	now := a.now().UTC()
 	open, named, err := a.signInChallenges(ctx, r, now)

@@ -55,7 +55,8 @@ func TestResultsAreJSON(t *testing.T) {
 	}{
 		"purchase": {bought, `{"order":` + order + `,"replayed":false,"idempotencyKey":"k","requestId":"r"}`},
 		"eSIM": {esim, `{"order":` + order +
-			`,"replayed":false,"idempotencyKey":"k","requestId":"r","deliveryToken":"[redacted]","credentials":` + redacted + `}`},
+			`,"replayed":false,"idempotencyKey":"k","requestId":"r","deliveryToken":"[redacted]","credentials":` +
+			redacted + `}`},
 		"no token": {roamcard.BoughtESIM{Purchase: bought}, `{"order":` + order +
 			`,"replayed":false,"idempotencyKey":"k","requestId":"r"}`},
 		"resumed": {roamcard.Resumed{Operation: roamcard.OpCard, Key: "k", Order: bought.Order},

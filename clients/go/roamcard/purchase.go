@@ -43,8 +43,8 @@ func (c *Client) buy(
 	if err != nil {
 		return nil, c.keyed(ctx, key, err)
 	}
-	bought := &Purchase{Order: order, Replayed: order.GetReplayed(), IdempotencyKey: key, Transaction: order.GetPayment().GetTransaction(),
-		RequestID: raw.RequestID()}
+	bought := &Purchase{Order: order, Replayed: order.GetReplayed(), IdempotencyKey: key,
+		Transaction: order.GetPayment().GetTransaction(), RequestID: raw.RequestID()}
 	return bought, nil
 }
 

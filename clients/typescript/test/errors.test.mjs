@@ -12,8 +12,9 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** One error of each class that the package exports. */
 function everyError() {
-  const isError = (Kind) => Kind === roamcard.RoamcardError || Kind.prototype instanceof roamcard.RoamcardError;
-  const classes = Object.values({ ...roamcard, ...node }).filter((value) => typeof value === "function" && isError(value));
+  const isError = (value) => typeof value === "function" &&
+    (value === roamcard.RoamcardError || value.prototype instanceof roamcard.RoamcardError);
+  const classes = Object.values({ ...roamcard, ...node }).filter(isError);
   assert.ok(classes.length > 15, `${classes.length} classes`);
   return classes.map((Kind) => {
     if (Kind === roamcard.ApiError || Kind.prototype instanceof roamcard.ApiError) {
