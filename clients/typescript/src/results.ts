@@ -30,6 +30,7 @@ export type IssuanceStatus = "unpaid" | "queued" | "pending" | "active" | "close
 export type TopupStatus = "unpaid" | "queued" | "pending" | "credited" | "refused" | "review";
 export type DeliveryStatus =
   "unpaid" | "pending" | "fulfilled" | "cancelled" | "review" | "refund_pending" | "refunded";
+export type EsimTopupStatus = "unpaid" | "pending" | "fulfilled" | "review" | "refund_pending" | "refunded";
 export type RefundStatus = "pending" | "refunded";
 /** FROZEN cards may become ACTIVE again; CLOSED and FAILED are final. */
 export type CardStatus = "PENDING" | "ACTIVE" | "FROZEN" | "CLOSED" | "FAILED";
@@ -81,7 +82,7 @@ interface Literals {
   "roamcard.v1.Issuance.status": IssuanceStatus;
   "roamcard.v1.Topup.status": TopupStatus;
   "roamcard.v1.EsimDelivery.status": DeliveryStatus;
-  "roamcard.v1.EsimTopup.status": DeliveryStatus;
+  "roamcard.v1.EsimTopup.status": EsimTopupStatus;
   "roamcard.v1.Refund.status": RefundStatus;
   "roamcard.v1.Card.status": CardStatus;
   "roamcard.v1.CardTransaction.kind": TransactionKind;

@@ -15,13 +15,22 @@ import (
 func Until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	pause := time.Millisecond
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(pause) {
+	for deadline := time.Now().Add(patienceOf(t)); time.Now().Before(deadline); time.Sleep(pause) {
 		if ok() {
 			return
 		}
 		pause = min(2*pause, 50*time.Millisecond)
 	}
 	t.Fatalf("never: %s", what)
+}
+
+// patienceOf leaves a test the time to say what never came, before the deadline of the tests ends them all.
+func patienceOf(t *testing.T) time.Duration {
+	most := patience
+	if end, set := t.Deadline(); set {
+		most = min(most, time.Until(end)-15*time.Second)
+	}
+	return max(most, time.Second)
 }
 
 // Reaches waits until an order has a status.

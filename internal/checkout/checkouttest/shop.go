@@ -184,7 +184,7 @@ func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 		o.Workers = func(context.Context) error { return nil }
 	}
 	if o.Wait == 0 {
-		o.Wait = patience
+		o.Wait = patienceOf(t) / 2 // who waits for longer says so
 	}
 	if o.Final == nil {
 		o.Final = s.Chain

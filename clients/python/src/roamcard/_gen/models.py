@@ -13,10 +13,11 @@ from ..model import Model
 
 OrderKind: TypeAlias = Literal["card_issue", "card_topup", "esim", "esim_topup"]
 OrderStatus: TypeAlias = Literal["payment_required", "settling", "settled", "provisioning", "fulfilled", "expired", "refund_pending", "refunded", "operator_review"]
-IssuanceStatus: TypeAlias = Literal["unpaid", "queued", "pending", "active", "refused", "review"]
+IssuanceStatus: TypeAlias = Literal["unpaid", "queued", "pending", "active", "closed", "refused", "review"]
 TopupStatus: TypeAlias = Literal["unpaid", "queued", "pending", "credited", "refused", "review"]
 RefundStatus: TypeAlias = Literal["pending", "refunded"]
-DeliveryStatus: TypeAlias = Literal["unpaid", "pending", "fulfilled", "review", "refund_pending", "refunded"]
+DeliveryStatus: TypeAlias = Literal["unpaid", "pending", "fulfilled", "cancelled", "review", "refund_pending", "refunded"]
+EsimTopupStatus: TypeAlias = Literal["unpaid", "pending", "fulfilled", "review", "refund_pending", "refunded"]
 CardStatus: TypeAlias = Literal["PENDING", "ACTIVE", "FROZEN", "CLOSED", "FAILED"]
 TransactionKind: TypeAlias = Literal["purchase", "refund"]
 TransactionStatus: TypeAlias = Literal["pending", "completed", "declined", "reversed"]
@@ -125,7 +126,7 @@ class PaymentRequirements(Model):
 @dataclass(frozen=True, kw_only=True)
 class EsimTopup(Model):
     """How the data that was bought for an eSIM stands."""
-    status: DeliveryStatus
+    status: EsimTopupStatus
     """unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded."""
     order_id: str
     """The order of the eSIM that it is added to."""
