@@ -94,8 +94,9 @@ programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/i
 concurrent='/internal/(availability|chain|checkout|job|limit|settlement|store|transport/(edge|rpcx)|provider/wire)$'
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
 whole_programs() {
+  # Two packages at a time: they wait for blocks and leases for two thirds of theirs.
   # shellcheck disable=SC2086
-  gotests "go, whole programs" . -count=1 -timeout 15m -p 1 -skip "$races" $(grep -E "$programs" <<<"$packages")
+  gotests "go, whole programs" . -count=1 -timeout 15m -p 2 -skip "$races" $(grep -E "$programs" <<<"$packages")
   gotests "go, whole programs that race" . -race -count=1 -timeout 15m -p 1 -run "$races" ./internal/testing/endtoend
 }
 
