@@ -33,7 +33,7 @@ func TestLostAnswerIsNotPaidTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !esim.Order.GetReplayed() || len(service.Token.Transfers()) != 1 {
+	if !esim.Replayed || len(service.Token.Transfers()) != 1 {
 		t.Errorf("%v, %d transfers", esim.Order, len(service.Token.Transfers()))
 	}
 }
