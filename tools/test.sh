@@ -93,11 +93,12 @@ programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/i
 # it watches all whole programs.
 concurrent='/internal/(availability|chain|checkout|job|limit|settlement|store|transport/(edge|rpcx)|provider/wire)$'
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
-whole_programs() {
+programs_and_sources() {
   # Two packages at a time: they wait for blocks and leases for two thirds of theirs.
   # shellcheck disable=SC2086
   gotests "go, whole programs" . -count=1 -timeout 15m -p 2 -skip "$races" $(grep -E "$programs" <<<"$packages")
   gotests "go, whole programs that race" . -race -count=1 -timeout 15m -p 1 -run "$races" ./internal/testing/endtoend
+  step "sources" tools/lint.sh sources
 }
 
 # These write what the others read.
@@ -106,13 +107,12 @@ step "build" make --no-print-directory build
 export ROAMCARD_BIN_UNDER_TEST=$root/bin/roamcard
 GOWORK=off go build -C tools -o ../bin/ ./testcost
 GOWORK=off gotests "tools" tools -count=1 ./...
-# Two lanes, because two processors are what a change is tried on: more at once would end no earlier, and what waits
-# for a processor looks like what is broken.
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
-lane whole_programs
+# Two lanes, because two processors are what a change is tried on: more at once would end no earlier, and what waits
+# for a processor looks like what is broken.
+lane programs_and_sources
 clients
-step "sources" tools/lint.sh sources
 # shellcheck disable=SC2046
 gotests "go" . -timeout 15m -p 1 $(grep -vE "$programs|$concurrent" <<<"$packages")
 # shellcheck disable=SC2046
