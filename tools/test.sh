@@ -30,27 +30,24 @@ processors() {
   spent=$(((stat[15] + stat[16]) / 100))
 }
 
-# step NAME COMMAND… runs one check that counts as one. One that does not end fails after 25 minutes.
-step() {
-  local name=$1 begin=$SECONDS before verdict=ok
+# step NAME COMMAND… runs one check that counts as one. One that does not end fails after 25 minutes. In a subshell, so
+# that the processors' time is this step's and not that of a lane which ends meanwhile.
+step() (
+  local name=$1 begin=$SECONDS verdict=ok
   shift
   echo "--- $name"
-  processors
-  before=$spent
   timeout --kill-after=30 25m "$@" || verdict=FAILED
   if [[ $verdict == ok ]]; then count 1 0; else count 0 1; fi
   processors
-  echo "--- $name: $verdict ($((SECONDS - begin)) s, $((spent - before)) s of processors)"
-}
+  echo "--- $name: $verdict ($((SECONDS - begin)) s, $spent s of processors)"
+)
 
 # gotests NAME DIR FLAGS… PACKAGES runs Go tests and counts each.
-gotests() {
-  local name=$1 dir=$2 begin=$SECONDS code=0 before out counts p f
+gotests() (
+  local name=$1 dir=$2 begin=$SECONDS code=0 out counts p f
   shift 2
   echo "--- $name"
   out=$(mktemp -d -p "$report")
-  processors
-  before=$spent
   # Lint has vetted them, and nobody debugs these binaries: linking without symbols takes half the time.
   (cd "$dir" && "$root/bin/testcost" "$ROAMCARD_COSTS" go test -json -vet=off -ldflags='-s -w' "$@") \
     >"$out/json" 2>"$out/err" || code=$?
@@ -62,8 +59,8 @@ gotests() {
   # A build that breaks fails no test by itself.
   if [[ $code -ne 0 && $f -eq 0 ]]; then f=1; fi
   count "$p" "$f"
-  echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s, $((spent - before)) s of processors)"
-}
+  echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s, $spent s of processors)"
+)
 
 # lane COMMAND… runs next to what follows; what it prints is shown when it ends.
 lane() {
