@@ -15,7 +15,7 @@ import (
 func Until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	pause := time.Millisecond
-	for deadline := time.Now().Add(patienceOf(t)); time.Now().Before(deadline); time.Sleep(pause) {
+	for deadline := time.Now().Add(timeoutOf(t)); time.Now().Before(deadline); time.Sleep(pause) {
 		if ok() {
 			return
 		}
@@ -24,9 +24,9 @@ func Until(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("never: %s", what)
 }
 
-// patienceOf leaves a test the time to say what never came, before the deadline of the tests ends them all.
-func patienceOf(t *testing.T) time.Duration {
-	most := patience
+// timeoutOf leaves a test the time to say what never came, before the deadline of the tests ends them all.
+func timeoutOf(t *testing.T) time.Duration {
+	most := maxTimeout
 	if end, set := t.Deadline(); set {
 		most = min(most, time.Until(end)-15*time.Second)
 	}

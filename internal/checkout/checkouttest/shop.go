@@ -45,8 +45,8 @@ const (
 	RefundDeadline = 24 * time.Hour
 	// callTimeout is that of calls of the issuer and the chain, which answer from memory unless they are told not to.
 	callTimeout = time.Second
-	// patience is how long is waited for what has to come. It ends tests that fail.
-	patience = 3 * time.Minute
+	// maxTimeout is how long is waited for what has to come. It ends tests that fail.
+	maxTimeout = 3 * time.Minute
 )
 
 // Payee is who the shop's payments go to.
@@ -184,7 +184,7 @@ func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 		o.Workers = func(context.Context) error { return nil }
 	}
 	if o.Wait == 0 {
-		o.Wait = patienceOf(t) / 2 // who waits for longer says so
+		o.Wait = timeoutOf(t) / 2 // who waits for longer says so
 	}
 	if o.Final == nil {
 		o.Final = s.Chain

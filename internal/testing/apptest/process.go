@@ -125,7 +125,7 @@ func (p *Process) Stop(t testing.TB, _ ...time.Duration) {
 	}
 	select {
 	case <-p.Done:
-	case <-time.After(patience(t)):
+	case <-time.After(timeoutOf(t)):
 		p.Kill(t)
 		t.Errorf("the program does not stop\n%s", p.Log.Tail())
 	}
@@ -136,7 +136,7 @@ func (p *Process) AwaitEnd(t testing.TB) {
 	t.Helper()
 	select {
 	case <-p.Done:
-	case <-time.After(patience(t)):
+	case <-time.After(timeoutOf(t)):
 		p.Kill(t)
 		t.Fatalf("the program goes on\n%s", p.Log.Tail())
 	}
@@ -198,7 +198,7 @@ func Await(t testing.TB, what string, holds func() error) {
 // Eventually polls a condition until it holds, and returns what it last said when it never does.
 func Eventually(t testing.TB, holds func() error) error {
 	t.Helper()
-	over := time.NewTimer(patience(t))
+	over := time.NewTimer(timeoutOf(t))
 	defer over.Stop()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
@@ -219,22 +219,22 @@ func Eventually(t testing.TB, holds func() error) error {
 
 // Context is a test's, which ends a little before the tests have to, so that what waits for it says why.
 func Context(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience(t))
+	ctx, cancel := context.WithTimeout(t.Context(), timeoutOf(t))
 	t.Cleanup(cancel)
 	return ctx
 }
 
 const (
-	// mostPatience is many times what anything takes on a machine that is busy with other things. It is there for the
+	// maxTimeout is many times what anything takes on a machine that is busy with other things. It is there for the
 	// person who waits for a test to fail.
-	mostPatience = 5 * time.Minute
+	maxTimeout = 5 * time.Minute
 	// toTell is what a test needs to say why it failed, before the deadline of the tests ends them all.
 	toTell = 15 * time.Second
 )
 
-// patience is how long a test waits for what never comes.
-func patience(t testing.TB) time.Duration {
-	most := mostPatience
+// timeoutOf is how long a test waits for what never comes.
+func timeoutOf(t testing.TB) time.Duration {
+	most := maxTimeout
 	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if end, set := d.Deadline(); set {
 			most = min(most, time.Until(end)-toTell)

@@ -14,11 +14,11 @@ type dated struct {
 func (d dated) Deadline() (time.Time, bool) { return d.end, true }
 
 // A test that waits in vain has time to say so before the deadline of all tests, which would say nothing of it.
-func TestPatienceEndsBeforeTheTests(t *testing.T) {
-	if got := patience(dated{t, time.Now().Add(time.Minute)}); got <= 0 || got > time.Minute-toTell {
+func TestWaitsEndBeforeTheTests(t *testing.T) {
+	if got := timeoutOf(dated{t, time.Now().Add(time.Minute)}); got <= 0 || got > time.Minute-toTell {
 		t.Errorf("a minute before the end: %s", got)
 	}
-	if got := patience(dated{t, time.Now().Add(24 * time.Hour)}); got != mostPatience {
+	if got := timeoutOf(dated{t, time.Now().Add(24 * time.Hour)}); got != maxTimeout {
 		t.Errorf("a day before the end: %s", got)
 	}
 }
