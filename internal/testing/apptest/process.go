@@ -118,7 +118,7 @@ func (p *Process) Kill(t testing.TB) {
 }
 
 // Stop asks the program to end, and waits until it has. How long that takes decides nothing.
-func (p *Process) Stop(t testing.TB, _ ...time.Duration) {
+func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("stop the program: %v", err)
@@ -179,12 +179,6 @@ func (l *Log) String() string {
 func (l *Log) Tail() string {
 	text := l.String()
 	return text[max(0, len(text)-12_000):]
-}
-
-// Until is Await; the time decides nothing.
-func Until(t testing.TB, _ time.Duration, what string, holds func() error) {
-	t.Helper()
-	Await(t, what, holds)
 }
 
 // Await polls a condition until it holds. It fails when the tests are about to end, not by a clock of its own.

@@ -112,7 +112,7 @@ func (w *world) books() invariants.Books {
 // awaitSettled waits until nothing is under way.
 func (w *world) awaitSettled() {
 	w.t.Helper()
-	ctx, cancel := patience(w.t)
+	ctx, cancel := waitContext(w.t)
 	defer cancel()
 	if err := invariants.Await(ctx, w.books()); err != nil {
 		w.t.Fatalf("%v\n%+v", err, w.orders())

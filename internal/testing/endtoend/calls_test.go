@@ -154,7 +154,7 @@ func (a answer) worthRepeating() bool {
 // untilClear is the answer to the nth try to send something: the first that is clear, or the last one of a test whose
 // wait is over.
 func untilClear(t *testing.T, unclear func(answer) bool, send func(n int) answer) answer {
-	ctx, cancel := patience(t)
+	ctx, cancel := waitContext(t)
 	defer cancel()
 	for n := 0; ; n++ {
 		if a := send(n); !unclear(a) || ctx.Err() != nil {

@@ -70,7 +70,7 @@ func TestSecondSignalEndsADrainAtOnce(t *testing.T) {
 // awaitEnd waits until a program has ended.
 func awaitEnd(t *testing.T, p *apptest.Process) {
 	t.Helper()
-	ctx, cancel := patience(t)
+	ctx, cancel := waitContext(t)
 	defer cancel()
 	select {
 	case <-p.Done:

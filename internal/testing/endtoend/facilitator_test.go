@@ -292,7 +292,7 @@ func TestDevServerSettlesByFacilitator(t *testing.T) {
 	if err := dev.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "facilitator") {
 		t.Errorf("without its address: %v", err)
 	}
-	ctx, cancel := patience(t)
+	ctx, cancel := waitContext(t)
 	defer cancel()
 	ready := false
 	c.FacilitatorURL, c.OnReady = f.server.URL, func(dev.Ready) { ready = true; cancel() }

@@ -67,7 +67,7 @@ func TestLinkTellsWhatIsPaidAndNotWhose(t *testing.T) {
 func paidAt(t *testing.T, client roamcardv1connect.OrderServiceClient, id,
 	payment string) *roamcardv1.PayOrderResponse {
 	t.Helper()
-	waits, cancel := patience(t)
+	waits, cancel := waitContext(t)
 	defer cancel()
 	ctx, call := connect.NewClientContext(waits)
 	call.RequestHeader().Set(x402.HeaderSignature, payment)
@@ -132,7 +132,7 @@ func watchWith(
 	t *testing.T, client roamcardv1connect.OrderServiceClient, token, id string,
 ) (seen []*roamcardv1.WatchOrderResponse, err error) {
 	t.Helper()
-	ctx, cancel := patience(t)
+	ctx, cancel := waitContext(t)
 	defer cancel()
 	ctx, call := connect.NewClientContext(ctx)
 	call.RequestHeader().Set("X-Order-Watch-Token", token)

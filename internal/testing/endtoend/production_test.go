@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
@@ -181,7 +180,7 @@ func TestProductionSellsOverRealProviders(t *testing.T) {
 				if asked := p.issuer.books().Requests; len(asked) > 0 {
 					t.Errorf("the sandbox was asked for %v", asked)
 				}
-				program.Stop(t, time.Minute)
+				program.Stop(t)
 				if code := program.Cmd.ProcessState.ExitCode(); code != 0 {
 					t.Errorf("the program ended with %d\n%s", code, program.Log.Tail())
 				}
@@ -246,7 +245,7 @@ func TestProviderOfLiveGoodsIsNeededToStart(t *testing.T) {
 	b := p.buyer()
 	card := b.buyCard("a-card-of-lithic").Issuance.CardID
 	p.awaitSettled()
-	program.Stop(t, time.Minute)
+	program.Stop(t)
 
 	p.settings["lithic.url"], p.settings["lithic.key"] = p.settings["issuer.url"], p.settings["issuer.key"]
 	url, _ := p.plays(realIssuers()[stripe.Name])
@@ -262,7 +261,7 @@ func TestProviderOfLiveGoodsIsNeededToStart(t *testing.T) {
 	if balance.AvailableUsdCents != 1500 {
 		t.Errorf("%d cents on the card of the retired issuer", balance.AvailableUsdCents)
 	}
-	program.Stop(t, time.Minute)
+	program.Stop(t)
 }
 
 // TestProductionRefusesToStart, with a sentence that names the setting and no secret.

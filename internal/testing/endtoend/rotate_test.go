@@ -58,7 +58,7 @@ func (w *world) buyMeanwhile(buyers int) *crowd {
 // buy buys one eSIM, and repeats the request with the same payment until it is sold.
 func (c *crowd) buy(b *buyer, key string) error {
 	var pay string
-	ctx, cancel := patience(c.w.t)
+	ctx, cancel := waitContext(c.w.t)
 	defer cancel()
 	for ctx.Err() == nil {
 		a := c.w.send(esimPurchase(key, pay).on(c.at.Load()))

@@ -12,10 +12,10 @@ import (
 // lastWords is what is left of the tests' own time for a wait that ends with it to say what it waited for.
 const lastWords = 10 * time.Second // clock: no limit of a wait
 
-// patience ends with a test's wait, and that with the life of what is waited for: when an instance of the test's has
+// waitContext ends with a test's wait, and that with the life of what is waited for: when an instance of the test's has
 // ended by itself, or shortly before the test binary's own time. How long a condition takes to come true says nothing
 // but how busy the machine is.
-func patience(t *testing.T) (context.Context, context.CancelFunc) {
+func waitContext(t *testing.T) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
 	forget := deaths.tell(t, cancel)
 	stop := func() {
@@ -102,7 +102,7 @@ func (o *obituary) tell(t *testing.T, cancel context.CancelCauseFunc) (forget fu
 // eventually waits until another goroutine or process has brought about a condition.
 func eventually(t *testing.T, ok func() (bool, string)) {
 	t.Helper()
-	ctx, cancel := patience(t)
+	ctx, cancel := waitContext(t)
 	defer cancel()
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, longestLook) { // clock: how often is looked
 		done, state := ok()

@@ -14,7 +14,7 @@ import (
 func watch(t *testing.T, client roamcardv1connect.OrderServiceClient, token string,
 	req *roamcardv1.WatchOrderRequest) ([]*roamcardv1.WatchOrderResponse, error) {
 	t.Helper()
-	ctx, cancel := patience(t)
+	ctx, cancel := waitContext(t)
 	defer cancel()
 	ctx, call := connect.NewClientContext(ctx)
 	call.RequestHeader().Set("Authorization", token)

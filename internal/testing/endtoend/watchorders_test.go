@@ -17,7 +17,7 @@ func watchAll(
 	t *testing.T, client roamcardv1connect.OrderServiceClient, token string, orders ...*roamcardv1.WatchedOrder,
 ) (seen []*roamcardv1.WatchOrdersResponse, err error) {
 	t.Helper()
-	ctx, cancel := patience(t)
+	ctx, cancel := waitContext(t)
 	defer cancel()
 	ctx, call := connect.NewClientContext(ctx)
 	call.RequestHeader().Set("Authorization", token)

@@ -179,7 +179,7 @@ func (w *world) start(cfg app.Config) *instance {
 		w.t.Fatal(err)
 	}
 	cfg.Addr = listener.Addr().String()
-	waits, cancelWait := patience(w.t)
+	waits, cancelWait := waitContext(w.t)
 	defer cancelWait()
 	a, err := app.New(w.life.Context(), cfg, app.Options{Log: w.log, Listener: listener, Telemetry: w.telemetry})
 	for err != nil && strings.Contains(err.Error(), "no RPC endpoint answers") && waits.Err() == nil {
