@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type CatchUpConfig struct {
 	Chain      Chain
 	Head       Head
 	Arrivals   Arrivals
+	Unread     Unread
 	Early      Early
 	Watermarks Watermarks
 	// Asset is the token. PayTo is the payee. Senders are the accounts that send refunds: the treasury and the payee.
@@ -59,7 +61,12 @@ type caughtUp struct {
 	// head is the last block that was read, and at when.
 	head uint64
 	at   time.Time
+	// gaps are the blocks before it that no node has shown yet.
+	gaps []span
 }
+
+// span is a range of blocks, both included.
+type span struct{ first, last uint64 }
 
 // NewCatchUp makes a CatchUp, which is not ready before Run or Once.
 func NewCatchUp(c CatchUpConfig) *CatchUp {
@@ -125,7 +132,12 @@ func (c *CatchUp) step(ctx context.Context) error {
 		mark, err := c.Watermarks.Keep(asking, now.mark, now.head)
 		switch {
 		case err == nil:
-			c.state.Store(&caughtUp{mark: mark, head: now.head, at: now.at})
+			gaps, err := c.leftOut(asking)
+			if err != nil {
+				c.Log.WarnContext(ctx, "claims read the blocks that were left out before", slog.Any("cause", err))
+				gaps = now.gaps
+			}
+			c.state.Store(&caughtUp{mark: mark, head: now.head, at: now.at, gaps: gaps})
 			return nil
 		case !errors.Is(err, ErrHistoryLost):
 			return fmt.Errorf("check the watermark: %w", err) // a database that does not answer takes no claim either
@@ -163,22 +175,49 @@ func (c *CatchUp) catchUp(ctx context.Context) error {
 	if err := c.Reader.Scan(ctx); err != nil {
 		return fmt.Errorf("read the chain: %w", err)
 	}
-	head, err := c.readHead(ctx)
+	read, head, err := c.readHead(ctx)
 	if err != nil {
 		return fmt.Errorf("read the chain to its head: %w", err)
 	}
-	if err := c.resolveRefunded(ctx, before, head); err != nil {
+	gaps, err := c.leftOut(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.resolveRefunded(ctx, before, head, append(slices.Clone(gaps), span{read + 1, head})); err != nil {
 		return fmt.Errorf("find refunds without a record: %w", err)
 	}
 	if err := faultpoint.Fail("catchup.read"); err != nil {
 		return err
 	}
-	if mark, err = c.Watermarks.Keep(ctx, mark, head); err != nil {
+	if mark, err = c.Watermarks.Keep(ctx, mark, read); err != nil {
 		return fmt.Errorf("update the watermark: %w", err)
 	}
-	c.state.Store(&caughtUp{mark: mark, head: head, at: c.Now()})
-	c.Log.InfoContext(ctx, "the transfers to the payee have been read", slog.Uint64("block", head))
+	c.state.Store(&caughtUp{mark: mark, head: read, at: c.Now(), gaps: gaps})
+	c.Log.InfoContext(ctx, "the transfers to the payee have been read", slog.Uint64("block", read))
 	return nil
+}
+
+// maxLeftOutInAll is how many blocks may be left out while sales are open: each costs each claim a question at most.
+const maxLeftOutInAll = 256
+
+// leftOut are the blocks that no node has shown, as ranges that are read at once.
+func (c *CatchUp) leftOut(ctx context.Context) ([]span, error) {
+	blocks, err := c.Unread.Blocks(ctx, maxLeftOutInAll+1)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("find the blocks left out: %w", err)
+	case len(blocks) > maxLeftOutInAll:
+		return nil, fmt.Errorf("more than %d blocks are left out: no node shows their transfers", maxLeftOutInAll)
+	}
+	var spans []span
+	for _, b := range blocks {
+		if n := len(spans); n > 0 && b < spans[n-1].first+scanStep {
+			spans[n-1].last = b
+			continue
+		}
+		spans = append(spans, span{b, b})
+	}
+	return spans, nil
 }
 
 // awaitPending waits until our own pending transactions are included, at most pendingFor. Transfers that are included
@@ -206,33 +245,34 @@ func (c *CatchUp) awaitPending(ctx context.Context) error {
 	return fmt.Errorf("count the pending transactions: %w", err)
 }
 
-// readHead reads the blocks that are not safe yet, and returns the last one that it could read. They may be
-// reorganised, so they are read again once they are safe. When the nodes refuse a full block, each claim reads its
+// readHead reads the blocks that are not safe yet, and returns the last one that it could read, and the head. They may
+// be reorganised, so they are read again once they are safe. When the nodes refuse a full block, each claim reads its
 // payer's transfers instead.
-func (c *CatchUp) readHead(ctx context.Context) (uint64, error) {
+func (c *CatchUp) readHead(ctx context.Context) (read, head uint64, err error) {
 	at, err := c.Arrivals.Scanned(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("find the last block read: %w", err)
+		return 0, 0, fmt.Errorf("find the last block read: %w", err)
 	}
-	head, err := c.Head.Head(ctx)
+	head, err = c.Head.Head(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("find the head: %w", err)
+		return 0, 0, fmt.Errorf("find the head: %w", err)
 	}
 	for from := at.Next; from <= head; from += scanStep {
 		found, err := c.Chain.Transfers(ctx, c.PayTo, from, min(from+scanStep-1, head))
 		if err != nil {
 			if _, down := c.Head.Head(ctx); down != nil || errors.Is(err, ErrUnwitnessed) {
-				return 0, fmt.Errorf("read the transfers from block %d on: %w", from, errors.Join(err, down))
+				return 0, 0, fmt.Errorf("read the transfers from block %d on: %w", from, errors.Join(err, down))
 			}
 			c.Log.WarnContext(ctx, "blocks that are not safe yet are read for each payer", slog.Uint64("from", from),
 				slog.Any("cause", err))
-			return from - 1, nil
+			return from - 1, head, nil
 		}
 		if err := c.arrive(ctx, found); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return max(head, at.Next-min(at.Next, 1)), nil // another process may have come further
+	head = max(head, at.Next-min(at.Next, 1)) // another process may have come further
+	return head, head, nil
 }
 
 // arrive stores the transfers of blocks that are not safe, if they executed an authorization: only those can pay for an
@@ -261,13 +301,16 @@ func (c *CatchUp) arrive(ctx context.Context, found []Transfer) error {
 	return nil
 }
 
-// Read stores the transfers of a payer since the catch-up. An authorization that was claimed in lost data can be
-// executed by anyone while it is valid, so for Validity each new purchase reads its payer's transfers. The error
-// contains a *fault.Fault when the cause is a dependency.
+// Read stores the transfers of a payer in blocks that were left out, and since the catch-up. An authorization that was
+// claimed in lost data can be executed by anyone while it is valid, so for Validity each new purchase reads its payer's
+// transfers. The error contains a *fault.Fault when the cause is a dependency.
 func (c *CatchUp) Read(ctx context.Context, payer x402.Address) error {
 	now := c.state.Load()
 	if now == nil {
 		return errNotCaughtUp
+	}
+	if err := c.readOf(ctx, payer, now.gaps); err != nil {
+		return chainFault(err)
 	}
 	if c.Now().Sub(now.at) > c.Validity {
 		return nil
@@ -276,12 +319,22 @@ func (c *CatchUp) Read(ctx context.Context, payer x402.Address) error {
 	if err != nil {
 		return chainFault(fmt.Errorf("find the head: %w", err))
 	}
-	if head <= now.head {
-		return nil
+	return chainFault(c.readOf(ctx, payer, []span{{now.head + 1, head}}))
+}
+
+// readOf stores the transfers of one payer, which are few where those of all are too many to be shown.
+func (c *CatchUp) readOf(ctx context.Context, payer x402.Address, spans []span) error {
+	for _, s := range spans {
+		if s.last < s.first {
+			continue
+		}
+		found, err := c.Head.TransfersFrom(ctx, payer, c.PayTo, s.first, s.last)
+		if err != nil {
+			return fmt.Errorf("read what %s has sent: %w", payer, err)
+		}
+		if err := c.arrive(ctx, found); err != nil {
+			return err
+		}
 	}
-	found, err := c.Head.TransfersFrom(ctx, payer, c.PayTo, now.head+1, head)
-	if err != nil {
-		return chainFault(fmt.Errorf("read what the payer has sent: %w", err))
-	}
-	return chainFault(c.arrive(ctx, found))
+	return nil
 }

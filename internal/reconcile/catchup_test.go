@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,8 +27,11 @@ type past struct {
 	chainDown  bool
 	// alone is the block from which on one node alone of several shows what there is.
 	alone uint64
-	// large is a block that is too large to be shown whole.
-	large uint64
+	// large is a block that is too large to be shown whole, and refusals is how many questions for transfers are not
+	// answered before others are.
+	large    uint64
+	refusals int
+	leftOut  map[uint64]bool
 
 	scan     Scan
 	arrived  map[Place]bool
@@ -42,6 +47,10 @@ func (p *past) Safe(context.Context) (uint64, error) { return p.safe, nil }
 func (p *past) Head(context.Context) (uint64, error) { return p.head, nil }
 
 func (p *past) Transfers(_ context.Context, _ x402.Address, from, to uint64) (found []Transfer, err error) {
+	if p.refusals > 0 {
+		p.refusals--
+		return nil, errors.New("busy")
+	}
 	if p.alone != 0 && to >= p.alone {
 		return nil, fmt.Errorf("read logs: %w", ErrUnwitnessed)
 	}
@@ -81,6 +90,20 @@ func (p *past) Arrive(_ context.Context, first, next uint64, found []Transfer) e
 	for _, t := range found {
 		p.arrived[t.Place()] = true
 	}
+	return nil
+}
+
+func (p *past) Blocks(context.Context, int) ([]uint64, error) {
+	return slices.Sorted(maps.Keys(p.leftOut)), nil
+}
+
+func (p *past) LeaveOut(_ context.Context, block uint64, _ string) error {
+	p.leftOut[block] = true
+	return nil
+}
+
+func (p *past) Caught(_ context.Context, block uint64) error {
+	delete(p.leftOut, block)
 	return nil
 }
 
@@ -140,11 +163,11 @@ func moved(n byte, block uint64, from x402.Address, value money.USDC) Transfer {
 func (p *past) catchUp(t *testing.T) *CatchUp {
 	t.Helper()
 	if p.arrived == nil {
-		p.arrived = map[Place]bool{}
+		p.arrived, p.leftOut = map[Place]bool{}, map[uint64]bool{}
 	}
 	return NewCatchUp(CatchUpConfig{
-		Reader: NewScanner(ScannerConfig{Chain: p, Arrivals: p, PayTo: ours}), Chain: p, Head: p, Arrivals: p,
-		Early: early{p}, Watermarks: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
+		Reader: NewScanner(ScannerConfig{Chain: p, Arrivals: p, Unread: p, PayTo: ours}), Chain: p, Head: p, Arrivals: p,
+		Unread: p, Early: early{p}, Watermarks: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
 		Pending: func(context.Context) (func(context.Context) (bool, error), error) {
 			return func(context.Context) (bool, error) {
 				if len(p.pending) == 0 {
@@ -274,5 +297,69 @@ func TestBlockThatNoNodeShowsKeepsNobodyWaiting(t *testing.T) {
 	}
 	if err := c.Read(t.Context(), eve); err != nil || !p.arrived[p.transfers[1].Place()] {
 		t.Errorf("read for a payer: %v, %v", err, p.arrived)
+	}
+}
+
+// TestSafeBlockThatNoNodeShowsIsReadForEachPayer: it may hold the payment of an order that is lost, whenever that was.
+func TestSafeBlockThatNoNodeShowsIsReadForEachPayer(t *testing.T) {
+	now := time.Now()
+	p := &past{
+		safe: 900, head: 905, scan: Scan{First: 10, Next: 800, Begun: true}, large: 850,
+		transfers: []Transfer{moved(1, 850, ada, 5), moved(2, 850, eve, 5)},
+	}
+	c := p.catchUp(t)
+	c.Now = func() time.Time { return now }
+	if err := c.step(t.Context()); err != nil || c.Ready(t.Context()) != nil || len(p.arrived) != 0 {
+		t.Fatalf("not ready: %v, %v", err, p.arrived)
+	}
+	now = now.Add(2 * c.Validity)
+	if err := c.Read(t.Context(), eve); err != nil || !p.arrived[p.transfers[1].Place()] || len(p.arrived) != 1 {
+		t.Errorf("read for a payer: %v, %v", err, p.arrived)
+	}
+	// Once a node shows it, nobody asks for it any more.
+	p.large = 0
+	if err := c.Reader.Scan(t.Context()); err != nil || len(p.arrived) != 2 {
+		t.Errorf("read again: %v, %v", err, p.arrived)
+	}
+	if err := c.step(t.Context()); err != nil || len(c.state.Load().gaps) != 0 {
+		t.Errorf("still left out: %v, %v", err, c.state.Load().gaps)
+	}
+}
+
+// TestNodesThatRefuseForAMomentHideNothing: however many questions for transfers are refused before the others are
+// answered, what a payer has sent is known before it can be claimed again.
+func TestNodesThatRefuseForAMomentHideNothing(t *testing.T) {
+	for refusals := range 60 {
+		p := &past{
+			safe: 900, head: 905, scan: Scan{First: 10, Next: 900, Begun: true}, refusals: refusals,
+			transfers: []Transfer{moved(1, 600, ada, 5), moved(2, 601, ada, 5), moved(3, 905, ada, 5)},
+		}
+		c := p.catchUp(t)
+		if err := c.step(t.Context()); err != nil {
+			continue // sales are closed, and it is tried again
+		}
+		if err := c.Read(t.Context(), ada); err != nil || len(p.arrived) != len(p.transfers) {
+			t.Errorf("after %d refusals: %v, %v, left out: %v", refusals, err, p.arrived, p.leftOut)
+		}
+	}
+}
+
+// TestRefundOfAPaymentThatIsLeftOutIsFound: a payment in a block that no node shows may have gone back, too.
+func TestRefundOfAPaymentThatIsLeftOutIsFound(t *testing.T) {
+	for name, block := range map[string]uint64{"safe": 850, "not safe": 903} {
+		t.Run(name, func(t *testing.T) {
+			in := moved(1, block, ada, 25)
+			back := Payout{moved(6, 904, treasury, 25), ada}
+			p := &past{
+				safe: 900, head: 905, scan: Scan{First: 10, Next: 800, Begun: true}, large: block,
+				transfers: []Transfer{in}, payouts: []Payout{back},
+			}
+			if err := p.catchUp(t).step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]RefundedTransfer{{in, back.Transfer}}, p.back); diff != "" {
+				t.Errorf("sent back (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -81,6 +81,9 @@ func (s *Scanner) ScanTo(ctx context.Context, last uint64) error {
 		}
 		from += read
 	}
+	if run.leftOut > 0 {
+		return run.retry(ctx) // it may have been a moment of the nodes and not the block
+	}
 	return nil
 }
 

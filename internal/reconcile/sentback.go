@@ -3,13 +3,14 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // resolveRefunded finds and resolves the transfers that were refunded in data that we have lost. They must not pay for
-// anything.
-func (c *CatchUp) resolveRefunded(ctx context.Context, before Scan, head uint64) error {
+// anything. Those in gaps, which were not read whole, are read for whom something went back to.
+func (c *CatchUp) resolveRefunded(ctx context.Context, before Scan, head uint64, gaps []span) error {
 	if !before.Begun {
 		return nil
 	}
@@ -27,7 +28,13 @@ func (c *CatchUp) resolveRefunded(ctx context.Context, before Scan, head uint64)
 	}
 	var receivers []x402.Address
 	for _, p := range payouts {
+		if slices.Contains(receivers, p.To) {
+			continue
+		}
 		receivers = append(receivers, p.To)
+		if err := c.readOf(ctx, p.To, gaps); err != nil {
+			return err
+		}
 	}
 	open, err := c.Watermarks.Unclaimed(ctx, receivers)
 	if err != nil {
