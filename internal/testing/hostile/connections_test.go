@@ -57,6 +57,12 @@ func connections() []attack {
 			defence: "32 KiB of headers, over all frames",
 		},
 		{
+			name: "http2-frames-without-content", by: stranger, do: babbles, torture: true,
+			held:    "transport/edge TestFramesThatCarryNothingHaveABudget",
+			aim:     "frames that belong to no request occupy a processor while they last (CVE-2019-9515, CVE-2019-9518)",
+			defence: "a connection has a budget of frames, to which requests, answers and time add",
+		},
+		{
 			name: "big-headers", ref: "A30", by: stranger, do: fattens,
 			held:    "transport/edge TestLimitRefusesPaymentHeadersNoWalletMakes",
 			aim:     "memory, or a check that is skipped, by headers of a size that no wallet makes",
@@ -284,6 +290,39 @@ func continues(r *trial) {
 		}
 	})
 	r.flat(before)
+}
+
+func babbles(r *trial) {
+	writes := []func(f *http2.Framer) error{
+		func(f *http2.Framer) error { return f.WriteSettings() },
+		func(f *http2.Framer) error { return f.WritePing(false, [8]byte{}) },
+		func(f *http2.Framer) error { return f.WritePriority(5, http2.PriorityParam{Weight: 1}) },
+		func(f *http2.Framer) error { return f.WriteWindowUpdate(0, 1) },
+		func(f *http2.Framer) error { return f.WriteData(1, false, nil) },
+	}
+	block := headerBlock(":method", "POST", ":scheme", "http", ":authority", "roamcard", ":path", cardPath)
+	r.besiege(func(ctx context.Context) {
+		ip := r.address()
+		for n := 0; ctx.Err() == nil; n++ {
+			f, c, err := r.framer(ip)
+			if err != nil {
+				time.Sleep(50 * time.Millisecond) // clock: refused; not in a circle
+				continue
+			}
+			err = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true})
+			frames := 0
+			for ; err == nil && ctx.Err() == nil && frames < 1<<20; frames++ {
+				err = writes[n%len(writes)](f)
+			}
+			traffic.requests.Add(1)
+			traffic.bytes.Add(int64(9 * frames))
+			if frames == 1<<20 {
+				r.Error("a million frames were taken")
+			}
+			_ = c.Close()
+			time.Sleep(20 * time.Millisecond) // clock: a pace that leaves the machine to the program
+		}
+	})
 }
 
 func fattens(r *trial) {

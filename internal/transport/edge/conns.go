@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -19,6 +20,7 @@ type conns struct {
 	maxOpen, maxPerAddress int
 	trusted                []netip.Prefix
 	metrics                *telemetry.Metrics
+	now                    func() time.Time
 
 	mu         sync.Mutex
 	all        map[net.Conn]*openConn
@@ -39,11 +41,12 @@ type openConn struct {
 func newConns(c Config) *conns {
 	return &conns{
 		maxOpen: c.MaxConns, maxPerAddress: c.MaxConnsPerAddress, trusted: c.TrustedProxies, metrics: c.Metrics,
+		now: c.Now,
 		all: map[net.Conn]*openConn{}, perAddress: map[string]int{}, idle: list.New(),
 	}
 }
 
-// listen is a listener whose connections are counted.
+// listen is a listener whose connections are counted, and their frames.
 func (c *conns) listen(on net.Listener) net.Listener { return countedListener{on, c} }
 
 type countedListener struct {
@@ -58,6 +61,7 @@ func (l countedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		conn = newFramedConn(conn, l.conns.now, l.conns.metrics)
 		if l.conns.take(conn) {
 			return conn, nil
 		}
