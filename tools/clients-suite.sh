@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs the suites of the clients, TypeScript's and Python's, and the quick half of the conformance suite: two steps at a
-# time, against three development servers that start once. One sells cards of the sandbox's issuer to whoever has a
-# wallet of his own; one is for what pauses a sale or empties a float, one step after the other; one sells Lithic's
-# cards. It needs bin/roamcard. Prints each step's counts, time and processors' time, and ends with one line: N passed,
-# N failed.
+# Runs the suites of the clients, TypeScript's and Python's, and the quick half of the conformance suite: three steps
+# at a time, because each waits for most of its time, against three development servers that start once. One sells cards
+# of the sandbox's issuer to whoever has a wallet of his own; one is for what pauses a sale or empties a float, one step
+# after the other; one sells Lithic's cards. It needs bin/roamcard. Prints each step's counts, time and processors'
+# time, and ends with one line: N passed, N failed.
 #
 #   ROAMCARD_SCENARIOS=…  a file that gets a line for each scenario that was proved, for tools/clients-report.mjs
 #   ROAMCARD_COSTS=…      a file that gets a line for each test with the processors' seconds that it took
@@ -91,18 +91,11 @@ ready() {
   done
 }
 
-# stop NAME… ends servers that nobody needs any more: one that does nothing takes a hundredth of a processor.
-stop() {
-  local name
-  for name; do
-    [[ -s $work/$name.pid ]] || continue
-    kill "$(<"$work/$name.pid")" 2>/dev/null
-    rm "$work/$name.pid"
-  done
-}
-
 stop_servers() {
-  stop "${names[@]}"
+  local name
+  for name in "${names[@]}"; do
+    if [[ -s $work/$name.pid ]]; then kill "$(<"$work/$name.pid")" 2>/dev/null; fi
+  done
   if ((${#servers[@]})); then wait "${servers[@]}"; fi
   servers=() names=()
 }
@@ -126,15 +119,18 @@ breaking() {
   export ROAMCARD_READY=$work/breaking.json
   step "TypeScript, what slows or stops a sale" node_tests waiting.mjs
   QUICK=1 step "conformance" tools/conformance.sh
-  stop breaking
 }
 
-sharing() {
+typescript() {
   export ROAMCARD_READY=$work/shared.json ROAMCARD_READY_LITHIC=$work/lithic.json
   step "TypeScript" node_tests quick.mjs embed.test.mjs testing.test.mjs property.test.mjs
-  step "Python" tools/test-python.sh tests
-  stop shared lithic
   step "TypeScript, killed servers" node_tests crash.test.mjs
+}
+
+python() {
+  export ROAMCARD_READY=$work/shared.json ROAMCARD_READY_LITHIC=$work/lithic.json
+  step "Python, checks" tools/test-python.sh checks
+  step "Python" tools/test-python.sh tests
 }
 
 if ! step "conformance, build" go build -tags conformance -o bin/roamcard-conformance ./cmd/roamcard; then
@@ -156,13 +152,12 @@ step "TypeScript, build" npm run --silent build --prefix clients/typescript
 step "TypeScript, package" npm run --silent package --prefix clients/typescript
 if [[ -n $browsing ]]; then wait "$browsing"; fi
 if ready; then
-  (
-    step "Python, checks" tools/test-python.sh checks
-    breaking
-  ) &
-  lane=$!
-  sharing
-  wait "$lane"
+  breaking &
+  lanes=($!)
+  python &
+  lanes+=($!)
+  typescript
+  wait "${lanes[@]}"
 fi
 stop_servers
 read -r passed failed <<<"$(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' "$work/counts")"

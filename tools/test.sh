@@ -62,14 +62,15 @@ gotests() (
   echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s, $spent s of processors)"
 )
 
-# lane COMMAND… runs next to what follows; what it prints is shown when it ends.
-lane() {
-  local log
+# worker runs the steps of a queue, as long as there are any: the first line of the file is the next one. What a step
+# prints is shown when it ends.
+worker() {
+  local name log
   log=$(mktemp -p "$report")
-  {
-    "$@" >"$log" 2>&1
-    cat "$log"
-  } &
+  while name=$(flock "$report/lock" sed -i -e '1{w /dev/stdout' -e 'd}' "$report/queue") && [[ -n $name ]]; do
+    "$name" >"$log" 2>&1
+    flock "$report/lock" cat "$log"
+  done
 }
 
 # clients runs the suites of the clients, which tell what each of their steps took.
@@ -90,13 +91,23 @@ programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/i
 # it watches all whole programs.
 concurrent='/internal/(availability|chain|checkout|job|limit|settlement|store|transport/(edge|rpcx)|provider/wire)$'
 races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
-programs_and_sources() {
+whole_programs() {
   # Two packages at a time: they wait for blocks and leases for two thirds of theirs.
   # shellcheck disable=SC2086
   gotests "go, whole programs" . -count=1 -timeout 15m -p 2 -skip "$races" $(grep -E "$programs" <<<"$packages")
-  gotests "go, whole programs that race" . -race -count=1 -timeout 15m -p 1 -run "$races" ./internal/testing/endtoend
-  step "sources" tools/lint.sh sources
 }
+racing_programs() {
+  gotests "go, whole programs that race" . -race -count=1 -timeout 15m -p 1 -run "$races" ./internal/testing/endtoend
+}
+quiet_packages() {
+  # shellcheck disable=SC2046
+  gotests "go" . -timeout 15m -p 1 $(grep -vE "$programs|$concurrent" <<<"$packages")
+}
+concurrent_packages() {
+  # shellcheck disable=SC2046
+  gotests "go, concurrent" . -race -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
+}
+sources() { step "sources" tools/lint.sh sources; }
 
 # These write what the others read.
 step "generated code" tools/lint.sh generated
@@ -106,14 +117,11 @@ GOWORK=off go build -C tools -o ../bin/ ./testcost
 GOWORK=off gotests "tools" tools -count=1 ./...
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
-# Two lanes, because two processors are what a change is tried on: more at once would end no earlier, and what waits
-# for a processor looks like what is broken.
-lane programs_and_sources
-clients
-# shellcheck disable=SC2046
-gotests "go" . -timeout 15m -p 1 $(grep -vE "$programs|$concurrent" <<<"$packages")
-# shellcheck disable=SC2046
-gotests "go, concurrent" . -race -timeout 15m -p 1 $(grep -E "$concurrent" <<<"$packages")
+# Two at a time, because two processors are what a change is tried on: more at once would end no earlier, and what waits
+# for a processor looks like what is broken. The longest first.
+printf '%s\n' clients whole_programs concurrent_packages quiet_packages sources racing_programs >"$report/queue"
+worker &
+worker
 wait
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.
 step "scenarios" node tools/clients-report.mjs "$ROAMCARD_SCENARIOS" typescript python go

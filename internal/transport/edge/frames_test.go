@@ -43,7 +43,9 @@ func (p *peer) ask(id uint32, method, path string, ends bool) error {
 	} {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // a buffer never fails
 	}
-	return p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndStream: ends, EndHeaders: true})
+	return p.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: id, BlockFragment: block.Bytes(), EndStream: ends, EndHeaders: true,
+	})
 }
 
 // answered reads until a request is answered.
@@ -116,10 +118,11 @@ func TestRequestsPayForTheirFrames(t *testing.T) {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	dialed := 0
-	transport := &http.Transport{Protocols: &protocols, DialContext: func(ctx context.Context, n, a string) (net.Conn, error) {
+	transport := &http.Transport{Protocols: &protocols}
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialed++
-		return (&net.Dialer{}).DialContext(ctx, n, a)
-	}}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
 	t.Cleanup(transport.CloseIdleConnections)
 	for range 2 * maxFrames {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+purchase, strings.NewReader("{}"))
