@@ -12,8 +12,8 @@ import (
 
 // Some frames of HTTP/2 are work that no limit of requests sees: SETTINGS, PING, PRIORITY, WINDOW_UPDATE and DATA
 // without content belong to no request, or to one that was counted long ago. So a connection has a budget of frames: a
-// request adds to it, and so does what the client is sent, because WINDOW_UPDATE acknowledges that and PING measures it.
-// Time adds what keeps a connection alive. A connection without budget is closed.
+// request adds to it, and so does what the client is sent, because WINDOW_UPDATE acknowledges that, and PING
+// measures it. Time adds what keeps a connection alive. A connection without budget is closed.
 const (
 	maxFrames        = 1000 // those of the beginning, and the most that a connection may save
 	framesPerSecond  = 100
