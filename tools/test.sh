@@ -70,6 +70,7 @@ worker() {
   while name=$(flock "$report/lock" sed -i -e '1{w /dev/stdout' -e 'd}' "$report/queue") && [[ -n $name ]]; do
     "$name" >"$log" 2>&1
     flock "$report/lock" cat "$log"
+    echo "$name" >>"$report/ended"
   done
 }
 
@@ -119,10 +120,15 @@ GOWORK=off gotests "tools" tools -count=1 ./...
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 # Two at a time, because two processors are what a change is tried on: more at once would end no earlier, and what waits
 # for a processor looks like what is broken. The longest first.
-printf '%s\n' clients whole_programs concurrent_packages quiet_packages sources racing_programs >"$report/queue"
+queue=(clients whole_programs concurrent_packages quiet_packages sources racing_programs)
+printf '%s\n' "${queue[@]}" >"$report/queue"
 worker &
 worker
 wait
+if [[ $(sort "$report/ended") != "$(printf '%s\n' "${queue[@]}" | sort)" ]]; then
+  echo "FAILED: of ${queue[*]} these ended: $(xargs <"$report/ended")"
+  count 0 1
+fi
 # The suites above have proved them, each on a server of its own; `make clients` does it on one.
 step "scenarios" node tools/clients-report.mjs "$ROAMCARD_SCENARIOS" typescript python go
 cp "$ROAMCARD_COSTS" bin/test-costs.jsonl
