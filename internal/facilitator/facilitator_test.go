@@ -322,6 +322,14 @@ func TestCallerDisconnectIsNotCountedAsFailure(t *testing.T) {
 	if err := b.client.Submit(ctx, p); err == nil {
 		t.Error("no error")
 	}
+	// Or while it is asked.
+	b.remote.Always(facilitatortest.Hang)
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond) // clock: the caller's
+	defer cancel()
+	if err := b.client.Submit(ctx, p); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want the caller's deadline", err)
+	}
+	b.remote.Always(facilitatortest.Honest)
 	if err := b.client.Submit(t.Context(), p); err != nil {
 		t.Errorf("asked again: %v", err)
 	}

@@ -94,6 +94,9 @@ func (a *Account) Ready(ctx context.Context) error {
 		return nil
 	}
 	if _, err := a.sign(ctx, probe(a.now())); err != nil {
+		if fault.Gone(ctx) {
+			return fault.Ended(ctx, err)
+		}
 		const detail = "The key that payments are settled or refunded with cannot be used now."
 		return fmt.Errorf("%w: %w", err, fault.New(fault.DependencyDown, detail))
 	}

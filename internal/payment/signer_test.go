@@ -116,6 +116,24 @@ func TestReadinessAsksNoOftenerThanItHasTo(t *testing.T) {
 	}
 }
 
+// TestCallerWhoLeavesDoesNotCastDoubtOnASigner: it has not failed, it was not waited for.
+func TestCallerWhoLeavesDoesNotCastDoubtOnASigner(t *testing.T) {
+	wallet := authtest.NewWallet(t, "asked")
+	ctx, leave := context.WithCancel(t.Context())
+	account := payment.NewAccount(&pretending{wallet.Address(),
+		func(ctx context.Context, _ []byte) (x402.Signature, error) {
+			leave()
+			<-ctx.Done()
+			return x402.Signature{}, ctx.Err()
+		}}, 8453, time.Now)
+	if err := account.Ready(ctx); fault.Of(err) != fault.Canceled {
+		t.Errorf("%v, want that the caller has left", err)
+	}
+	if account.Doubtful() {
+		t.Error("the signer is doubted")
+	}
+}
+
 // upperHalf is the same signature with s in the upper half, which other chains take.
 func upperHalf(s x402.Signature) x402.Signature {
 	order := [32]byte([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe" +

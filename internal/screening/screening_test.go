@@ -288,6 +288,32 @@ func TestServiceIsAskedNextToTheLists(t *testing.T) {
 	s.want(t, other, fault.PayerNotAccepted)
 }
 
+// absent is a service whose caller leaves while it is asked.
+type absent struct{ leave context.CancelFunc }
+
+func (absent) Name() string { return "vendor" }
+func (a absent) Sanctioned(ctx context.Context, _ x402.Address) (bool, error) {
+	a.leave()
+	<-ctx.Done()
+	return false, ctx.Err()
+}
+
+// TestCallerWhoLeavesIsNotLetPass: a payer who was not screened does not pay, also where an outage lets everybody pass,
+// and it is no outage.
+func TestCallerWhoLeavesIsNotLetPass(t *testing.T) {
+	for _, strict := range []bool{true, false} {
+		s, _ := told(t, strict)
+		if err := screening.New(s.Config).Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		s.Service = absent{leave}
+		if err := screening.New(s.Config).Screen(ctx, other); fault.Of(err) != fault.Canceled {
+			t.Errorf("strict %t: %v, want that the caller has left", strict, err)
+		}
+	}
+}
+
 func TestRefreshReplacesAList(t *testing.T) {
 	s, file := told(t, true)
 	screens := screening.New(s.Config)

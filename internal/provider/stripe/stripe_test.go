@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
@@ -495,5 +496,35 @@ func TestNothingIsDialledThatIsNotSafe(t *testing.T) {
 	}
 	if _, err := stripe.Dial(stripe.Config{Key: secret.New("k"), Cardholder: "ich_1", Publishable: "pk_1"}); err != nil {
 		t.Errorf("the vendor itself: %v", err)
+	}
+}
+
+// leaving is a transport whose caller leaves while it waits for an answer.
+type leaving struct{ leave context.CancelFunc }
+
+func (l leaving) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.leave()
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestCallerWhoLeavesIsNoOutage: what became of the request is unknown, and nobody says that Stripe is down.
+func TestCallerWhoLeavesIsNoOutage(t *testing.T) {
+	b := start(t)
+	on := b.opened()
+	for op, send := range map[string]func(ctx context.Context, i *stripe.Issuer) error{
+		"open": func(ctx context.Context, i *stripe.Issuer) error { _, err := i.Open(ctx, opening()); return err },
+		"move": func(ctx context.Context, i *stripe.Issuer) error {
+			_, err := i.Move(ctx, onto(on, 100, load+100))
+			return err
+		},
+		"card": func(ctx context.Context, i *stripe.Issuer) error { _, err := i.Account(ctx, on.Ref); return err },
+	} {
+		ctx, leave := context.WithCancel(t.Context())
+		err := send(ctx, b.dial(leaving{leave}))
+		b.handles().WantUnknown(t, err)
+		if fault.Of(err) != fault.Canceled {
+			t.Errorf("%s: %v, want that the caller has left", op, err)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
@@ -16,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"golang.org/x/time/rate"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
@@ -131,6 +133,32 @@ func TestBrokenRoundTripsAreUnknown(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCallerWhoLeavesIsNoOutage: what the vendor would have answered is unknown, and nobody says that it is down.
+func TestCallerWhoLeavesIsNoOutage(t *testing.T) {
+	asked := make(chan struct{})
+	client := against(t, wire.Config{}, func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		leave()
+	}()
+	var got string
+	err := client.Send(ctx, wire.Request{Op: "read", Method: http.MethodGet}, read(&got))
+	if _, refused := errors.AsType[*fulfilment.Refusal](err); refused || fault.Of(err) != fault.Canceled {
+		t.Errorf("%v, want that the caller has left", err)
+	}
+	client = against(t, wire.Config{Timeout: time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	})
+	err = client.Send(t.Context(), wire.Request{Op: "read", Method: http.MethodGet}, read(&got))
+	if code := fault.Of(err); err == nil || code == fault.Canceled || code == fault.DeadlineExceeded {
+		t.Errorf("%v, and the caller has not left", err)
 	}
 }
 
