@@ -92,14 +92,19 @@ func (f *fakeServices) GetOrder(
 	return &roamcardv1.GetOrderResponse{Order: &roamcardv1.Order{OrderId: req.GetOrderId()}}, f.note(ctx, req)
 }
 
-// newRouter routes to the fake services, with the interceptors of the real ones.
-func newRouter(t *testing.T, d *fakeServices) *Router {
-	t.Helper()
-	options := []connect.HandlerOption{
+// gate is what requests pass before a service has them.
+func gate() []connect.HandlerOption {
+	return []connect.HandlerOption{
 		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
 		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
 		connect.WithReadMaxBytes(1 << 20),
 	}
+}
+
+// newRouter routes to the fake services, with the interceptors of the real ones.
+func newRouter(t *testing.T, d *fakeServices) *Router {
+	t.Helper()
+	options := gate()
 	router := New(Config{})
 	mount := func(path string, handler http.Handler) {
 		t.Helper()

@@ -2,29 +2,116 @@ package rest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
-
-	"buf.build/go/protovalidate"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
+	"unicode/utf8"
 
 	"github.com/roamcard/roamcard/gen"
-	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 )
 
-// schema is a part of a JSON schema of the OpenAPI document.
+// schema is a part of a JSON schema of the OpenAPI document, as far as members of requests use it.
 type schema struct {
-	Ref        string            `json:"$ref"`
-	Type       any               `json:"type"`
-	Minimum    *json.Number      `json:"minimum"`
-	Maximum    *json.Number      `json:"maximum"`
-	Properties map[string]schema `json:"properties"`
+	Ref         string            `json:"$ref"`
+	Type        any               `json:"type"`
+	Format      string            `json:"format"`
+	Minimum     *json.Number      `json:"minimum"`
+	Maximum     *json.Number      `json:"maximum"`
+	MinLength   int               `json:"minLength"`
+	MaxLength   int               `json:"maxLength"`
+	Pattern     string            `json:"pattern"`
+	Enum        []string          `json:"enum"`
+	Items       *schema           `json:"items"`
+	MaxItems    int               `json:"maxItems"`
+	UniqueItems bool              `json:"uniqueItems"`
+	Properties  map[string]schema `json:"properties"`
+}
+
+// values are texts of JSON near the edges of a schema, and whether it takes them.
+func (s schema) values(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	switch s.Type {
+	case "integer":
+		all = s.edges(t)
+	case "boolean":
+		all["true"], all["false"] = true, true
+	case "string":
+		for _, text := range s.texts() {
+			all[quoted(t, text)] = s.takes(text)
+		}
+	case "array":
+		all["[]"] = true
+		for text, taken := range s.Items.values(t) {
+			all["["+text+"]"] = taken
+			all["["+text+","+text+"]"] = taken && s.MaxItems >= 2 && !s.UniqueItems
+		}
+		var many []string
+		for i := range s.MaxItems + 1 {
+			if s.Items.Enum != nil {
+				many = append(many, quoted(t, s.Items.Enum[i%len(s.Items.Enum)]))
+				continue
+			}
+			many = append(many, fmt.Sprintf(`"%04d"`, i))
+		}
+		all["["+strings.Join(many[1:], ",")+"]"], all["["+strings.Join(many, ",")+"]"] = true, false
+	}
+	for kind, text := range map[string]string{
+		"integer": "7", "boolean": "true", "string": `"7"`, "array": `["7"]`, "object": `{"a":"7"}`, "null": "null",
+	} {
+		if kind != s.Type {
+			all[text] = false
+		}
+	}
+	return all
+}
+
+// texts are some that may fit a string's schema, and some that must not.
+func (s schema) texts() []string {
+	texts := []string{
+		"", "x", "7", " ", "\u00e9", "\x00", "a\x00", "\u20ac\U0001f600", "0191d7a0-0000-7000-8000-000000000001",
+		"0191D7A0-0000-4000-8000-00000000000A", "0191d7a000007000800000000000000 1", "/", "/cards", "/cards/{id}?x=1",
+		"0x" + strings.Repeat("aB", 32), "0x" + strings.Repeat("a", 63), "0X" + strings.Repeat("a", 64), "5411", "541",
+		"54111", "٥٤١١", "ada", "-ada", "ada@example.com", strings.Repeat("A", 43), strings.Repeat("A", 42) + "B",
+		strings.Repeat("A", 43) + "=", strings.Repeat("A", 43) + "\n",
+	}
+	for _, n := range []int{s.MinLength - 1, s.MinLength, s.MaxLength, s.MaxLength + 1, 100, 101} {
+		if n > 0 {
+			texts = append(texts, strings.Repeat("x", n), strings.Repeat("\u00e9", n), strings.Repeat("\U0001f600", n))
+		}
+	}
+	for _, word := range s.Enum {
+		texts = append(texts, word, word+"x", strings.ToUpper(word), " "+word)
+	}
+	return texts
+}
+
+// takes reports whether a string fits the schema. Lengths are those of code points, and a $ is the end.
+func (s schema) takes(text string) bool {
+	n := utf8.RuneCountInString(text)
+	switch {
+	case n < s.MinLength, s.MaxLength > 0 && n > s.MaxLength, s.Enum != nil && !slices.Contains(s.Enum, text):
+		return false
+	case s.Format == "uuid":
+		return regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(text)
+	}
+	return s.Pattern == "" || regexp.MustCompile(s.Pattern).MatchString(text)
+}
+
+func quoted(t *testing.T, text string) string {
+	t.Helper()
+	b, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // edges are numbers at the edges of a schema, and whether it takes them, and what is no integer. Each in all spellings.
@@ -63,123 +150,129 @@ func (s schema) edges(t *testing.T) map[string]bool {
 	return all
 }
 
-// TestEverySchemaAgreesWithTheServer gives each integer of the API at its edges, in every spelling of JSON, to the gate
-// and the rules that requests pass.
-func TestEverySchemaAgreesWithTheServer(t *testing.T) {
-	var api struct {
-		Paths map[string]map[string]struct {
-			OperationID string `json:"operationId"`
-			Parameters  []struct {
-				Ref    string `json:"$ref"`
-				Name   string `json:"name"`
+// parameter is one of an operation, in its path or its query.
+type parameter struct {
+	Ref    string `json:"$ref"`
+	Name   string `json:"name"`
+	In     string `json:"in"`
+	Schema schema `json:"schema"`
+}
+
+// openAPI is the OpenAPI document.
+type openAPI struct {
+	Paths map[string]map[string]struct {
+		OperationID string      `json:"operationId"`
+		Parameters  []parameter `json:"parameters"`
+		RequestBody struct {
+			Content map[string]struct {
 				Schema schema `json:"schema"`
-			} `json:"parameters"`
-			RequestBody struct {
-				Content map[string]struct {
-					Schema schema `json:"schema"`
-				} `json:"content"`
-			} `json:"requestBody"`
-		} `json:"paths"`
-		Components struct {
-			Schemas    map[string]schema `json:"schemas"`
-			Parameters map[string]struct {
-				Name   string `json:"name"`
-				Schema schema `json:"schema"`
-			} `json:"parameters"`
-		} `json:"components"`
+			} `json:"content"`
+		} `json:"requestBody"`
+	} `json:"paths"`
+	Components struct {
+		Schemas    map[string]schema    `json:"schemas"`
+		Parameters map[string]parameter `json:"parameters"`
+	} `json:"components"`
+}
+
+func (d openAPI) schema(s schema) schema {
+	if name, shared := strings.CutPrefix(s.Ref, "#/components/schemas/"); shared {
+		return d.Components.Schemas[name]
 	}
+	return s
+}
+
+func (d openAPI) parameter(p parameter) parameter {
+	if name, shared := strings.CutPrefix(p.Ref, "#/components/parameters/"); shared {
+		p = d.Components.Parameters[name]
+	}
+	p.Schema = d.schema(p.Schema)
+	return p
+}
+
+// TestEverySchemaAgreesWithTheServer sends each member of each request of the API, with values near the edges of its
+// schema and of other types, in every spelling of JSON, and each integer of a query.
+func TestEverySchemaAgreesWithTheServer(t *testing.T) {
+	var api openAPI
 	if err := json.Unmarshal(gen.OpenAPI, &api); err != nil {
 		t.Fatal(err)
 	}
-	inputs := map[string]protoreflect.MessageDescriptor{}
-	protoregistry.GlobalFiles.RangeFilesByPackage("roamcard.v1", func(file protoreflect.FileDescriptor) bool {
-		for i := range file.Services().Len() {
-			for j := range file.Services().Get(i).Methods().Len() {
-				method := file.Services().Get(i).Methods().Get(j)
-				inputs[string(method.Name())] = method.Input()
-			}
+	router := newRouter(t, &fakeServices{})
+	var rest struct { // passing the gate is enough
+		roamcardv1connect.UnimplementedEsimServiceHandler
+		roamcardv1connect.UnimplementedOperatorServiceHandler
+		roamcardv1connect.UnimplementedActivityServiceHandler
+	}
+	for _, add := range []func() (string, http.Handler){
+		func() (string, http.Handler) { return roamcardv1connect.NewEsimServiceHandler(rest, gate()...) },
+		func() (string, http.Handler) { return roamcardv1connect.NewOperatorServiceHandler(rest, gate()...) },
+		func() (string, http.Handler) { return roamcardv1connect.NewActivityServiceHandler(rest, gate()...) },
+	} {
+		if err := router.Mount(add()); err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
-	bodies, parameters := 0, 0
+	}
+	members, parameters := 0, 0
 	for path, operations := range api.Paths {
 		for verb, op := range operations {
-			input, ok := inputs[op.OperationID]
-			if !ok {
-				continue // not of the API's own methods
-			}
-			at := verb + " " + path
+			target := path
 			for _, p := range op.Parameters {
-				if name, shared := strings.CutPrefix(p.Ref, "#/components/parameters/"); shared {
-					p.Name, p.Schema = api.Components.Parameters[name].Name, api.Components.Parameters[name].Schema
+				if p = api.parameter(p); p.In == "path" {
+					value := cardUUID
+					if p.Schema.Type == "integer" {
+						value = "1"
+					}
+					target = strings.ReplaceAll(target, "{"+p.Name+"}", value)
 				}
-				if p.Schema.Type != "integer" {
+			}
+			for _, p := range op.Parameters {
+				if p = api.parameter(p); p.In != "query" || p.Schema.Type != "integer" {
 					continue
 				}
 				parameters++
 				for text, taken := range p.Schema.edges(t) {
-					value, problem, ok := rpcx.JSONFromText(input.Fields().ByJSONName(p.Name), p.Name, text)
-					if ok {
-						ok = accepts(t, input, p.Name, string(value)) == ""
-					}
-					if ok != taken {
-						t.Errorf("%s: %s=%s is taken: %v, %v", at, p.Name, text, ok, problem)
+					w := ask(t, router, strings.ToUpper(verb), target+"?"+url.Values{p.Name: {text}}.Encode(), "")
+					if wrong := complaint(t, w, p.Name); (wrong == "") != taken {
+						t.Errorf("%s %s: %s=%s is taken: %v, %s", verb, path, p.Name, text, wrong == "", wrong)
 					}
 				}
 			}
-			body := op.RequestBody.Content["application/json"].Schema
-			if name, shared := strings.CutPrefix(body.Ref, "#/components/schemas/"); shared {
-				body = api.Components.Schemas[name]
-			}
-			for name, member := range body.Properties {
-				if member.Type != "integer" {
-					continue
+			for name, member := range api.schema(op.RequestBody.Content["application/json"].Schema).Properties {
+				if member.Type == nil || member.Format == "uri" || path == "/mcp" {
+					continue // of several types, or what a handler of its own reads
 				}
-				bodies++
-				for text, taken := range member.edges(t) {
-					if problem := accepts(t, input, name, text); (problem == "") != taken {
-						t.Errorf("%s: %s %s is taken: %v, %s", at, name, text, problem == "", problem)
+				members++
+				for text, taken := range member.values(t) {
+					w := ask(t, router, strings.ToUpper(verb), target, `{"`+name+`":`+text+`}`)
+					if w.Code == http.StatusRequestEntityTooLarge && len(text) > 8<<10 {
+						continue // lengths are in characters, and bodies are bounded in bytes
 					}
-				}
-				for _, text := range []string{`"7"`, "null", "[1]", `{}`} {
-					if accepts(t, input, name, text) == "" {
-						t.Errorf("%s: %s %s is taken", at, name, text)
+					if wrong := complaint(t, w, name); (wrong == "") != taken {
+						t.Errorf("%s %s: %s %.100s is taken: %v, %s", verb, path, name, text, wrong == "", wrong)
 					}
 				}
 			}
 		}
 	}
-	if bodies < 10 || parameters < 10 {
-		t.Errorf("%d integers in bodies and %d parameters", bodies, parameters)
+	if members < 60 || parameters < 10 {
+		t.Errorf("%d members and %d parameters", members, parameters)
 	}
 }
 
-// accepts is the rule that a message's member breaks; empty for a value that it may have.
-func accepts(t *testing.T, input protoreflect.MessageDescriptor, name, value string) string {
+// complaint is what an answer says of a member; empty when it does not find fault with it.
+func complaint(t *testing.T, w *httptest.ResponseRecorder, name string) string {
 	t.Helper()
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(input.FullName())
-	if err != nil {
-		t.Fatal(err)
-	}
-	message := kind.New().Interface()
-	if err := rpcx.UnmarshalJSON([]byte(`{"`+name+`":`+value+`}`), message); err != nil {
-		f, ok := fault.As(err)
-		if !ok || len(f.Fields) == 0 || f.Fields[0].Path != name {
-			t.Errorf("%s %s: %v names another member", name, value, err)
-		}
-		return err.Error()
-	}
-	err = protovalidate.Validate(message)
-	if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
-		for _, v := range broken.Violations {
-			if protovalidate.FieldPathString(v.Proto.GetField()) == string(input.Fields().ByJSONName(name).Name()) {
-				return v.String()
-			}
-		}
+	if w.Code < 400 {
 		return ""
 	}
-	if err != nil {
-		t.Errorf("%s %s: %v", name, value, err)
+	p := readProblem(t, w.Body.Bytes())
+	for _, f := range p.Fields {
+		if f.Path == name || strings.HasPrefix(f.Path, name+"[") {
+			return fmt.Sprintf("%d %+v", w.Code, f)
+		}
+	}
+	if len(p.Fields) == 0 && w.Code == http.StatusBadRequest {
+		t.Errorf("%s: %d %s", name, w.Code, w.Body)
 	}
 	return ""
 }
