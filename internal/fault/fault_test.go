@@ -3,6 +3,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -14,6 +15,9 @@ func TestEveryKindIsComplete(t *testing.T) {
 		}
 		if k.Status >= 500 && !k.Retryable {
 			t.Errorf("%s: a failure of ours must be retryable", k.Code)
+		}
+		if strings.HasPrefix(string(k.Code), "operator_") && k.NextAction == SignIn {
+			t.Errorf("%s: an operator has no session", k.Code)
 		}
 		if k.SafeToPayAgain && k.Status >= 500 {
 			t.Errorf("%s: never invite a second payment after an unknown outcome", k.Code)
