@@ -105,7 +105,7 @@ breaking: setup ## Compare the API with that of the last release, or of AGAINST=
 	tools/breaking.sh
 
 .PHONY: torture
-torture: $(NEEDS) ## Kill the program at every point of a purchase, again while it recovers, under every settler, attack it and its clients, and drill incidents
+torture: $(NEEDS) ## Kill the program at every point of a purchase, again while it recovers, attack it and its clients, drill incidents; PARTS=list lists what runs alone
 	tools/torture.sh
 
 .PHONY: fuzz

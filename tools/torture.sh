@@ -11,9 +11,34 @@
 #   ATTACKS=…   where those of the attacks go; docs/threat-model.md is made of them with RENDER=1
 #   ROAMCARD_PREVIOUS=…  the ref whose program is the release before; otherwise the newest tag, or the oldest commit
 #               with the migrations of today
-#   PACKAGES=…  which suites; the rest of the end-to-end tests run their races more often, too
+#   PARTS="…"   some of the parts; PARTS=list lists them
 set -uo pipefail
 cd "$(dirname "$0")/.."
+# The parts, each a function, and what it does.
+declare -A about=(
+  [endtoend]="stories of the whole program: faults, races in many rounds, drills with their alerts"
+  [crash]="the program killed at every point of a purchase, under every settler, and a primary database under load"
+  [hostile]="every attack, at its full size"
+  [goclient]="the Go client against killed servers and services that lie"
+  [cli]="the command, the packages and the pages"
+  [devtools]="the development server and the demo"
+  [crowd]="buyers who wait at once, and the memory of it"
+  [postgres]="the store on each other version of PostgreSQL"
+  [lies]="what the clients do against a service that lies, in random stories"
+  [journals]="one journal by the clients of three languages at once, which do not see each other's processes"
+  [signers]="the signers' kit over a KMS that others have written"
+)
+all="endtoend crash hostile goclient cli devtools crowd postgres lies journals signers"
+
+for part in ${PARTS:-}; do
+  if [[ -z ${about[$part]:-} ]]; then
+    [[ $part == list ]] || echo "There is no part $part."
+    echo "PARTS=\"…\" has some of these:"
+    for part in $all; do printf '  %-10s %s\n' "$part" "${about[$part]}"; done
+    exit 2
+  fi
+done
+
 # A pooler, which the end-to-end tests put in front of PostgreSQL; RUNLEVEL keeps the package from starting its service.
 if [[ $(id -u) -eq 0 ]] && command -v apt-get >/dev/null && ! command -v pgbouncer >/dev/null; then
   DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install --yes --no-install-recommends pgbouncer >/dev/null 2>&1 ||
@@ -48,16 +73,17 @@ suites() {
 }
 # A crowd whose memory is measured: the race detector would be most of it, and of its time.
 crowd=TestManyBuyersWaitForEsimsAtOnce
-programs="./internal/testing/endtoend ./internal/testing/crash ./internal/testing/hostile ./internal/testing/goclient
-  ./cmd/roamcard ./internal/devtools/..."
-for package in ${PACKAGES:-$programs}; do
-  suites -race -skip "$crowd" "$package"
-done
-if [[ -z ${PACKAGES:-} ]]; then suites -run "$crowd" ./internal/testing/endtoend; fi
-# The store again on each other version of PostgreSQL: those of npm's packages, and those of the system. The suites
-# above have run on the one of the development server.
-if [[ -z ${PACKAGES:-} ]]; then
-  # Not `npm ci`: it refuses a lock file without the binaries of every other platform.
+
+endtoend() { suites -race -skip "$crowd" ./internal/testing/endtoend; }
+crash() { suites -race ./internal/testing/crash; }
+hostile() { suites -race ./internal/testing/hostile; }
+goclient() { suites -race ./internal/testing/goclient; }
+cli() { suites -race ./cmd/roamcard; }
+devtools() { suites -race ./internal/devtools/...; }
+crowd() { suites -run "$crowd" ./internal/testing/endtoend; }
+postgres() {
+  # Those of npm's packages, and those of the system. Not `npm ci`: it refuses a lock file without the binaries of every
+  # other platform.
   npm install --no-save --prefix tools/postgres --ignore-scripts --no-audit --no-fund >/dev/null || {
     echo "PostgreSQL 15, 16 and 17 could not be fetched"
     failed=$((failed + 1))
@@ -68,23 +94,22 @@ if [[ -z ${PACKAGES:-} ]]; then
     # After the tests, which make the links to libraries that npm's archives cannot hold.
     echo "    on $("$bin/postgres" --version)"
   done
-fi
-# What the clients do against a service that lies, in stories of their own.
-if [[ -z ${PACKAGES:-} ]]; then
-  if SEED=$((seed % 2147483648)) tools/stories.sh; then passed=$((passed + 4)); else failed=$((failed + 1)); fi
-fi
-# One journal by the clients of three languages at once, which do not see each other's processes.
-journals() {
+}
+
+# counted N COMMAND… counts N when it succeeds.
+counted() { if "${@:2}"; then passed=$((passed + $1)); else failed=$((failed + 1)); fi; }
+lies() { counted 4 env SEED=$((seed % 2147483648)) tools/stories.sh; }
+journals() { counted 1 three_languages; }
+three_languages() {
   clients/python/setup.sh && npm run --silent build --prefix clients/typescript &&
     (cd clients/python && ROAMCARD_TORTURE=1 .venv/bin/pytest -q tests/test_lock.py -k three_languages)
 }
-if [[ -z ${PACKAGES:-} ]]; then
-  if journals; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-fi
-# The signers' kit over a KMS that others have written.
-if [[ -z ${PACKAGES:-} ]]; then
-  if tools/kms.sh; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-fi
+signers() { counted 1 tools/kms.sh; }
+
+for part in ${PARTS:-$all}; do
+  echo "--- $part: ${about[$part]}"
+  "$part"
+done
 node tools/fault-matrix.mjs "$matrix" "$seed" >"$report/matrix.md"
 node tools/threat-model.mjs "$attacks" >"$report/attacks.md"
 # What did not run is not rendered.
