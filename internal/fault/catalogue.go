@@ -100,7 +100,8 @@ var catalogue = index(
 	Kind{SessionInvalid, http.StatusUnauthorized, "The session is missing, expired or revoked.", false, false, SignIn},
 	Kind{ChallengeInvalid, http.StatusUnauthorized,
 		"The challenge is unknown, expired, used, or not signed by its wallet.", false, false, SignIn},
-	Kind{OperatorTokenInvalid, http.StatusUnauthorized, "The operator token is missing or invalid.", false, false, FixRequest},
+	Kind{OperatorTokenInvalid, http.StatusUnauthorized, "The operator token is missing or invalid.", false, false,
+		FixRequest},
 
 	Kind{WebhookRejected, http.StatusUnauthorized,
 		"The request is not signed as an event of the provider.", false, false, FixRequest},
