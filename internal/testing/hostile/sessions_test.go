@@ -45,7 +45,7 @@ func sessions() []attack {
 			name: "reveals-for-a-day", by: owner, do: revealsMany,
 			held:    "store TestChallengesAndRevealsAreCountedWhereTheyAreStored",
 			aim:     "a stolen session reads the card as often as it likes",
-			defence: "5 reveals an hour for each owner, each with a fresh signature of the wallet; what the wallet did not sign counts for its session",
+			defence: "5 reveals an hour for each owner, signed anew each time; what is not signed counts for the session",
 		},
 		{
 			name: "session-after-logout", by: owner, do: afterLogout,
