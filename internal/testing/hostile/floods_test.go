@@ -35,7 +35,8 @@ func floods() []attack {
 			name: "sign-in-flood", by: stranger, do: floodsSignIns,
 			held:    "transport/edge TestThrottleCountsByClientAddress",
 			aim:     "nobody else can sign in, or the database fills with challenges",
-			defence: "10 challenges and 10 verifications a minute for each address, not for each wallet",
+			defence: "10 challenges and 10 verifications a minute for each address (of IPv6, each /64), not for each " +
+				"wallet; there is no limit in all",
 		},
 		{
 			name: "operator-token-guessing", by: stranger, do: guessesTokens,
