@@ -33,8 +33,8 @@ func floods() []attack {
 		},
 		{
 			name: "sign-in-flood", by: stranger, do: floodsSignIns,
-			held:    "transport/edge TestThrottleCountsByClientAddress",
-			aim:     "nobody else can sign in, or the database fills with challenges",
+			held: "transport/edge TestThrottleCountsByClientAddress",
+			aim:  "nobody else can sign in, or the database fills with challenges",
 			defence: "10 challenges and 10 verifications a minute for each address (of IPv6, each /64), not for each " +
 				"wallet; there is no limit in all",
 		},
