@@ -136,6 +136,7 @@ release() {
     tar -tzf "$archive" | sort >"$work/archive" &&
       grep -Eqx 'man/roamcard.1.gz' "$work/archive" && grep -qx 'completions/roamcard.bash' "$work/archive" &&
       grep -qx 'packaging/systemd/roamcard-server.service' "$work/archive" &&
+      grep -qx LICENSE "$work/archive" && grep -qx NOTICE "$work/archive" &&
       grep -qx roamcard "$work/archive" || return 1
     document=${archive%.tar.gz}.cdx.json
     echo "$archive: $(wc -l <"$work/archive") files; $document: $(grep -c '"purl"' "$document") modules"

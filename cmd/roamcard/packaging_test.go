@@ -46,6 +46,40 @@ func variables(t *testing.T) map[string]string {
 	return known
 }
 
+// TestLicenseGoesWithEveryPackage: each client is published with the license of the repository, which names what it has
+// of others.
+func TestLicenseGoesWithEveryPackage(t *testing.T) {
+	license := packaged(t, "../LICENSE")
+	for _, client := range []string{"go", "python", "typescript"} {
+		if packaged(t, "../clients/"+client+"/LICENSE") != license {
+			t.Errorf("the license of clients/%s is another one", client)
+		}
+	}
+	for file, says := range map[string]string{
+		"../clients/typescript/package.json": `"license": "Apache-2.0"`, "../web/package.json": `"license": "Apache-2.0"`,
+		"../clients/python/pyproject.toml": `license = "Apache-2.0"`, "goreleaser.yaml": "license: Apache-2.0",
+		"helm/roamcard/Chart.yaml": "artifacthub.io/license: Apache-2.0",
+	} {
+		if !strings.Contains(packaged(t, file), says) {
+			t.Errorf("%s does not say %s", file, says)
+		}
+	}
+	notice := packaged(t, "../NOTICE")
+	others, err := filepath.Glob("../../third_party/*")
+	if err != nil || len(others) < 2 {
+		t.Fatalf("%v, %v", others, err)
+	}
+	others = append(others, "../../internal/transport/discovery/docs")
+	for _, other := range others {
+		if _, err := os.Stat(filepath.Join(other, "LICENSE")); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(notice, strings.TrimPrefix(other, "../../")) {
+			t.Errorf("NOTICE does not name %s", other)
+		}
+	}
+}
+
 func TestPackagingNamesSettingsThatExist(t *testing.T) {
 	known := variables(t)
 	var names []string
