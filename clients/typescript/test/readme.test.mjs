@@ -47,7 +47,9 @@ async function assertPayments(account, count) {
 
 scenario("the strict compiler has nothing against the snippets of any README", async () => {
   const own = await snippetsOf(join(root, "README.md"), "ts");
-  const service = await snippetsOf(join(root, "../../README.md"), "ts");
+  const service = (
+    await Promise.all(["README.md", "docs/buying.md"].map((page) => snippetsOf(join(root, "../..", page), "ts")))
+  ).flat();
   assert.deepEqual([own.length, service.length], [9, 2]);
   const code = ['import { fromEnv } from "roamcard/node";', "const client = await fromEnv();", "client.cards.buy();"];
   code.push('const done = (await client.orders.get("ord_1")).status === "fulfiled";');

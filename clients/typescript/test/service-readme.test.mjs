@@ -1,4 +1,5 @@
-// What the service's own README shows works as it stands: with the official client, with curl, and in a terminal.
+// What the service's README and its page about buying show works as it stands: with the official client, with curl, and
+// in a terminal.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -14,11 +15,12 @@ const run = promisify(execFile);
 const root = resolve(import.meta.dirname, "../../..");
 const binary = resolve(process.env.ROAMCARD_BIN ?? join(root, "bin/roamcard"));
 
-/** The README's snippets in a language, with the address of this run's service. */
+/** Their snippets in a language, one after the other, with the address of this run's service. */
 async function snippets(language) {
-  return (await snippetsOf(join(root, "README.md"), language)).map((code) =>
-    code.replaceAll("http://127.0.0.1:8402", dev.baseUrl),
+  const pages = await Promise.all(
+    ["README.md", "docs/buying.md"].map((page) => snippetsOf(join(root, page), language)),
   );
+  return pages.flat().map((code) => code.replaceAll("http://127.0.0.1:8402", dev.baseUrl));
 }
 
 async function workFolder(t) {
@@ -27,7 +29,7 @@ async function workFolder(t) {
   return folder;
 }
 
-scenario("the official client buys a card and an eSIM as the README shows", async (t) => {
+scenario("the official client buys a card and an eSIM as the pages show", async (t) => {
   const code = await snippets("ts");
   assert.equal(code.length, 2);
   const { key, account } = await newWallet();
@@ -40,7 +42,7 @@ scenario("the official client buys a card and an eSIM as the README shows", asyn
   assert.equal((await chain.transfers(account.address)).length, 2);
 });
 
-scenario("curl shows what has to be signed, as the README says", async () => {
+scenario("curl shows what has to be signed, as the page about buying says", async () => {
   const [code] = (await snippets("sh")).filter((snippet) => snippet.includes("curl"));
   const { stdout } = await run("bash", ["-euo", "pipefail", "-c", code]);
   const { x402Version, accepts, resource } = JSON.parse(stdout);
@@ -50,7 +52,7 @@ scenario("curl shows what has to be signed, as the README says", async () => {
 });
 
 scenario(
-  "a person buys, reveals and installs in a terminal, as the README shows",
+  "a person buys, reveals and installs in a terminal, as the page about buying shows",
   async (t) => {
     const [code] = (await snippets("sh")).filter((snippet) => snippet.includes("card buy"));
     const cwd = await workFolder(t);

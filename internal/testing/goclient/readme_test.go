@@ -40,16 +40,16 @@ func TestREADMEsProgramsRun(t *testing.T) {
 	}
 }
 
-// The test runs what the service's README shows of this package. The README leaves error checks to the reader; here the
-// last error is checked, and an earlier one leaves nil.
-func TestServicesREADMEProgramRuns(t *testing.T) {
+// The test runs what the page about buying shows of this package. It leaves error checks to the reader; here the last
+// error is checked, and an earlier one leaves nil.
+func TestProgramOfThePageAboutBuyingRuns(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	readme, err := os.ReadFile("../../../README.md")
+	page, err := os.ReadFile("../../../docs/buying.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	snippet := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(readme))
+	snippet := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(page))
 	if snippet == nil {
 		t.Fatal("it shows nothing")
 	}

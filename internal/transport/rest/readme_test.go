@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// TestReadmeListsEveryRoute, with its method.
-func TestReadmeListsEveryRoute(t *testing.T) {
+// TestPageOfTheAPIListsEveryRoute, with its method.
+func TestPageOfTheAPIListsEveryRoute(t *testing.T) {
 	routes, err := os.ReadFile("testdata/routes.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("../../../README.md")
+	page, err := os.ReadFile("../../../docs/api/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(readme), "\n## Endpoints\n")
+	_, table, _ := strings.Cut(string(page), "\n## Endpoints\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	listed := map[string]bool{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z, ]+) \| ([^|]+) \|`).FindAllStringSubmatch(table, -1) {
