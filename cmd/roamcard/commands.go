@@ -285,7 +285,8 @@ func config() *cobra.Command {
 		RunE: help,
 	}
 	show := &cobra.Command{
-		Use: "show", Args: noArgs, Short: "Print every setting, its value and its source; settings that are secrets are masked",
+		Use: "show", Args: noArgs,
+		Short: "Print every setting, its value and its source; settings that are secrets are masked",
 	}
 	file := configFlag(show)
 	show.Flags().BoolVar(&asJSON, "json", false, "print JSON")
