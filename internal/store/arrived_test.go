@@ -152,7 +152,7 @@ func TestArrivedTransferIsClaimedOrResolved(t *testing.T) {
 	s := storetest.New(t)
 	books := treasury(s)
 	outcomes := map[string]int{}
-	for i := range 12 {
+	for i := range 60 {
 		a := moneyIn()
 		found := read(t, books, a)
 		var group sync.WaitGroup
