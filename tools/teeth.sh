@@ -11,7 +11,7 @@
 # pattern of its tests, which are run; other tests may notice the bug too, these are quick. Then comes the change.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-limit=180 # seconds for the tests of one bug, or for those of a package without any; building is not counted
+limit=300 # seconds for the tests of one bug, or for those of a package without any; building is not counted
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 export GIT_CEILING_DIRECTORIES=$out # what is patched there belongs to no repository
