@@ -209,6 +209,11 @@ func TestUnpaidOrdersReserveABoundedShareOfTheFloat(t *testing.T) {
 				t.Fatalf("settle: %v", err)
 			}
 		}
+		// A float that only others than payers hold is reserved, and not sold out: what is paid has to be known.
+		if n := rows(t, s, fmt.Sprintf(
+			"SELECT count(*) FROM reservations WHERE resource = 'float/%d' AND settled_at IS NOT NULL", round)); n != 5 {
+			t.Errorf("most %d: %d reservations are of paid orders, want 5", most, n)
+		}
 		for i := range 6 {
 			_, err := s.Orders().Claim(t.Context(), one(fmt.Sprint("next-", i), by(greedy, 0)))
 			if (i < 5) != (err == nil) {
