@@ -1,7 +1,6 @@
 package esimgo
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
@@ -74,18 +73,7 @@ func TestAnswersMeanTheSameInEveryForm(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var want any
-			wiretest.Respelled(t, c.answer, c.words, func(t *testing.T, body []byte) {
-				got, err := c.read(body)
-				if want == nil {
-					if want = got; got == nil {
-						t.Fatalf("not read as it is: %v", err)
-					}
-				}
-				if err != nil || !reflect.DeepEqual(got, want) {
-					t.Errorf("read as %+v, %v; want %+v", got, err, want)
-				}
-			})
+			wiretest.ReadsAlike(t, c.answer, c.words, c.read)
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/google/uuid"
@@ -89,18 +88,7 @@ func TestAnswersMeanTheSameInEveryForm(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			var want any
-			wiretest.Respelled(t, c.answer, words, func(t *testing.T, body []byte) {
-				got, err := c.read(body)
-				if want == nil {
-					if want = got; got == nil {
-						t.Fatalf("not read as it is: %v", err)
-					}
-				}
-				if err != nil || !reflect.DeepEqual(got, want) {
-					t.Errorf("read as %+v, %v; want %+v", got, err, want)
-				}
-			})
+			wiretest.ReadsAlike(t, c.answer, words, c.read)
 		})
 	}
 }

@@ -6,11 +6,30 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
+
+// ReadsAlike wants an answer to be read alike in all forms of Respelled.
+func ReadsAlike(t *testing.T, answer string, words []string, read func(body []byte) (any, error)) {
+	t.Helper()
+	var want any
+	Respelled(t, answer, words, func(t *testing.T, body []byte) {
+		t.Helper()
+		got, err := read(body)
+		if want == nil {
+			if want = got; got == nil {
+				t.Fatalf("not read as it is: %v", err)
+			}
+		}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("read as %+v, %v; want %+v", got, err, want)
+		}
+	})
+}
 
 // Respelled calls check with an answer as it is, and then with each of its values in each other form that vendors give
 // such a value, one at a time: numbers and booleans in quotes, whole numbers with a fraction of zero or an exponent,
