@@ -1,9 +1,10 @@
 // The official TypeScript MCP clients buy through `roamcard mcp serve`, in every version they negotiate.
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout } from "node:timers/promises";
 import { Client as ModernClient } from "@modelcontextprotocol/client";
 import { StdioClientTransport as ModernTransport } from "@modelcontextprotocol/client/stdio";
 import { Client as LegacyClient } from "@modelcontextprotocol/sdk/client/index.js";
@@ -104,8 +105,9 @@ for (const [name, Transport, make] of clients) {
       assert.ok(declined.isError && declined.code === "approval_declined" && declined.purchaseKey === "two");
 
       const shown = await call("show_esim", { orderId: order.orderId });
-      assert.equal(shown.shown, true);
-      assert.match(readFileSync(window, "utf8"), /LPA:1\$/);
+      // A tool answers in time; the window of a busy machine opens later.
+      assert.ok(shown.shown || shown.reason === "waiting_for_user", JSON.stringify(shown));
+      while (!(existsSync(window) && /LPA:1\$/.test(readFileSync(window, "utf8")))) await setTimeout(50);
       assert.equal((await call("get_wallet")).spentTodayUsdCents, plan.priceUsdCents);
     } finally {
       await client.close();
