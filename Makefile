@@ -22,6 +22,11 @@ setup: tools/node_modules/.ready ## Fetch what the build and the development ser
 # Not `npm ci`: it refuses a lock file without the binaries of every other platform.
 tools/node_modules/.ready: tools/package.json tools/package-lock.json
 	npm install --no-save --prefix tools --ignore-scripts --no-audit --no-fund
+	@touch $@ tools/node_modules/.runs
+
+# Without what only generates code.
+tools/node_modules/.runs: tools/package.json tools/package-lock.json
+	npm install --no-save --prefix tools --ignore-scripts --no-audit --no-fund --omit=dev
 	@touch $@
 
 clients/typescript/node_modules/.ready: clients/typescript/package.json clients/typescript/package-lock.json
@@ -38,6 +43,11 @@ web/node_modules/.ready: web/package.json web/package-lock.json
 	npm install --no-save --prefix web --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+# Not `npm ci`, for the same reason.
+tools/site/node_modules/.ready: tools/site/package.json tools/site/package-lock.json
+	npm install --no-save --prefix tools/site --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 # The official mock of Stripe, which checks the requests of the adapter in internal/provider/stripe.
 bin/stripe-mock: tools/go.mod tools/go.sum
 	GOWORK=off go build -C tools -o ../bin/ github.com/stripe/stripe-mock
@@ -50,11 +60,13 @@ $(BIN): $(GO_SOURCES) $(PAGES) gen/openapi/openapi.json
 	go build -ldflags '-X github.com/roamcard/roamcard/internal/app.Version=$(VERSION) -X github.com/roamcard/roamcard/internal/app.Commit=$(COMMIT)' -o $@ ./cmd/roamcard
 
 .PHONY: demo
-demo: setup build ## Buy and show a card and an eSIM on a fresh local chain
+demo: ## Buy and show a card and an eSIM on a fresh local chain
+	@echo "building the program, and fetching a chain and a database; the first time this takes a minute or two"
+	@$(MAKE) --no-print-directory -j2 tools/node_modules/.runs $(BIN)
 	$(BIN) demo
 
 .PHONY: dev
-dev: setup build ## Run everything on loopback, keeping its data in ./data
+dev: tools/node_modules/.runs build ## Run everything on loopback, keeping its data in ./data
 	$(BIN) dev --data data
 
 .PHONY: cluster
@@ -92,6 +104,12 @@ clients: setup clients/typescript/node_modules/.ready ## Prove the scenarios in 
 clients-python: setup build ## Check and test the Python client
 	tools/test-python.sh
 
+.PHONY: examples
+examples: setup build clients/typescript/node_modules/.ready ## Run the examples against a development server
+	clients/python/setup.sh
+	npm run --silent build --prefix clients/typescript
+	tools/examples.sh
+
 .PHONY: ci
 ci: ## What runs on every change, from a clean clone
 	.ci/run
@@ -99,6 +117,10 @@ ci: ## What runs on every change, from a clean clone
 .PHONY: lint
 lint: $(NEEDS) ## Check formatting, vet, staticcheck, clocks in tests, protos, and that planted bugs and generated code are current
 	tools/lint.sh
+
+.PHONY: docs
+docs: tools/site/node_modules/.ready ## Build the documentation as a site into bin/docs/VERSION, and check it
+	export VERSION=$(VERSION); node tools/site/build.mjs; node tools/site/check.mjs
 
 .PHONY: breaking
 breaking: setup ## Compare the API with that of the last release, or of AGAINST=REF

@@ -125,6 +125,8 @@ typescript() {
   export ROAMCARD_READY=$work/shared.json ROAMCARD_READY_LITHIC=$work/lithic.json
   step "TypeScript" node_tests quick.mjs embed.test.mjs testing.test.mjs property.test.mjs
   step "TypeScript, killed servers" node_tests crash.test.mjs
+  # With the environment that Python's step has made by then.
+  step "examples" tools/examples.sh
 }
 
 python() {
