@@ -44,7 +44,9 @@ const failed = total('failed');
 const by = seed ? ` (\`make torture\`, seed ${seed}, and \`make test\`)` : '';
 const rested = atRest ? ` (${atRest} times the point did not come by any more, and it was\n  killed at rest)` : '';
 
-console.log(`# Fault matrix
+console.log(`<!-- Made by tools/fault-matrix.mjs. -->
+
+# Fault matrix
 
 Made of the runs themselves by \`tools/fault-matrix.mjs\`${by}: the real program
 is killed, or a step of it fails, panics or sleeps, at the named point. It is started again against a database, a chain

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes everything that is generated: gen/, the clients' messages, Python's blocking client, ent and the contracts'
-# code.
+# Makes everything that is generated: gen/, the pages of docs/api, the clients' messages, Python's blocking client, ent
+# and the contracts' code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 buf=tools/node_modules/.bin/buf
@@ -12,6 +12,7 @@ GOWORK=off go build -C tools -o ../bin/ ./protoc-gen-openapi ./protoc-gen-json
 # Not by buf's `clean`, which would take the module's own files with it.
 rm -rf gen/go/roamcard gen/openapi
 "$buf" generate
+node tools/api-pages.mjs gen/openapi/openapi.json docs/api
 clients/python/setup.sh
 PATH="$PWD/clients/python/.venv/bin:$PATH" npm run --silent --prefix clients/typescript gen
 clients/python/.venv/bin/python clients/python/tools/models.py

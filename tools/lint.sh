@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck, clocks in tests, comments that name what is gone, planted bugs that still compile,
-# protos, and generated code that is current.
+# Formatting, vet, staticcheck, clocks in tests, comments and documents that name what is gone, licenses, planted
+# bugs that still compile, protos, and generated code that is current.
 #
 #   tools/lint.sh            all of it
 #   tools/lint.sh generated  that generated code is current, which writes it anew unless nothing has changed since it
@@ -12,14 +12,14 @@ root=$PWD
 
 sources() {
   local unformatted long failed=0
-  unformatted=$(gofmt -l cmd internal clients/go ent/schema gen/*.go tools)
+  unformatted=$(gofmt -l cmd internal clients/go ent/schema gen/*.go examples tools)
   if [[ -n $unformatted ]]; then
     echo "not formatted:" "$unformatted"
     return 1
   fi
   # Lines have at most 120 characters. What is generated, or fetched, is not read. A struct tag and a pattern cannot be
   # broken.
-  long=$(git ls-files -co --exclude-standard '*.go' clients web proto tools packaging |
+  long=$(git ls-files -co --exclude-standard '*.go' clients examples web proto tools packaging |
     grep -E '\.(go|py|ts|tsx|css|mjs|sh|proto)$' | grep -vE '(^|/)_?gen/|/testing/published\.ts$' |
     xargs grep -L '^// Code generated' |
     LC_ALL=C.UTF-8 xargs grep -HnP '^(?!.*(?:`json:|\bpattern(?: =|:) ")).{121}' | cut -d: -f1,2 || true)
@@ -27,16 +27,28 @@ sources() {
     echo "longer than 120 characters:" "$long"
     return 1
   fi
-  GOWORK=off go build -C tools -o ../bin/ ./lint ./comments
-  find cmd internal clients/go ent gen tools -name '*.go' -not -path '*/testdata/*' -print0 |
+  GOWORK=off go build -C tools -o ../bin/ ./lint ./comments ./docscheck
+  find cmd internal clients/go ent examples gen tools -name '*.go' -not -path '*/testdata/*' -print0 |
     xargs -0 bin/comments || failed=1
+  git ls-files -co --exclude-standard '*.md' '*_test.go' | grep -v '^third_party/' | xargs bin/docscheck . || failed=1
   # What is generated is not checked, only read by what uses it. What lint finds is kept in go's build cache.
-  go vet -vettool="$PWD/bin/lint" ./cmd/... ./internal/... ./gen ./ent/schema/... ./ent/migrate \
+  go vet -vettool="$PWD/bin/lint" ./cmd/... ./internal/... ./examples/... ./gen ./ent/schema/... ./ent/migrate \
     $(go list -m -f '{{.Dir}}/...' | grep -e /internal/ -e /clients/) || failed=1
   (cd tools && GOWORK=off go vet -vettool=../bin/lint ./...) || failed=1
   alone || failed=1
+  licenses || failed=1
   tools/teeth.sh --check || failed=1
   return "$failed"
+}
+
+# What of others is in the program, in the pages and next to the clients.
+licenses() {
+  local sbom=bin/roamcard.cdx.json
+  [[ -x bin/roamcard ]] || make --no-print-directory build || return 1
+  [[ -f clients/python/.venv/.ready ]] || clients/python/setup.sh || return 1
+  GOWORK=off go build -C tools/cyclonedx-gomod -o ../../bin/ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod &&
+    bin/cyclonedx-gomod bin -licenses -json -std -noserial -notimestamp -output "$sbom" bin/roamcard 2>/dev/null &&
+    node tools/licenses.mjs "$sbom" NOTICE clients/python/.venv/bin/python {web,clients/typescript}/package-lock.json
 }
 
 # Each module by itself, as those see it who import it: its own go.mod has all that it needs. Where this selects the
@@ -60,7 +72,8 @@ listed() {
     clients/python/src/roamcard/_sync \
     internal/devtools/devnet/contracts internal/chain/settler internal/transport/web/dist \
     clients/go/roamcard/roamcardtest/published.json clients/typescript/src/testing/published.ts \
-    clients/python/src/roamcard/testing/published.json -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum
+    clients/python/src/roamcard/testing/published.json docs/api -type f -not -name '*.pyc' \
+    -not -path docs/api/README.md 2>/dev/null | sort | xargs sha256sum
 }
 
 # What generated files are made of, and by what: sources, and the tools that are installed.
@@ -70,7 +83,7 @@ sources_of_generated() {
       clients/python/tools clients/testing tools/protoc-gen-* \
       \( -name node_modules -o -name dist -o -name test -o -name '__pycache__' \) -prune -o -type f -print
     ls buf*.yaml go.* Makefile clients/python/*.* tools/*.{json,mod,sum} tools/{gen,sync-protos,lint}.sh \
-      tools/contracts.mjs internal/devtools/devnet/contracts/*.sol internal/chain/settler/*.sol
+      tools/{contracts,api-pages}.mjs internal/devtools/devnet/contracts/*.sol internal/chain/settler/*.sol
     # Our own packages that a schema, or what generates from it, imports.
     for package in ./ent/schema ent/entc.go; do
       go list -deps -f '{{$d := .Dir}}{{with .Module}}{{if .Main}}{{$d}}{{end}}{{end}}' "$package" |

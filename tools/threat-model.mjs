@@ -49,7 +49,9 @@ const failed = rows.filter((r) => r.failed).length;
 const besieged = rows.filter((r) => r.ratio);
 const worst = Math.max(0, ...besieged.map((r) => r.ratio)).toFixed(1);
 
-console.log(`# Threat model
+console.log(`<!-- Made by tools/threat-model.mjs. -->
+
+# Threat model
 
 Made by \`tools/threat-model.mjs\` of runs of the suite \`internal/testing/hostile\`
 (${whole ? fullSize : 'at the sizes of `make test`'}):

@@ -20,7 +20,8 @@ func TestPathsInDocumentsExist(t *testing.T) {
 	}
 	pages, found := 0, 0
 	for _, page := range files {
-		inDocs := strings.HasPrefix(page, "docs/") && path.Ext(page) == ".md"
+		// The pages of the API are made from comments, in which tools/list is a method of MCP.
+		inDocs := strings.HasPrefix(page, "docs/") && path.Ext(page) == ".md" && path.Dir(page) != "docs/api"
 		if page != "README.md" && page != "CONTRIBUTING.md" && !inDocs {
 			continue
 		}

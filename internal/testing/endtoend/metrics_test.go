@@ -221,14 +221,14 @@ func alertQueries(t *testing.T) (all []query) {
 		}
 	}
 	readDocument(t, "alerts.yml", yaml.Unmarshal, &rules)
-	runbook, err := os.ReadFile("../../../docs/operations/README.md")
+	runbook, err := os.ReadFile("../../../docs/operations/alerts.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
 			all = append(all, query{r.Expr, r.Annotations.Summary})
-			if !strings.Contains(string(runbook), "### "+r.Alert+"\n") || r.Annotations.Runbook != "README.md#"+
+			if !strings.Contains(string(runbook), "## "+r.Alert+"\n") || r.Annotations.Runbook != "alerts.md#"+
 				strings.ToLower(r.Alert) {
 				t.Errorf("%s has no section in the runbook", r.Alert)
 			}
