@@ -56,7 +56,7 @@ func stored(t *testing.T, s *store.Store, p checkout.ClaimRequest) map[string]an
 		'jobs', (SELECT jsonb_agg(to_jsonb(j) ORDER BY kind) FROM jobs j WHERE unique_key = $2),
 		'reservations', (SELECT jsonb_agg(to_jsonb(r) ORDER BY resource) FROM reservations r WHERE order_id = $1),
 		'postings', (SELECT jsonb_agg(to_jsonb(l) ORDER BY id) FROM ledger_postings l WHERE order_id = $1),
-		'entries', (SELECT jsonb_agg(to_jsonb(e) ORDER BY account) FROM ledger_entries e
+		'entries', (SELECT jsonb_agg(to_jsonb(e) ORDER BY account, posting_id) FROM ledger_entries e
 			JOIN ledger_postings l ON l.id = e.posting_id WHERE l.order_id = $1),
 		'rates', (SELECT jsonb_agg(true) FROM rate_limits WHERE id LIKE '%/' || $3))`,
 		p.Order.ID, p.Payment.ID.String(), p.Order.Owner.Lower()).Scan(&text)

@@ -46,6 +46,8 @@ func mock(t *testing.T) string {
 		t.Skip("bin/stripe-mock is missing; make bin/stripe-mock builds it, as make test does")
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-http-addr", "127.0.0.1:0")
+	said := new(bytes.Buffer) // read once it has ended
+	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -53,7 +55,12 @@ func mock(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("start stripe-mock: %v", err)
 	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // it is killed when the test's context ends
+	t.Cleanup(func() { // it is killed when the test's context ends
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("stripe-mock: %v\n%s", cmd.ProcessState, said)
+		}
+	})
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if _, address, ok := strings.Cut(lines.Text(), "Listening for HTTP at address: "); ok {
