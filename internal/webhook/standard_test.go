@@ -90,3 +90,38 @@ func FuzzStandardHeadersProveNothing(f *testing.F) {
 		}
 	})
 }
+
+// TestStrangersSignaturesCostNothingMore: a header of thousands costs what one of a few does, and the first few count.
+func TestStrangersSignaturesCostNothingMore(t *testing.T) {
+	key, now, body := []byte("0123456789abcdef0123"), time.Unix(1_800_000_000, 0), []byte(`{"a":1}`)
+	secrets := []secret.Text{secret.New(base64.StdEncoding.EncodeToString(key))}
+	other := "v1," + base64.StdEncoding.EncodeToString(make([]byte, 32))
+	cost := func(signatures string) float64 {
+		h := webhook.SignStandard(key, "evt_1", body, now)
+		h.Set("Webhook-Signature", signatures)
+		return testing.AllocsPerRun(10, func() {
+			if _, err := webhook.CheckStandard(h, body, secrets, now); !errors.Is(err, webhook.ErrForged) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	few := cost(strings.Repeat(other+" ", 8))
+	for name, signatures := range map[string]string{
+		"of the right form": strings.Repeat(other+" ", 8_000),
+		"empty":             strings.Repeat("v1, ", 8_000),
+		"too short":         strings.Repeat("v1,AAAA ", 8_000),
+		"too long":          strings.Repeat(other+"A ", 8_000),
+	} {
+		if many := cost(signatures); many > few {
+			t.Errorf("8,000 signatures %s make %.0f allocations, 8 make %.0f", name, many, few)
+		}
+	}
+	right := webhook.SignStandard(key, "evt_1", body, now).Get("Webhook-Signature")
+	for place, taken := range map[int]bool{0: true, 7: true, 8: false} {
+		h := webhook.SignStandard(key, "evt_1", body, now)
+		h.Set("Webhook-Signature", strings.Repeat(other+" ", place)+right)
+		if _, err := webhook.CheckStandard(h, body, secrets, now); (err == nil) != taken {
+			t.Errorf("the right signature after %d others: %v", place, err)
+		}
+	}
+}

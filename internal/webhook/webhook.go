@@ -106,14 +106,22 @@ type Inbox struct{ Config }
 // New makes an Inbox.
 func New(c Config) *Inbox { return &Inbox{c} }
 
+// Takes is a route_not_found for a provider whose events are not taken. It needs no body.
+func (i *Inbox) Takes(provider string) error {
+	if source, known := i.Sources[provider]; !known || len(source.Secrets) == 0 {
+		return fault.New(fault.RouteNotFound, "No webhooks are taken here.")
+	}
+	return nil
+}
+
 // Receive takes one request of a provider. It returns once the event is stored; what it is about is read later. A
 // provider that is not known, or whose events are not taken, is a route_not_found, and what it did not sign a
 // webhook_rejected.
 func (i *Inbox) Receive(ctx context.Context, provider string, header http.Header, body []byte) error {
-	source, known := i.Sources[provider]
-	if !known || len(source.Secrets) == 0 {
-		return fault.New(fault.RouteNotFound, "No webhooks are taken here.")
+	if err := i.Takes(provider); err != nil {
+		return err
 	}
+	source := i.Sources[provider]
 	event, err := source.Sender.Verify(header, body, source.Secrets, i.Now())
 	if err != nil {
 		i.Log.WarnContext(ctx, "webhook rejected", slog.String("provider", provider), slog.Any("error", err))

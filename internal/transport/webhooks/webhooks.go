@@ -17,6 +17,8 @@ const Pattern = "POST /api/webhooks/{provider}"
 
 // Inbox takes the request of a provider.
 type Inbox interface {
+	// Takes refuses a provider whose events are not taken.
+	Takes(provider string) error
 	Receive(ctx context.Context, provider string, header http.Header, body []byte) error
 }
 
@@ -24,6 +26,10 @@ type Inbox interface {
 // is over its bytes.
 func Handler(in Inbox) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := in.Takes(r.PathValue("provider")); err != nil {
+			rest.Refuse(w, r, err) // before a stranger's body is read
+			return
+		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
 		if large := new(http.MaxBytesError); errors.As(err, &large) {
 			rest.Problem(w, r, fault.New(fault.BodyTooLarge, ""))
