@@ -57,7 +57,7 @@ bin/stripe-mock: tools/go.mod tools/go.sum
 build: $(BIN) ## Build bin/roamcard
 
 $(BIN): $(GO_SOURCES) $(PAGES) gen/openapi/openapi.json
-	@# From an empty cache the compiler is what takes time, and a tenth of its own goes into collecting garbage.
+	@# From an empty cache the compiler is what takes time: it collects garbage less often here.
 	GOGC=400 go build -ldflags '-s -w -X github.com/roamcard/roamcard/internal/app.Version=$(VERSION) -X github.com/roamcard/roamcard/internal/app.Commit=$(COMMIT)' -o $@ ./cmd/roamcard
 
 .PHONY: demo
