@@ -1,8 +1,10 @@
-// Makes docs/fault-matrix.md of what the crash suites noted: a JSON object a line.
-//   node tools/fault-matrix.mjs RESULTS [SEED] > docs/fault-matrix.md
-import { readFileSync } from 'node:fs';
+// Makes docs/fault-matrix.md and its tables, docs/fault-matrix/*.md, of what the crash suites noted: a JSON object a
+// line.
+//   node tools/fault-matrix.mjs RESULTS docs [SEED]
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-const [file, seed] = process.argv.slice(2);
+const [file, to, seed] = process.argv.slice(2);
 const runs = readFileSync(file, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
 const docs = new Map(
   [...readFileSync(new URL('../internal/testing/faultpoint/points.go', import.meta.url), 'utf8')
@@ -41,16 +43,40 @@ const slowest = Math.max(0, ...kills.map((r) => r.slowest)).toFixed(1);
 const atRest = runs.filter((r) => r.second === 'at rest').length;
 
 const failed = total('failed');
-const by = seed ? ` (\`make torture\`, seed ${seed}, and \`make test\`)` : '';
-const rested = atRest ? ` (${atRest} times the point did not come by any more, and it was\n  killed at rest)` : '';
+const rested = atRest
+  ? ` (${atRest} times the point did not come\n  by any more, and it was killed at rest)` : '';
+const made = '<!-- Made by tools/fault-matrix.mjs. -->';
 
-console.log(`<!-- Made by tools/fault-matrix.mjs. -->
+// The tables, each a page. A flow is in the first that takes it.
+const pages = [
+  { name: 'top-ups', title: 'top-ups of cards', takes: (flow) => flow.startsWith('card top-up') },
+  { name: 'esims', title: 'eSIMs', takes: (flow) => flow.startsWith('eSIM') },
+  { name: 'refunds', title: 'refunds', takes: (flow) => flow.startsWith('refund') },
+  {
+    name: 'cards-of-vendors', title: "cards over the vendors' fakes",
+    takes: (flow) => flow.startsWith('card issue of '),
+  },
+  { name: 'cards', title: 'cards', takes: () => true },
+].map((page) => ({ ...page, rows: [] }));
+for (const r of sorted) pages.find((page) => page.takes(r.flow)).rows.push(r);
+
+const row = (r) => {
+  const doc = docs.get(r.first.split('@')[0])?.replace(/ Passes: .*/, '') ?? '';
+  const counts = [r.once, r.again, r.signed, r.failed, r.violations, `${r.slowest.toFixed(1)} s`].join(' | ');
+  return `| ${r.flow} | ${r.mode} | \`${r.first}\` | ${doc} | ${counts} |`;
+};
+const sum = (page, name) => page.rows.reduce((n, r) => n + r[name], 0);
+const filled = pages.filter((page) => page.rows.length).reverse();
+
+mkdirSync(join(to, 'fault-matrix'), { recursive: true });
+writeFileSync(join(to, 'fault-matrix.md'), `${made}
 
 # Fault matrix
 
-Made of the runs themselves by \`tools/fault-matrix.mjs\`${by}: the real program
-is killed, or a step of it fails, panics or sleeps, at the named point. It is started again against a database, a chain
-and an issuer that live on.
+Made of the runs themselves by \`tools/fault-matrix.mjs\`${seed ? `
+(\`make torture\`, seed ${seed}, and \`make test\`)` : ''}: the real program is killed, or a step
+of it fails, panics or sleeps, at the named point. It is started again against a database, a chain and an issuer that
+live on.
 
 - Orders of settlement: ${settlers}.
 - "Again": killed a second time while it recovered, at the same or a later point${rested}.
@@ -58,18 +84,27 @@ and an issuer that live on.
 - "Every point": all points were armed at once, each for its first pass. What the program pauses between attempts adds
   up.
 
-A run passes when there is one transfer, one card and one withdrawn fee (of a top-up one load), the order is final
-within 30 s of the last start, a repeat gets the same order and transaction, and all invariants of
-\`internal/testing/invariants\` hold.
+A run passes when there is one transfer, one card and one withdrawn fee (of a top-up one load, of an eSIM one eSIM), the
+order is final within 30 s of the last start (in \`make torture\`), a repeat gets the same order and transaction, and
+all invariants of \`internal/testing/invariants\` hold.
 
 **${runs.length} runs: ${runs.length - failed} passed, ${failed} failed, ${total('violations')} violations.
 Slowest recovery after a kill: ${slowest} s.**
+
+| flows | ways to fail | runs | failed |
+|---|--:|--:|--:|
+${filled.map((page) => `| [${page.title}](fault-matrix/${page.name}.md) | ${page.rows.length} | ` +
+  `${sum(page, 'once') + sum(page, 'again')} | ${sum(page, 'failed')} |`).join('\n')}
 `);
-console.log('| flow | mode | point | when the fault strikes | once | again | signed anew | failed | violations ' +
-  '| slowest recovery |');
-console.log('|---|---|---|---|--:|--:|--:|--:|--:|--:|');
-for (const r of sorted) {
-  const doc = docs.get(r.first.split('@')[0])?.replace(/ Passes: .*/, '') ?? '';
-  const counts = [r.once, r.again, r.signed, r.failed, r.violations, `${r.slowest.toFixed(1)} s`].join(' | ');
-  console.log(`| ${r.flow} | ${r.mode} | \`${r.first}\` | ${doc} | ${counts} |`);
+for (const page of filled) {
+  writeFileSync(join(to, 'fault-matrix', `${page.name}.md`), `${made}
+
+# Faults in ${page.title}
+
+A row for each flow, way to fail and point of the [fault matrix](../fault-matrix.md), which says what the columns mean.
+
+| flow | mode | point | when the fault strikes | once | again | signed anew | failed | violations | slowest recovery |
+|---|---|---|---|--:|--:|--:|--:|--:|--:|
+${page.rows.map(row).join('\n')}
+`);
 }

@@ -1,9 +1,13 @@
-// Makes docs/threat-model.md of what the hostile suite noted: a JSON object a line.
-//   node tools/threat-model.mjs RESULTS [PAGE] > docs/threat-model.md
-// PAGE is such a page, whose rows stay for the attacks that did not run this time. Write to another file first.
-import { readFileSync } from 'node:fs';
+// Makes docs/threat-model.md and its tables, docs/threat-model/*.md, of what the hostile suite noted: a JSON object a
+// line.
+//   node tools/threat-model.mjs RESULTS docs [FROM]
+// FROM is a folder with such pages, whose rows stay for the attacks that did not run this time. It may be the same one.
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-const runs = readFileSync(process.argv[2], 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+const [results, to, from] = process.argv.slice(2);
+
+const runs = readFileSync(results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
 // The latest run of an attack stands for it, at the place of its first.
 const attacks = [...new Map(runs.map((r) => [r.test, r])).values()];
 
@@ -28,7 +32,7 @@ const waits = (a) => (a.ratio
   : '');
 
 const row = (a) => ({
-  test: a.test, failed: a.failed, ratio: a.ratio ?? 0,
+  test: a.test, by: a.by, failed: a.failed, ratio: a.ratio ?? 0,
   cells: [
     a.by, `${cell(a.aim)}${a.ref ? ` (${a.ref})` : ''}`, cell(a.defence), theirs(a), ours(a), waits(a),
     `\`${a.test}\`${a.failed ? ' **failed**' : ''}`,
@@ -36,20 +40,38 @@ const row = (a) => ({
 });
 const ran = attacks.map(row);
 
-// kept are the rows of a page, in its order.
-function kept(path) {
-  const page = readFileSync(path, 'utf8');
-  if (page.includes(fullSize) !== whole) throw new Error(`${path} is of a run of another size`);
-  return [...page.matchAll(/^\| \d+ \| (.*`(Test[^`]+)`.*) \|$/gm)].map(([, cells, test]) => ({
-    test, cells, failed: cells.endsWith('**failed**'), ratio: Number(/\(×([\d.]+)\) \| `/.exec(cells)?.[1] ?? 0),
-  }));
+// kept are the rows of such pages, in the order of their numbers.
+function kept(dir) {
+  if (readFileSync(join(dir, 'threat-model.md'), 'utf8').includes(fullSize) !== whole) {
+    throw new Error(`${dir} is of a run of another size`);
+  }
+  return readdirSync(join(dir, 'threat-model'))
+    .flatMap((page) => [...readFileSync(join(dir, 'threat-model', page), 'utf8')
+      .matchAll(/^\| (\d+) \| ((\w+) .*`(Test[^`]+)`.*) \|$/gm)])
+    .sort(([, a], [, b]) => a - b)
+    .map(([, , cells, by, test]) => ({
+      test, by, cells, failed: cells.endsWith('**failed**'), ratio: Number(/\(×([\d.]+)\) \| `/.exec(cells)?.[1] ?? 0),
+    }));
 }
-const rows = [...new Map([...(process.argv[3] ? kept(process.argv[3]) : []), ...ran].map((r) => [r.test, r])).values()];
+const rows = [...new Map([...(from ? kept(from) : []), ...ran].map((r) => [r.test, r])).values()]
+  .map((r, i) => ({ ...r, number: i + 1 }));
 const failed = rows.filter((r) => r.failed).length;
 const besieged = rows.filter((r) => r.ratio);
 const worst = Math.max(0, ...besieged.map((r) => r.ratio)).toFixed(1);
 
-console.log(`<!-- Made by tools/threat-model.mjs. -->
+const made = '<!-- Made by tools/threat-model.mjs. -->';
+
+// The tables, each a page. An attack is in the first that takes whoever makes it.
+const pages = [
+  { name: 'strangers', title: 'strangers', takes: (by) => by === 'stranger' },
+  { name: 'wallets', title: 'payers, owners and watchers', takes: (by) => ['payer', 'owner', 'watcher'].includes(by) },
+  { name: 'partners', title: 'operators and of those that we ask', takes: () => true },
+].map((page) => ({ ...page, rows: [] }));
+for (const r of rows) pages.find((page) => page.takes(r.by)).rows.push(r);
+const filled = pages.filter((page) => page.rows.length);
+
+mkdirSync(join(to, 'threat-model'), { recursive: true });
+writeFileSync(join(to, 'threat-model.md'), `${made}
 
 # Threat model
 
@@ -72,11 +94,25 @@ log.
 
 **${rows.length} attacks: ${rows.length - failed} held, ${failed} failed. ${besieged.length} of them with honest buyers
 under way, who waited at most ${worst} times as long.**
-`);
-console.log('| no. | who | would bring | what stops it | cost to the attacker | cost to us | honest buyers | test |');
-console.log('|--:|---|---|---|---|---|---|---|');
-rows.forEach((r, i) => console.log(`| ${i + 1} | ${r.cells} |`));
-console.log(`
+
+| attacks of | attacks | failed |
+|---|--:|--:|
+${filled.map((page) => `| [${page.title}](threat-model/${page.name}.md) | ${page.rows.length} | ` +
+  `${page.rows.filter((r) => r.failed).length} |`).join('\n')}
+
 Numbers in parentheses are those of the checklists that the suite follows: A of attacks on x402, API of OWASP's list for
 APIs, I of the invariants. What a lost or older database does is proven by the drill of \`roamcard recover\`, and what
-crashes do by the [fault matrix](fault-matrix.md).`);
+crashes do by the [fault matrix](fault-matrix.md).
+`);
+for (const page of filled) {
+  writeFileSync(join(to, 'threat-model', `${page.name}.md`), `${made}
+
+# Attacks of ${page.title}
+
+The attacks of the [threat model](../threat-model.md), which says what the columns mean.
+
+| no. | who | would bring | what stops it | cost to the attacker | cost to us | honest buyers | test |
+|--:|---|---|---|---|---|---|---|
+${page.rows.map((r) => `| ${r.number} | ${r.cells} |`).join('\n')}
+`);
+}

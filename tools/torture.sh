@@ -7,8 +7,8 @@
 #
 #   CASES=300   how many cases of the matrix to draw; all for every one, which takes more than an hour
 #   SEED=…      repeats a run
-#   MATRIX=…    where the results go, a line each; docs/fault-matrix.md is made of them with RENDER=1
-#   ATTACKS=…   where those of the attacks go; docs/threat-model.md is made of them with RENDER=1
+#   MATRIX=…    where the results go, a line each; docs/fault-matrix is made of them with RENDER=1
+#   ATTACKS=…   where those of the attacks go; docs/threat-model is made of them with RENDER=1
 #   ROAMCARD_PREVIOUS=…  the ref whose program is the release before; otherwise the newest tag, or the oldest commit
 #               with the migrations of today
 #   PARTS="…"   some of the parts; PARTS=list lists them
@@ -110,12 +110,14 @@ for part in ${PARTS:-$all}; do
   echo "--- $part: ${about[$part]}"
   "$part"
 done
-node tools/fault-matrix.mjs "$matrix" "$seed" >"$report/matrix.md"
-node tools/threat-model.mjs "$attacks" >"$report/attacks.md"
+node tools/fault-matrix.mjs "$matrix" "$report" "$seed"
+node tools/threat-model.mjs "$attacks" "$report"
+# render NAME puts a page and its tables in the place of those in docs.
+render() { rm -rf "docs/$1" && cp -R "$report/$1.md" "$report/$1" docs/; }
 # What did not run is not rendered.
-if [[ -n ${RENDER:-} && -s $matrix ]]; then cp "$report/matrix.md" docs/fault-matrix.md; fi
-if [[ -n ${RENDER:-} && -s $attacks ]]; then cp "$report/attacks.md" docs/threat-model.md; fi
-sed -n '/^|/p' "$report/matrix.md" "$report/attacks.md"
+if [[ -n ${RENDER:-} && -s $matrix ]]; then render fault-matrix; fi
+if [[ -n ${RENDER:-} && -s $attacks ]]; then render threat-model; fi
+cat "$report"/{fault-matrix,threat-model}/*.md 2>/dev/null | sed -n '/^|/p'
 echo "seed $seed"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]
