@@ -17,13 +17,15 @@ const (
 
 var addrs atomic.Int64
 
-// guard is held for as long as this process lives.
-var guard net.Listener
+// owned is this process's range, and what holds it for as long as the process lives.
+type owned struct {
+	from  int
+	guard net.Listener
+}
 
-// firstOfOurs is the first port of this process's range.
-var firstOfOurs = sync.OnceValues(func() (from int, err error) {
-	from, guard, err = takeRange(os.Getpid())
-	return from, err
+var ours = sync.OnceValues(func() (o owned, err error) {
+	o.from, o.guard, err = takeRange(os.Getpid())
+	return o, err
 })
 
 // takeRange takes the range at a place, or one after it. Who listens at its last port has it, so no other process of
@@ -42,7 +44,7 @@ func takeRange(place int) (from int, l net.Listener, err error) {
 // or in another, and connections get higher ports.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	from, err := firstOfOurs()
+	own, err := ours()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func FreeAddr(t testing.TB) string {
 		if n >= portsOfOne-1 {
 			t.Fatal("no free port")
 		}
-		addr := fmt.Sprintf("127.0.0.1:%d", from+n)
+		addr := fmt.Sprintf("127.0.0.1:%d", own.from+n)
 		if l, err := net.Listen("tcp", addr); err == nil {
 			_ = l.Close() // only asked for
 			return addr
