@@ -45,7 +45,8 @@ func mock(t *testing.T) string {
 	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 		t.Skip("bin/stripe-mock is missing; make bin/stripe-mock builds it, as make test does")
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-http-addr", "127.0.0.1:0")
+	// Without an address it would listen at a fixed port for HTTPS, too.
+	cmd := exec.CommandContext(t.Context(), program, "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0")
 	said := new(bytes.Buffer) // read once it has ended
 	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
