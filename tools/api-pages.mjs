@@ -121,24 +121,20 @@ const caller = (operation) => {
   return ways.join(' or ') || 'anyone';
 };
 
-// Problems that an answer of a status may be, by their codes.
+// Problems that an answer of a status may be, by their codes: those of an operation, and what each says.
 const problems = new Map();
-const codes = (operation) => {
-  const rows = [];
-  for (const [status, response] of Object.entries(operation.responses)) {
-    for (const [, code, message] of (response.description ?? '').matchAll(/^\* `([a-z0-9_]+)`: (.*)$/gm)) {
-      problems.set(code, { status, message });
-      rows.push({ status, code });
-    }
+for (const { operations } of services.values()) {
+  for (const operation of operations.values()) {
+    operation.problems = Object.entries(operation.responses).flatMap(([status, { description = '' }]) =>
+      [...description.matchAll(/^\* `([a-z0-9_]+)`: (.*)$/gm)].map(([, code, message]) => ({ status, code, message })));
+    for (const { code, ...said } of operation.problems) problems.set(code, said);
   }
-  return rows;
-};
-for (const { operations } of services.values()) for (const operation of operations.values()) codes(operation);
+}
+const methods = [...services.values()].filter(({ name }) => name !== 'Discovery')
+  .flatMap(({ operations }) => [...operations.values()]);
 const everywhere = [...problems.keys()].filter((code) =>
-  [...services.values()].filter(({ name }) => name !== 'Discovery').every(({ operations }) =>
-    [...operations.values()].every((operation) => codes(operation).some((row) => row.code === code))));
+  methods.every((operation) => operation.problems.some((problem) => problem.code === code)));
 
-const headings = new Map();
 const section = (operation, service, page) => {
   const out = [`### ${operation.name}`];
   const routes = operation.routes.map(({ method, path }) => `\`${method} ${path}\``);
@@ -175,14 +171,13 @@ const section = (operation, service, page) => {
   } else {
     out.push(table(['answer', 'body', 'headers', ''], rows));
   }
-  const special = codes(operation).filter(({ code }) => !everywhere.includes(code));
+  const special = operation.problems.filter(({ code }) => !everywhere.includes(code));
   if (special.length) {
     const by = new Map();
     for (const { status, code } of special) by.set(status, [...(by.get(status) ?? []), code]);
     out.push(fill(`Problems: ${[...by].map(([status, of]) =>
       `${status} ${of.map((code) => `[\`${code}\`](problems.md#${code})`).join(', ')}`).join('; ')}.`));
   }
-  headings.set(operation.name, page);
   return out.join('\n\n');
 };
 const objects = (page) => Object.keys(schemas).filter((name) => seenIn.has(name) && home(name) === page)

@@ -61,34 +61,42 @@ up() {
   done
 }
 
-# wallets N prints the keys and addresses of new wallets with 1,000 USDC.
-wallets() {
+# json EXPRESSION [ARGUMENT…] prints what an expression makes of the JSON of its input, `it`, and of the arguments,
+# `at`. It fails when that is nothing, or false.
+json() {
+  node -e 'const it = JSON.parse(require("fs").readFileSync(0, "utf8")), [expression, ...at] = process.argv.slice(1);
+    const got = eval(expression);
+    if (got === undefined || got === false) process.exit(1);
+    console.log(got);' "$@"
+}
+
+# chain SCRIPT ARGUMENT… runs a script of a module that has the chain of the server, viem and the arguments.
+chain() {
   node --input-type=module -e '
     import { readFileSync } from "node:fs";
     import { createRequire } from "node:module";
     import { Chain } from "./clients/typescript/test/support/chain.mjs";
-    const require = createRequire(process.cwd() + "/clients/typescript/package.json");
-    const { generatePrivateKey, privateKeyToAddress } = require("viem/accounts");
-    const [ready, n] = process.argv.slice(1);
+    const { generatePrivateKey, privateKeyToAddress } =
+      createRequire(process.cwd() + "/clients/typescript/package.json")("viem/accounts");
+    const [ready, ...args] = process.argv.slice(1);
     const chain = new Chain(JSON.parse(readFileSync(ready, "utf8")));
-    for (let i = 0; i < n; i++) {
+    '"$1" "$ready" "${@:2}"
+}
+
+# wallets N prints the keys and addresses of new wallets with 1,000 USDC.
+wallets() {
+  chain 'for (let i = 0; i < args[0]; i++) {
       const key = generatePrivateKey();
       await chain.mint(privateKeyToAddress(key), 1_000_000_000n);
       console.log(key, privateKeyToAddress(key));
-    }' "$ready" "$1"
+    }' "$1"
 }
 
 # paid WALLET AMOUNT… fails unless these are the transfers of a wallet to the service, by the chain's word.
 paid() {
-  local topic='"0x000000000000000000000000' wallet=$1 filter got
-  shift
-  filter='{"address": "'$(jq -r .usdc "$ready")'", "fromBlock": "0x0", "toBlock": "latest", "topics":
-    ["0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", '$topic${wallet:2}'",
-    '$topic$(jq -r '.payTo[2:]' "$ready")'"]}'
-  got=$(curl -sS "$(jq -r .rpcUrl "$ready")" -H 'content-type: application/json' \
-    -d '{"jsonrpc": "2.0", "id": 1, "method": "eth_getLogs", "params": ['"$filter"']}' |
-    jq -r '.result[].data' | while read -r hex; do printf '%d ' "$hex"; done)
-  [[ ${got% } == "$*" ]] || { echo "the transfers are $got, and not $*" && return 1; }
+  local got
+  got=$(chain 'console.log((await chain.transfers(args[0])).map((log) => log.args.value).join(" "))' "$1")
+  [[ $got == "${*:2}" ]] || { echo "the transfers are $got, and not ${*:2}" && return 1; }
 }
 
 # What an example would have installed is what the clients have.
@@ -183,7 +191,7 @@ shop_order() {
     key=$(sed -nE 's/.*name="key" value="([^"]+).*/\1/p' "$work/page.html") &&
     plan=$(grep -Eo 'value="pln_[^"]+' "$work/page.html" | head -n 1 | cut -d'"' -f2) &&
     curl -sS -d "key=$key&plan=$plan" "$url/orders" && curl -sS -d "key=$key&plan=$plan" "$url/orders" &&
-    curl -sS "$url/orders" | jq -e 'length == 1' && link=$(curl -sS "$url/orders" | jq -r '.[0].payable_url') &&
+    link=$(curl -sS "$url/orders" | json 'it.length === 1 && it[0].payable_url') &&
     [[ $link == "$ROAMCARD_URL"/pay/ord_* ]] && curl -sS "$url/" | grep -F "$link" && paid "$shop_wallet"
 }
 shop_told() {
@@ -202,12 +210,12 @@ shop_paid() {
 
 connect_go() {
   local order
-  order=$(ROAMCARD_WALLET_KEY=$go_key bin/roamcard orders create --esim "" --key examples --json | jq -r .orderId) &&
+  order=$(ROAMCARD_WALLET_KEY=$go_key bin/roamcard orders create --esim "" --key examples --json | json it.orderId) &&
     [[ $order == ord_* ]] && { ADDR=127.0.0.1:0 WALLET_KEY=$go_key "$work/connect-go" >"$work/go.log" 2>&1 & } &&
     started+=($!) && up "$work/go.log" $! && curl -sS "$url/overview?country=FR&order=$order" >"$work/overview.json" &&
-    cat "$work/overview.json" && jq -e --arg order "$order" '.sale == "open" and .plans[0].usdCents == 50 and
-      .order.id == $order and .order.status == "payment_required" and (.order.payableUrl | endswith($order))' \
-      "$work/overview.json" &&
+    cat "$work/overview.json" && json 'it.sale === "open" && it.plans[0].usdCents === 50 &&
+      it.order.id === at[0] && it.order.status === "payment_required" && it.order.payableUrl.endsWith(at[0])' \
+      "$order" <"$work/overview.json" &&
     [[ $(curl -sS -o /dev/null -w '%{http_code}' "$url/overview?country=FR&order=ord_other") == 404 ]] &&
     [[ $(curl -sS -o /dev/null -w '%{http_code}' "$url/overview?country=France") == 400 ]]
 }
@@ -239,7 +247,7 @@ until [[ -s $ready ]]; do
   fi
   sleep 0.1
 done
-ROAMCARD_URL=$(jq -r .baseUrl "$ready")
+ROAMCARD_URL=$(json it.baseUrl <"$ready")
 export ROAMCARD_URL
 unset ROAMCARD_READY_FILE ROAMCARD_SIGNER ROAMCARD_KEYSTORE ROAMCARD_KEYCHAIN
 {

@@ -8,7 +8,8 @@ import { readFileSync } from 'node:fs';
 
 const [sbom, notice, python, ...locks] = process.argv.slice(2);
 const allowed = new Set([
-  '0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT', 'MIT-0', 'PSF-2.0', 'Python-2.0', 'Unlicense',
+  '0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'CC0-1.0', 'ISC', 'MIT', 'MIT-0', 'PSF-2.0', 'Python-2.0',
+  'Unlicense',
 ]);
 // Conditions that linking, or installing next to it, meets; NOTICE names whose they are.
 const noted = new Map([
@@ -22,6 +23,7 @@ const read = new Map([
   ['github.com/modelcontextprotocol/go-sdk', 'Apache-2.0'],
   ['std', 'BSD-3-Clause'],
   ['protobuf-py-ext', 'Apache-2.0'],
+  ['khroma', 'MIT'],
 ]);
 // What is spelled in another way, or is taken for another: the texts of golang.org/x.
 const alike = new Map([

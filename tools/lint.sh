@@ -44,11 +44,12 @@ sources() {
 # What of others is in the program, in the pages and next to the clients.
 licenses() {
   local sbom=bin/roamcard.cdx.json
-  [[ -x bin/roamcard ]] || make --no-print-directory build || return 1
+  make --no-print-directory build || return 1
   [[ -f clients/python/.venv/.ready ]] || clients/python/setup.sh || return 1
   GOWORK=off go build -C tools/cyclonedx-gomod -o ../../bin/ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod &&
     bin/cyclonedx-gomod bin -licenses -json -std -noserial -notimestamp -output "$sbom" bin/roamcard 2>/dev/null &&
-    node tools/licenses.mjs "$sbom" NOTICE clients/python/.venv/bin/python {web,clients/typescript}/package-lock.json
+    node tools/licenses.mjs "$sbom" NOTICE clients/python/.venv/bin/python \
+      {web,clients/typescript,tools/site}/package-lock.json
 }
 
 # Each module by itself, as those see it who import it: its own go.mod has all that it needs. Where this selects the

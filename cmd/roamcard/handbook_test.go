@@ -15,25 +15,27 @@ import (
 // handbook are the texts of docs/operations, by their names.
 func handbook(t *testing.T) map[string]string {
 	t.Helper()
-	return textsOf(t, "docs/operations/*.md")
+	pages := textsOf(t, "docs/operations/*.md")
+	if len(pages) < 2 {
+		t.Fatalf("%d pages", len(pages))
+	}
+	return pages
 }
 
-// textsOf are texts of the repository, by their names.
-func textsOf(t *testing.T, patterns ...string) map[string]string {
+// textsOf are the texts of the repository that a pattern names, by their names without folders.
+func textsOf(t *testing.T, pattern string) map[string]string {
 	t.Helper()
+	paths, err := filepath.Glob("../../" + pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %d pages, %v", pattern, len(paths), err)
+	}
 	pages := map[string]string{}
-	for _, pattern := range patterns {
-		paths, err := filepath.Glob("../../" + pattern)
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("%s: %d pages, %v", pattern, len(paths), err)
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, path := range paths {
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pages[filepath.Base(path)] = string(raw)
-		}
+		pages[filepath.Base(path)] = string(raw)
 	}
 	return pages
 }

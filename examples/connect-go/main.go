@@ -1,4 +1,5 @@
-// Command connect-go is a service of its own that reads roamcard over Connect, with the generated clients:
+// Command connect-go is a service of its own that reads roamcard over Connect, with the generated clients that
+// our Go client has:
 //
 //	ROAMCARD_URL=http://127.0.0.1:8402 WALLET_KEY=0x… go run ./examples/connect-go
 //
@@ -19,11 +20,8 @@ import (
 	"os/signal"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 )
 
 func main() {
@@ -40,12 +38,18 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("read WALLET_KEY: %w", err)
 	}
 	origin := cmp.Or(os.Getenv("ROAMCARD_URL"), "http://127.0.0.1:8402")
+	// Its services are the generated Connect clients. What belongs to a wallet signs in by itself; nothing is paid,
+	// because there is no policy that allows it.
+	client, err := roamcard.New(roamcard.Config{BaseURL: origin, Signer: signer, Timeout: 10 * time.Second})
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), "127.0.0.1:8090"))
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /overview", newOverview(origin, signer))
+	mux.Handle("GET /overview", &overview{client.Services})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	fmt.Printf("http://%s/overview reads %s for %s\n", listener.Addr(), origin, signer.Address())
@@ -56,23 +60,7 @@ func run(ctx context.Context) error {
 }
 
 // overview answers GET /overview.
-type overview struct {
-	runtime roamcardv1connect.RuntimeServiceClient
-	esims   roamcardv1connect.EsimServiceClient
-	orders  roamcardv1connect.OrderServiceClient
-}
-
-func newOverview(origin string, signer roamcard.Signer) *overview {
-	// The same clients speak gRPC with connect.WithGRPC(), on the same port.
-	caller := &http.Client{Timeout: 10 * time.Second}
-	session := newSession(origin, signer, roamcardv1connect.NewAuthServiceClient(caller, origin))
-	return &overview{
-		runtime: roamcardv1connect.NewRuntimeServiceClient(caller, origin),
-		esims:   roamcardv1connect.NewEsimServiceClient(caller, origin),
-		// What belongs to a wallet needs its session. What is public is asked for without one.
-		orders: roamcardv1connect.NewOrderServiceClient(caller, origin, connect.WithInterceptors(session)),
-	}
-}
+type overview struct{ roamcard.Services }
 
 // answer is the JSON of this service. It is not the message of another one: that may change without asking us.
 type answer struct {
@@ -105,7 +93,7 @@ func (o *overview) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (o *overview) read(ctx context.Context, country, orderID string) (*answer, error) {
-	status, err := o.runtime.GetStatus(ctx, &roamcardv1.GetStatusRequest{})
+	status, err := o.Runtime.GetStatus(ctx, &roamcardv1.GetStatusRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("read the status: %w", err)
 	}
@@ -115,7 +103,7 @@ func (o *overview) read(ctx context.Context, country, orderID string) (*answer, 
 			found.Sale = product.GetStatus()
 		}
 	}
-	plans, err := o.esims.ListEsimPlans(ctx, &roamcardv1.ListEsimPlansRequest{CountryCode: &country})
+	plans, err := o.Esim.ListEsimPlans(ctx, &roamcardv1.ListEsimPlansRequest{CountryCode: &country})
 	if err != nil {
 		return nil, fmt.Errorf("list the plans: %w", err)
 	}
@@ -125,7 +113,7 @@ func (o *overview) read(ctx context.Context, country, orderID string) (*answer, 
 	if orderID == "" {
 		return found, nil
 	}
-	got, err := o.orders.GetOrder(ctx, &roamcardv1.GetOrderRequest{OrderId: orderID})
+	got, err := o.Order.GetOrder(ctx, &roamcardv1.GetOrderRequest{OrderId: orderID})
 	if err != nil {
 		return nil, fmt.Errorf("read the order: %w", err)
 	}
@@ -135,10 +123,11 @@ func (o *overview) read(ctx context.Context, country, orderID string) (*answer, 
 
 // fail answers with what the caller can act on, and logs the rest.
 func fail(w http.ResponseWriter, err error) {
-	switch connect.CodeOf(err) {
-	case connect.CodeInvalidArgument:
+	refused, _ := errors.AsType[*roamcard.APIError](err)
+	switch {
+	case refused != nil && refused.Status == http.StatusBadRequest:
 		http.Error(w, "there is no such country", http.StatusBadRequest)
-	case connect.CodeNotFound: // an order of another wallet, too
+	case errors.Is(err, roamcard.ErrNotFound): // an order of another wallet, too
 		http.Error(w, "there is no such order", http.StatusNotFound)
 	default:
 		log.Print(err)

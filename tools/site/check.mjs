@@ -148,27 +148,6 @@ none(versions.filter((one) => !existsSync(join(site, one.version, "index.html"))
 const first = readFileSync(join(site, "index.html"), "utf8").match(/url=\.\/([^"]+)"/)?.[1];
 check(first && existsSync(join(site, first)), "the index leads nowhere");
 
-// Licences of what the site is made with, and made of.
-const allowed = new Set([
-  "MIT", "MIT-0", "ISC", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "CC0-1.0", "Unlicense",
-  "BlueOak-1.0.0", "Python-2.0", "Zlib",
-]);
-const here = join(root, "tools/site");
-const allows = (expression) =>
-  expression.replace(/[()]/g, "").split(" OR ").some((one) => one.split(" AND ").every((id) => allowed.has(id.trim())));
-function licence(folder) {
-  const named = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).license;
-  if (named) return named.type ?? named;
-  const file = readdirSync(folder).find((name) => /^licen[cs]e/i.test(name));
-  return file && /\bMIT License\b/.test(readFileSync(join(folder, file), "utf8")) ? "MIT" : "none";
-}
-const lock = JSON.parse(readFileSync(join(here, "node_modules/.package-lock.json"), "utf8"));
-for (const [folder, { dev }] of Object.entries(lock.packages)) {
-  if (dev || !existsSync(join(here, folder, "package.json"))) continue;
-  const terms = licence(join(here, folder));
-  check(allows(terms), `${folder.replace(/.*node_modules\//, "")} has the licence ${terms}`);
-}
-
 for (const failure of failures) console.log(failure);
 const size = files.reduce((sum, file) => sum + statSync(join(out, file)).size, 0);
 console.log(`${pages.length} pages, ${(size / 1e6).toFixed(1)} MB, in bin/docs/${version}`);
