@@ -21,7 +21,7 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0: {"money", "decimal", "secret", "fault", "paging", "testing/faultpoint", "testing/oidctest", "telemetry",
+	0: {"money", "decimal", "secret", "fault", "paging", "recent", "testing/faultpoint", "testing/oidctest", "telemetry",
 		"provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},

@@ -314,6 +314,9 @@ func (c *Checkout) claimToRefund(
 	ctx context.Context, p Purchase, pay payment.Signed, req ClaimRequest, a payment.Arrived, why *fault.Fault,
 ) (PaidOrder, error) {
 	req.Order.RefundReason = why.Detail
+	if err := c.screen(ctx, a.Authorization.From); err != nil {
+		return PaidOrder{}, err
+	}
 	if err := c.checkUnused(ctx, a, req.Order); err != nil {
 		return PaidOrder{}, err
 	}

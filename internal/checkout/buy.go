@@ -62,7 +62,7 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if known != nil && known.Fingerprint != p.fingerprint() {
 		return PaidOrder{}, keyReused(known.ID)
 	}
-	if err := c.screen(ctx, pay.Authorization.From); err != nil {
+	if err := c.screenKnown(ctx, pay.Authorization.From); err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
 	available := c.products[p.Kind].Availability()
@@ -93,7 +93,16 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	return c.claimOrder(ctx, p, pay, c.claimRequest(p, pay, offer, reserved, known))
 }
 
-// screen fails with a fault when a payer is not served.
+// screenKnown fails with a fault when a payer is known not to be served.
+func (c *Checkout) screenKnown(ctx context.Context, payer x402.Address) error {
+	if c.Screener == nil {
+		return nil
+	}
+	return c.Screener.Known(ctx, payer)
+}
+
+// screen fails with a fault when a payer is not served. It may ask a service that has a quota: only of a payer whose
+// money would move, or has arrived.
 func (c *Checkout) screen(ctx context.Context, payer x402.Address) error {
 	if c.Screener == nil {
 		return nil
@@ -131,6 +140,9 @@ func (c *Checkout) claimOrder(
 		return c.unlessKnown(ctx, p, pay, err)
 	}
 	defer leave()
+	if err := c.screen(ctx, pay.Authorization.From); err != nil {
+		return c.unlessKnown(ctx, p, pay, err)
+	}
 	result, err := c.Store.Claim(ctx, req)
 	if errors.Is(err, ErrUncovered) {
 		if req.Funds, err = c.Chain.Funds(ctx, pay.Authorization.From); err != nil {

@@ -225,6 +225,9 @@ type Config struct {
 
 // Screener decides which payers are refused.
 type Screener interface {
+	// Known fails with a fault when a payer is refused by what is known here. It asks nobody outside, so that strangers
+	// may name payers who have nothing.
+	Known(ctx context.Context, payer x402.Address) error
 	// Screen fails with a fault when a payer is refused, or while that cannot be known.
 	Screen(ctx context.Context, payer x402.Address) error
 }

@@ -38,7 +38,7 @@ func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, erro
 			return PaidOrder{}, fmt.Errorf("look the order up: %w", err)
 		}
 	}
-	if err := c.screen(ctx, n.Owner); err != nil {
+	if err := c.screenKnown(ctx, n.Owner); err != nil {
 		return PaidOrder{}, err
 	}
 	if err := c.products[n.Kind].Availability().Recorded(ctx); err != nil {

@@ -81,7 +81,7 @@ func (c *Checkout) invites(ctx context.Context, o *order.Order) error {
 	if err := payable(*o); err != nil {
 		return err
 	}
-	if err := c.screen(ctx, o.Owner); err != nil {
+	if err := c.screenKnown(ctx, o.Owner); err != nil {
 		return err
 	}
 	if p, ok := c.products[o.Kind].(Inviter); ok {

@@ -166,9 +166,10 @@ type story struct {
 	lists   map[string]screening.List
 	audited []string
 	down    error
-	// named is whom the service names, and silent its error.
+	// named is whom the service names, silent its error, and asked how often it was asked.
 	named  x402.Address
 	silent error
+	asked  int
 }
 
 func (s *story) ReplaceList(_ context.Context, l screening.List) error {
@@ -196,6 +197,7 @@ func (s *story) AuditRefusal(_ context.Context, payer x402.Address, by string) e
 func (s *story) Name() string { return "vendor" }
 
 func (s *story) Sanctioned(_ context.Context, payer x402.Address) (bool, error) {
+	s.asked++
 	return payer == s.named, s.silent
 }
 
@@ -286,6 +288,72 @@ func TestServiceIsAskedNextToTheLists(t *testing.T) {
 	s.Lists = nil
 	s.silent = nil
 	s.want(t, other, fault.PayerNotAccepted)
+}
+
+// TestServiceIsAskedOncePerPayer, however often the payer is screened, and not at all about what is only Known.
+func TestServiceIsAskedOncePerPayer(t *testing.T) {
+	s, _ := told(t, true)
+	s.Lists, s.Service, s.named = nil, s, other
+	screens := screening.New(s.Config)
+	honest := x402.Address{19: 3}
+	screen := func(payer x402.Address, want fault.Code, asked int) {
+		t.Helper()
+		if err := screens.Screen(t.Context(), payer); fault.Of(err) != want || s.asked != asked {
+			t.Errorf("%v after %d questions, want %q after %d", err, s.asked, want, asked)
+		}
+	}
+	if err := errors.Join(screens.Known(t.Context(), honest), screens.Known(t.Context(), other)); err != nil || s.asked != 0 {
+		t.Errorf("%v after %d questions", err, s.asked)
+	}
+	for range 3 {
+		screen(honest, "", 1)
+	}
+	for range 3 {
+		screen(other, fault.PayerNotAccepted, 2)
+	}
+	if err := screens.Known(t.Context(), other); fault.Of(err) != fault.PayerNotAccepted {
+		t.Errorf("%v of whom the service has named", err)
+	}
+	s.now = start.Add(screening.AnswerFor)
+	screen(honest, "", 3)
+}
+
+// TestServiceThatRefusesIsToldByReady, until somebody may ask again. One answer opens the sale.
+func TestServiceThatRefusesIsToldByReady(t *testing.T) {
+	for _, strict := range []bool{true, false} {
+		s, _ := told(t, strict)
+		s.Lists, s.Service, s.silent = nil, s, errors.New("the quota is used up")
+		screens := screening.New(s.Config)
+		fails := func(payer byte) {
+			if err := screens.Screen(t.Context(), x402.Address{19: payer}); (err != nil) != strict {
+				t.Errorf("strict %t: %v", strict, err)
+			}
+		}
+		for n := byte(1); n <= 3; n++ {
+			if err := screens.Ready(t.Context()); err != nil {
+				t.Errorf("after %d failures: %v", n-1, err)
+			}
+			fails(n)
+		}
+		if err := screens.Ready(t.Context()); (err != nil) != strict {
+			t.Errorf("strict %t: ready %v", strict, err)
+		}
+		s.now = s.now.Add(5 * time.Second)
+		if err := screens.Ready(t.Context()); err != nil {
+			t.Errorf("nobody may ask again: %v", err)
+		}
+		fails(4)
+		if err := screens.Ready(t.Context()); (err != nil) != strict {
+			t.Errorf("strict %t, still refused: ready %v", strict, err)
+		}
+		s.silent = nil
+		if err := screens.Screen(t.Context(), other); err != nil {
+			t.Error(err)
+		}
+		if err := screens.Ready(t.Context()); err != nil {
+			t.Errorf("it has answered: %v", err)
+		}
+	}
 }
 
 // absent is a service whose caller leaves while it is asked.

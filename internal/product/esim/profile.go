@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
@@ -153,7 +152,7 @@ func (e *Esims) Condition(ctx context.Context, o order.Order) (Condition, error)
 	if !at.Capabilities.Status || at.Controls == nil {
 		return Condition{}, controlMissing()
 	}
-	c, err := e.conditions.of(o.ID, func() *availability.Memo[Condition] {
+	c, err := e.conditions.GetOrPut(o.ID, func() *availability.Memo[Condition] {
 		return availability.NewMemo(availability.MemoConfig[Condition]{
 			Read: func(ctx context.Context) (Condition, error) { return e.readCondition(ctx, at, p) },
 			TTL:  ConditionTTL, ErrorTTL: conditionErrorTTL, Timeout: e.timeout(at), Now: e.Now,
@@ -177,7 +176,7 @@ func (e *Esims) readCondition(ctx context.Context, at *provider, p Profile) (Con
 		return Condition{}, err
 	}
 	if n, ok := at.Controls.(EventNamer); ok {
-		e.named.put(path.Join(at.Name, n.EventName(held)), p.Order)
+		e.named.Put(path.Join(at.Name, n.EventName(held)), p.Order)
 	}
 	asked := e.Now().UTC()
 	state, err := at.Controls.State(ctx, held)
@@ -194,9 +193,9 @@ func (e *Esims) readCondition(ctx context.Context, at *provider, p Profile) (Con
 // ConditionTTL.
 func (e *Esims) Look(provider string, names []string) {
 	for _, name := range names {
-		if id, known := e.named.of(path.Join(provider, name)); known {
-			e.conditions.drop(id)
-			e.topups.drop(id)
+		if id, known := e.named.Get(path.Join(provider, name)); known {
+			e.conditions.Delete(id)
+			e.topups.Delete(id)
 		}
 	}
 }
@@ -243,61 +242,4 @@ func (e *Esims) made(ctx context.Context, o order.Order) (Profile, error) {
 
 func controlMissing() *fault.Fault {
 	return fault.New(fault.EsimControlMissing, "The supplier of the service's eSIMs does not offer this.")
-}
-
-// eventNames are the orders of profiles whose conditions were read, by the names that events have for them. The oldest
-// are dropped.
-type eventNames struct {
-	mu         sync.Mutex
-	young, old map[string]order.ID
-}
-
-func (n *eventNames) put(name string, id order.ID) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.young == nil || len(n.young) >= maxConditions/2 {
-		n.young, n.old = map[string]order.ID{}, n.young
-	}
-	n.young[name] = id
-}
-
-func (n *eventNames) of(name string) (id order.ID, known bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if id, known = n.young[name]; !known {
-		id, known = n.old[name]
-	}
-	return id, known
-}
-
-// perOrder caches what is read of the profiles of orders. What is dropped is read again.
-type perOrder[T any] struct {
-	mu         sync.Mutex
-	young, old map[order.ID]*availability.Memo[T]
-}
-
-// drop makes what belongs to an order be read again.
-func (c *perOrder[T]) drop(id order.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.young, id)
-	delete(c.old, id)
-}
-
-// of is the cache of an order, made when there is none.
-func (c *perOrder[T]) of(id order.ID, create func() *availability.Memo[T]) *availability.Memo[T] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if cached, ok := c.young[id]; ok {
-		return cached
-	}
-	cached, ok := c.old[id]
-	if !ok {
-		cached = create()
-	}
-	if c.young == nil || len(c.young) >= maxConditions/2 {
-		c.young, c.old = map[order.ID]*availability.Memo[T]{}, c.young
-	}
-	c.young[id] = cached
-	return cached
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/recent"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -63,17 +64,19 @@ type Esims struct {
 	cached    *availability.Memo[catalogue]
 	providers []*provider
 	// conditions are the cached conditions of profiles, and reading the calls that read one.
-	conditions perOrder[Condition]
-	named      eventNames
-	waiting    chan struct{}
-	reading    chan struct{}
+	conditions recent.Map[order.ID, *availability.Memo[Condition]]
+	// named are the orders of profiles whose conditions were read, by the names that events have for them.
+	named   recent.Map[string, order.ID]
+	waiting chan struct{}
+	reading chan struct{}
 	// topups are the cached plans that profiles take.
-	topups perOrder[[]Plan]
+	topups recent.Map[order.ID, *availability.Memo[[]Plan]]
 }
 
 // New makes Esims.
 func New(c Config) *Esims {
 	e := &Esims{Config: c, waiting: make(chan struct{}, c.Waiters), reading: make(chan struct{}, maxReads)}
+	e.conditions.Most, e.named.Most, e.topups.Most = maxConditions, maxConditions, maxConditions
 	e.cached = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: cacheTTL, Now: c.Now})
 	for i := range c.Providers {
 		p := &provider{Provider: &c.Providers[i]}

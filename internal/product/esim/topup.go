@@ -175,7 +175,7 @@ func (t *Topups) target(ctx context.Context, o order.Order) (target, error) {
 // taken are the plans that a profile takes, cheapest first, cached.
 func (t *Topups) taken(ctx context.Context, o order.Order, on target) ([]Plan, error) {
 	e := t.Esims
-	plans, err := e.topups.of(o.ID, func() *availability.Memo[[]Plan] {
+	plans, err := e.topups.GetOrPut(o.ID, func() *availability.Memo[[]Plan] {
 		return availability.NewMemo(availability.MemoConfig[[]Plan]{
 			Read: func(ctx context.Context) ([]Plan, error) { return t.readTaken(ctx, on) },
 			TTL:  topupsTTL, ErrorTTL: conditionErrorTTL, Timeout: e.timeout(on.at), Now: e.Now,
@@ -357,12 +357,12 @@ func (t *Topups) Reserve(ctx context.Context, owner x402.Address, made order.Off
 	stock, err := on.at.Topper.CheckTopup(call, held, plan.Code)
 	switch {
 	case errors.Is(err, ErrNoPlan), err == nil && stock.Units == 0:
-		e.topups.drop(o.ID)
+		e.topups.Delete(o.ID)
 		return order.Claim{}, notTaken()
 	case err != nil:
 		return order.Claim{}, fmt.Errorf("confirm the plan: %w", errors.Join(err, supplierDown()))
 	case stock.Cost > made.Price.USDC():
-		e.topups.drop(o.ID)
+		e.topups.Delete(o.ID)
 		return order.Claim{}, termsChanged("The price of this plan has changed.")
 	}
 	return order.Claim{

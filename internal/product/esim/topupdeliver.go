@@ -157,7 +157,7 @@ func (a adding) known(ctx context.Context, l *job.Lease, got Purchase) (order.Pr
 	if err := a.Store.CompleteTopup(ctx, l.Fence(), row, row.Postings()); err != nil {
 		return order.Progress{}, fmt.Errorf("store the top-up: %w", err)
 	}
-	a.Esims.conditions.drop(a.profile.Order)
+	a.Esims.conditions.Delete(a.profile.Order)
 	faultpoint.Reach("extend.stored")
 	return a.attempt.Delivered(added), nil
 }
@@ -166,7 +166,7 @@ func (a adding) refuse(ctx context.Context, l *job.Lease, no *fulfilment.Refusal
 	if err := a.Store.FailTopup(ctx, l.Fence(), a.row.ID); err != nil {
 		return order.Progress{}, fmt.Errorf("fail the top-up: %w", err)
 	}
-	a.Esims.topups.drop(a.profile.Order)
+	a.Esims.topups.Delete(a.profile.Order)
 	return a.attempt.Refused(no), nil
 }
 

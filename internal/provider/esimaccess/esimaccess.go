@@ -24,6 +24,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
+	"github.com/roamcard/roamcard/internal/recent"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -68,7 +69,7 @@ type Config struct {
 type Supplier struct {
 	wire                      *wire.Client
 	visibilityDelay, lookback time.Duration
-	placed                    *placements
+	placed                    recent.Map[fulfilment.Ref, placement]
 }
 
 var (
@@ -84,7 +85,7 @@ func Dial(cfg Config) (*Supplier, error) {
 	}
 	return &Supplier{
 		wire: w, visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay),
-		lookback: cmp.Or(cfg.Lookback, defaultLookback), placed: newPlacements(),
+		lookback: cmp.Or(cfg.Lookback, defaultLookback), placed: recent.Map[fulfilment.Ref, placement]{Most: maxPlacements},
 	}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 
@@ -78,7 +77,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	if err != nil {
 		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
 	}
-	s.placed.put(placement{orderNo: string(got.OrderNo), pending: p})
+	s.placed.Put(p.Ref, placement{orderNo: string(got.OrderNo), pending: p})
 	return p, nil
 }
 
@@ -91,33 +90,6 @@ type placement struct {
 
 // maxPlacements bounds what is remembered. What is forgotten is found by time.
 const maxPlacements = 4096
-
-// placements are the latest orders. It is safe for concurrent use.
-type placements struct {
-	mu         sync.Mutex
-	young, old map[fulfilment.Ref]placement
-}
-
-func newPlacements() *placements { return &placements{young: map[fulfilment.Ref]placement{}} }
-
-func (p *placements) put(one placement) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.young) >= maxPlacements/2 {
-		p.young, p.old = map[fulfilment.Ref]placement{}, p.young
-	}
-	p.young[one.pending.Ref] = one
-}
-
-func (p *placements) get(ref fulfilment.Ref) (placement, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	one, ok := p.young[ref]
-	if !ok {
-		one, ok = p.old[ref]
-	}
-	return one, ok
-}
 
 // isOf says whether an order's name begins with a reference, whatever follows.
 func isOf(name string, ref fulfilment.Ref) bool { return strings.HasPrefix(name, ref.String()) }

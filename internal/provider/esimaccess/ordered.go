@@ -20,7 +20,7 @@ func (s *Supplier) Ordered(ctx context.Context, ref fulfilment.Ref) (esim.Purcha
 		p   esim.Purchase
 		err error
 	)
-	if placed, ok := s.placed.get(ref); ok {
+	if placed, ok := s.placed.Get(ref); ok {
 		p, err = s.byNumber(ctx, placed)
 	} else {
 		p, err = s.byTime(ctx, ref)
@@ -90,7 +90,7 @@ func (s *Supplier) another(found *esim.Purchase, one profileAnswer) (*esim.Purch
 	if isName(string(one.OrderNo)) {
 		pending := p
 		pending.State, pending.ActivationData, pending.Refusal = esim.PurchasePending, nil, nil
-		s.placed.put(placement{orderNo: string(one.OrderNo), pending: pending})
+		s.placed.Put(pending.Ref, placement{orderNo: string(one.OrderNo), pending: pending})
 	}
 	return &p, nil
 }

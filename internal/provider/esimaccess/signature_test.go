@@ -4,10 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -37,25 +35,5 @@ func TestTransactionsFitAndReadBack(t *testing.T) {
 		if got, ok := parseTransaction(name); ok {
 			t.Errorf("%q reads as %+v", name, got)
 		}
-	}
-}
-
-func TestLatestPlacementsAreRemembered(t *testing.T) {
-	p := newPlacements()
-	refs := make([]fulfilment.Ref, 3*maxPlacements)
-	for i := range refs {
-		refs[i] = fulfilmenttest.NewRef()
-		p.put(placement{orderNo: "B1", pending: esim.Purchase{Ref: refs[i]}})
-		if len(p.young)+len(p.old) > maxPlacements {
-			t.Fatalf("%d placements are kept", len(p.young)+len(p.old))
-		}
-	}
-	for _, ref := range refs[len(refs)-maxPlacements/2:] {
-		if one, ok := p.get(ref); !ok || one.pending.Ref != ref {
-			t.Fatalf("one of the latest is forgotten: %+v, %v", one, ok)
-		}
-	}
-	if _, ok := p.get(refs[0]); ok {
-		t.Error("the oldest is kept")
 	}
 }
