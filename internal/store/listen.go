@@ -225,6 +225,10 @@ func (b *bus) dial(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect listener: %w", err)
 	}
+	// Not ended by the store's closing: giving a statement up sends a cancel request, and PgBouncer before 1.21 may die of
+	// one.
+	ctx, cancelListen := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancelListen()
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		_ = conn.Close(ctx) // the error that matters is LISTEN's
 		return nil, fmt.Errorf("listen: %w", err)

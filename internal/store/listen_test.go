@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,4 +106,30 @@ func TestCloseSendsTheLastWakeUps(t *testing.T) {
 		here.Notify("order", "1")
 		here.Close()
 	})
+}
+
+// TestClosingCancelsNoListen: a store that closes while it begins to listen lets that end. A cancel request for it may
+// end a pooler.
+func TestClosingCancelsNoListen(t *testing.T) {
+	listens, closing := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var cancels atomic.Int32
+	s := storetest.Open(t, proxied(t, storetest.URL(t), func(sent []byte) cut {
+		switch {
+		case bytes.HasPrefix(sent, cancelRequest):
+			cancels.Add(1)
+		case bytes.Contains(sent, []byte("LISTEN ")):
+			once.Do(func() { close(listens) })
+			<-closing
+			<-time.After(200 * time.Millisecond) // in which it would be given up
+		}
+		return pass
+	}))
+	<-listens
+	close(closing)
+	s.Close()
+	<-time.After(300 * time.Millisecond) // in which one would arrive
+	if n := cancels.Load(); n != 0 {
+		t.Errorf("%d cancel requests", n)
+	}
 }

@@ -281,6 +281,7 @@ func relay(client net.Conn, server string, decide func([]byte) cut) {
 			continue
 		}
 		if bytes.HasPrefix(sent, cancelRequest) {
+			decide(sent)
 			return // what was begun goes on, as when the network is gone
 		}
 		what := decide(sent)

@@ -38,7 +38,7 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	if w.inPool(t, hashes[1]) {
 		t.Fatal("the replacement is sent before the program died")
 	}
-	p = w.start(t, relayer, "")
+	p = w.startUnready(t, relayer)
 	began := time.Now()
 	// By then the fee may be raised once more.
 	w.await(t, "a replacement is sent", func() error {

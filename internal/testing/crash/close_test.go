@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,7 +60,7 @@ func (w *world) onlyCard(t testing.TB) (id string) {
 // closeCard orders the closing of a card, again and again. It fails until the card is closed.
 func (w *world) closeCard(t testing.TB, card string) error {
 	var ready struct{ OperatorToken string }
-	readJSON(t, filepath.Join(w.dir, "ready.json"), &ready)
+	readJSON(t, w.readyFile(), &ready)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
 		"http://"+w.addr+"/api/admin/cards/"+card+"/close", strings.NewReader(`{"reason":"the drill"}`))
 	if err != nil {

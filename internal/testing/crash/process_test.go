@@ -13,13 +13,20 @@ import (
 // process is one run of the program.
 type process struct{ *apptest.Process }
 
-// launch starts the program and waits until it has written its ready file, or has ended.
-func launch(t testing.TB, fault, ready string, args ...string) *process {
+// begin starts the program, and does not wait until it is ready.
+func begin(t testing.TB, fault, ready string, args ...string) *process {
 	t.Helper()
 	_ = os.Remove(ready) // of the run before
 	env := []string{"ROAMCARD_FAULT=" + fault, "ROAMCARD_LOG__LEVEL=info"}
 	p := &process{apptest.Start(t, env, append(args, "--ready-file", ready)...)}
 	t.Cleanup(func() { p.Kill(t) })
+	return p
+}
+
+// launch starts the program and waits until it has written its ready file, or has ended.
+func launch(t testing.TB, fault, ready string, args ...string) *process {
+	t.Helper()
+	p := begin(t, fault, ready, args...)
 	apptest.Await(t, "the program is ready: "+strings.Join(args, " "), func() error {
 		if p.Ended() && fault == "" {
 			t.Fatalf("the program ended: %v\n%s", p.Cmd.ProcessState, p.Log.Tail())

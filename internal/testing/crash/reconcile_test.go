@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 	w := newWorld(t)
 	b := w.buyer(t)
 	p := w.start(t, relayer, "")
-	ready := filepath.Join(w.dir, "ready.json")
+	ready := w.readyFile()
 	if err := b.challenge(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/devtools/dev"
@@ -62,7 +61,7 @@ func (w *world) startWithin(t *testing.T) *process {
 	t.Helper()
 	p := w.start(t, relayer, "")
 	var ready dev.Ready
-	readJSON(t, filepath.Join(w.dir, "ready.json"), &ready)
+	readJSON(t, w.readyFile(), &ready)
 	w.books.SandboxURL = ready.SandboxURL
 	w.over(w.issuer, w.supplier)
 	return p

@@ -81,6 +81,21 @@ func newWorld(t testing.TB) *world {
 // start runs the program in the world, always at the same address, as a restarted service is.
 func (w *world) start(t testing.TB, settler, fault string, more ...string) *process {
 	t.Helper()
+	w.running = launch(t, fault, w.readyFile(), w.args(settler, more...)...)
+	return w.running
+}
+
+// startUnready is start where the program may not become ready, because the chain stands still.
+func (w *world) startUnready(t testing.TB, settler string) *process {
+	t.Helper()
+	w.running = begin(t, "", w.readyFile(), w.args(settler)...)
+	return w.running
+}
+
+func (w *world) readyFile() string { return filepath.Join(w.dir, "ready.json") }
+
+// args start the program in the world.
+func (w *world) args(settler string, more ...string) []string {
 	args := []string{"dev", "--addr", w.addr, "--data", w.dir,
 		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL,
 		"--issuer-call-timeout", "2s", "--issuer-visibility-delay", "3s", // the sandbox answers at once
@@ -98,8 +113,7 @@ func (w *world) start(t testing.TB, settler, fault string, more ...string) *proc
 	if settler != relayer {
 		args = append(args, "--facilitator-url", w.facilitator, "--settlement", settler)
 	}
-	w.running = launch(t, fault, filepath.Join(w.dir, "ready.json"), append(args, more...)...)
-	return w.running
+	return append(args, more...)
 }
 
 // await polls what the running program brings about.
