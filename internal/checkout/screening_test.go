@@ -40,8 +40,8 @@ func no(refused bool) error {
 	return nil
 }
 
-// TestPayersWithoutMoneyAreNotScreened: a signature costs nothing, and the screening service has a quota. What strangers
-// send who have no money uses up nothing of it.
+// TestPayersWithoutMoneyAreNotScreened: a signature costs nothing, and the screening service has a quota. What
+// strangers send who have no money uses up nothing of it.
 func TestPayersWithoutMoneyAreNotScreened(t *testing.T) {
 	s := checkouttest.Open(t, checkouttest.Options{})
 	q := &quota{left: 1}

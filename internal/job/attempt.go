@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 )
 
 // attempt runs one claim to its outcome. asked is our clock before the claim was asked for: the lease
@@ -31,6 +32,9 @@ func (r *Runner) attempt(row Row, handle Handler, asked time.Time, adopted bool)
 	defer span.End()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if row.Class == Maintain {
+		ctx = limit.WithUse(ctx, limit.ForBooks) // nobody waits for it
+	}
 	release := r.keep(row.Fence(), asked, cancel)
 	defer release()
 

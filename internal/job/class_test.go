@@ -3,6 +3,7 @@ package job_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
+	"github.com/roamcard/roamcard/internal/limit"
 )
 
 // TestClassUsesOnlyItsOwnSlots fills one class with jobs that do not end. The jobs of the other classes run at once.
@@ -52,6 +54,31 @@ func TestClassUsesOnlyItsOwnSlots(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestJobsThatNobodyWaitsForLeaveQuotasToSales: their calls of vendors are for the books.
+func TestJobsThatNobodyWaitsForLeaveQuotasToSales(t *testing.T) {
+	story(t, func(k kitchen) {
+		var mu sync.Mutex
+		used := map[job.Class]limit.Use{}
+		stop := k.start(k.runner(job.Config{}, func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			used[l.Row().Class] = limit.UseOf(ctx)
+			return job.Done(), nil
+		}))
+		for _, class := range job.Classes() {
+			k.enqueue(job.New{UniqueKey: string(class), Class: class})
+		}
+		settle(time.Minute)
+		stop()
+		want := map[job.Class]limit.Use{
+			job.Settle: limit.ForSale, job.Deliver: limit.ForSale, job.Maintain: limit.ForBooks,
+		}
+		if !maps.Equal(used, want) {
+			t.Errorf("used for %v, want %v", used, want)
+		}
+	})
 }
 
 func TestClassSlotsAreConfigurable(t *testing.T) {

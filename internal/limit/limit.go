@@ -46,6 +46,8 @@ const (
 	Streams    Class = "streams"
 	// Reveal is showing a card's number, by owner, and trying to without the owner's signature, by session.
 	Reveal Class = "reveal"
+	// Control is what an owner asks of the issuer of a card, by owner: each is a call or two of its quota.
+	Control Class = "control"
 	// Events are product events, and MCP calls of tools, by address.
 	Events Class = "events"
 	MCP    Class = "mcp"
@@ -74,7 +76,8 @@ func Defaults() Rates {
 		Paid: {10, time.Minute}, PaidAddress: {60, time.Minute}, Repeat: {60, time.Minute},
 		Orders: {60, time.Hour}, OrdersAddress: {120, time.Hour},
 		InFlight: {2, 0}, Undecided: {4, 0}, Concurrent: {256, 0}, Waiting: {8, 0}, Streams: {16, 0},
-		Reveal: {5, time.Hour}, Events: {120, time.Minute}, MCP: {120, time.Minute}, Operator: {60, time.Minute},
+		Reveal: {5, time.Hour}, Control: {30, time.Minute},
+		Events: {120, time.Minute}, MCP: {120, time.Minute}, Operator: {60, time.Minute},
 		Poll: {600, time.Minute},
 	}
 }

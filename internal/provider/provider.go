@@ -9,7 +9,9 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
@@ -117,6 +119,33 @@ func (v Values) Duration(key string) time.Duration {
 		return 0
 	}
 	return d
+}
+
+// Int is a setting that PerSecond has taken; zero when it is not set.
+func (v Values) Int(key string) int {
+	n, err := strconv.Atoi(v.Text(key))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// PerSecond is the setting of how many calls a process makes to a vendor in any second, see limit.Quota: most at most.
+// Without a default the adapter knows what the account has.
+func PerSecond(key, vendor string, usual, most int) Setting {
+	s := Setting{
+		Key: key, Help: "how many calls one process makes in any second to " + vendor, Optional: usual == 0,
+		Check: func(text string) error {
+			if n, err := strconv.Atoi(text); err != nil || n < 1 || n > most {
+				return fmt.Errorf("must be 1 to %d", most)
+			}
+			return nil
+		},
+	}
+	if usual != 0 {
+		s.Default = strconv.Itoa(usual)
+	}
+	return s
 }
 
 // CheckDuration takes durations above zero, as Setting.Check.

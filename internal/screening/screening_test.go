@@ -302,7 +302,8 @@ func TestServiceIsAskedOncePerPayer(t *testing.T) {
 			t.Errorf("%v after %d questions, want %q after %d", err, s.asked, want, asked)
 		}
 	}
-	if err := errors.Join(screens.Known(t.Context(), honest), screens.Known(t.Context(), other)); err != nil || s.asked != 0 {
+	err := errors.Join(screens.Known(t.Context(), honest), screens.Known(t.Context(), other))
+	if err != nil || s.asked != 0 {
 		t.Errorf("%v after %d questions", err, s.asked)
 	}
 	for range 3 {

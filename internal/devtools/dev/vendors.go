@@ -55,6 +55,9 @@ type vendor struct {
 	visibilityDelay string
 }
 
+// unhurried is the quota of a vendor that is played: more calls in a second than are ever made.
+const unhurried = "10000"
+
 func vendors() []vendor {
 	return []vendor{
 		{
@@ -63,13 +66,14 @@ func vendors() []vendor {
 				lithic.FloatKey: lithicfake.Float, lithic.ProgramKey: lithicfake.Program,
 				lithic.TransferKey: "TRANSFER/ACCOUNT_TO_ACCOUNT/load",
 				lithic.BillingKey:  "Lithic Programme; 1 Example Street; ; Dover; DE; 19901; US", lithic.ChallengeKey: "automatic",
+				lithic.PerSecondKey: unhurried,
 			},
 		},
 		{
 			role: Issuer, name: stripe.Name, make: func() fake { return stripefake.New(stripefake.Config{}) },
 			key: stripefake.DevKey, own: map[string]string{
 				stripe.CardholderKey: stripefake.DevCardholder, stripe.PublishableKey: stripefake.DevPublishable,
-				stripe.ElementsKey: "{url}/elements.js",
+				stripe.ElementsKey: "{url}/elements.js", stripe.PerSecondKey: unhurried,
 			},
 		},
 		{
@@ -80,6 +84,7 @@ func vendors() []vendor {
 		},
 		{
 			role: Supplier, name: esimgo.Name, make: func() fake { return esimgofake.New(esimgofake.Config{}) },
+			own:  map[string]string{esimgo.PerSecondKey: unhurried},
 			path: "/v2.4", key: esimgofake.DevKey, calls: true, visibilityDelay: esimgo.VisibilityDelayKey,
 		},
 	}

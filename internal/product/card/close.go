@@ -347,6 +347,7 @@ func (c *Closings) withdraw(
 		},
 		Read: func(ctx context.Context) (MovementRecord, error) { return at.Issuer.Moved(ctx, a.Account, a.Ref()) },
 	})
+	c.Cards.balances.Delete(a.Card)
 	if err != nil {
 		return a, nil, fmt.Errorf("withdraw the remainder: %w", err)
 	}

@@ -130,6 +130,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		},
 		Read: func(ctx context.Context) (MovementRecord, error) { return at.Issuer.Moved(ctx, a.Account, a.Ref()) },
 	})
+	c.balances.Delete(a.Card)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("withdraw the fee: %w", err)
 	}

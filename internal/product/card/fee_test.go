@@ -95,6 +95,7 @@ func TestFeeIsNeverOnACardWithALimit(t *testing.T) {
 		}
 		s.wantBalance(id, card.Remaining)
 		s.issuer.Spend(s.card(id).Ref, card.Remaining)
+		s.pass(card.BalanceTTL)
 		s.wantBalance(id, 0)
 		if owed, err := s.store.Owes(s.Context(), owner); err != nil || owed != 0 {
 			t.Errorf("owed %s, %v", owed, err)

@@ -39,7 +39,7 @@ type Roll interface {
 	Accounts(ctx context.Context, after string) (page []Account, next string, err error)
 }
 
-// Vault reads one card. Nothing it returns is ever stored, logged or cached.
+// Vault reads one card. Nothing of the credentials is ever stored, logged or cached.
 type Vault interface {
 	// Balance reads the current balance.
 	Balance(ctx context.Context, account string) (Balance, error)

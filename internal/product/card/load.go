@@ -85,6 +85,7 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 		},
 		Read: func(ctx context.Context) (MovementRecord, error) { return at.Issuer.Moved(ctx, on.Account, ref) },
 	})
+	c.balances.Delete(on.ID)
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("load the card: %w", err)
 	}

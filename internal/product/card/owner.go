@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -67,11 +68,16 @@ func (c *Cards) live(ctx context.Context, owner x402.Address, within time.Durati
 
 // Own finds an owner's card that is ACTIVE at its issuer now.
 func (c *Cards) Own(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
+	return c.own(ctx, id, owner, atOnce)
+}
+
+// own finds an owner's card that the issuer has reported as ACTIVE within ago.
+func (c *Cards) own(ctx context.Context, id uuid.UUID, owner x402.Address, within time.Duration) (Card, error) {
 	card, err := c.find(ctx, id, owner)
 	if err != nil {
 		return Card{}, err
 	}
-	if card, err = c.current(ctx, card, atOnce); err != nil {
+	if card, err = c.current(ctx, card, within); err != nil {
 		return Card{}, err
 	}
 	if card.Status != Active {
@@ -92,9 +98,19 @@ func (c *Cards) find(ctx context.Context, id uuid.UUID, owner x402.Address) (Car
 	return card, nil
 }
 
-// Balance reads the balance of an owner's card from the issuer.
+// BalanceTTL is how long a balance is cached, if nothing of ours moves it meanwhile.
+const BalanceTTL = 5 * time.Second
+
+const (
+	// balanceErrorTTL is how long the lack of an answer is cached.
+	balanceErrorTTL = time.Second
+	maxBalances     = 4096
+)
+
+// Balance reads the balance of an owner's card from the issuer. However often it is called, the issuer is asked at most
+// once in BalanceTTL about a card by each process: it takes only so many calls, and purchases need them.
 func (c *Cards) Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (Balance, error) {
-	card, err := c.Own(ctx, id, owner)
+	card, err := c.own(ctx, id, owner, BalanceTTL)
 	if err != nil {
 		return Balance{}, err
 	}
@@ -102,9 +118,12 @@ func (c *Cards) Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (
 	if err != nil {
 		return Balance{}, err
 	}
-	ctx, cancel := fault.Within(ctx, c.CallTimeout)
-	defer cancel()
-	b, err := at.Vault.Balance(ctx, card.Account)
+	b, err := c.balances.GetOrPut(card.ID, func() *availability.Memo[Balance] {
+		return availability.NewMemo(availability.MemoConfig[Balance]{
+			Read: func(ctx context.Context) (Balance, error) { return at.Vault.Balance(ctx, card.Account) },
+			TTL:  BalanceTTL, ErrorTTL: balanceErrorTTL, Timeout: c.CallTimeout, Now: c.Now,
+		})
+	}).Get(ctx)
 	if err != nil {
 		return Balance{}, fmt.Errorf("read the balance: %w", errors.Join(err, issuerDown()))
 	}

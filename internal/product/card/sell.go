@@ -8,12 +8,16 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/recent"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -54,6 +58,8 @@ type Cards struct {
 	Config
 	providers []*provider
 	looks     looks
+	// balances are the balances that owners have read.
+	balances recent.Map[uuid.UUID, *availability.Memo[Balance]]
 }
 
 // New makes Cards.
@@ -61,7 +67,7 @@ func New(c Config) *Cards {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	cards := &Cards{Config: c}
+	cards := &Cards{Config: c, balances: recent.Map[uuid.UUID, *availability.Memo[Balance]]{Most: maxBalances}}
 	for i := range c.Providers {
 		p := &provider{Provider: &c.Providers[i]}
 		// Cached, so that a flood of unpaid requests does not reach the issuer and the database.
@@ -281,7 +287,8 @@ func (c *Cards) readInventory(ctx context.Context, p *provider) (Inventory, erro
 	// As of our clock before the call, less the clock skew of other processes: the float may not show later releases
 	// yet.
 	asOf := c.Now()
-	inv, err := p.Stock.Stock(ctx)
+	// Whoever happens to ask: what is read is shared with sales.
+	inv, err := p.Stock.Stock(limit.WithUse(ctx, limit.ForSale))
 	if err != nil {
 		return Inventory{}, fmt.Errorf("ask the issuer: %w", errors.Join(err, issuerDown()))
 	}

@@ -66,6 +66,7 @@ func (c *Cards) Look(ctx context.Context, provider string, accounts []string, re
 		return fmt.Errorf("find the cards: %w", err)
 	}
 	for _, card := range found {
+		c.balances.Delete(card.ID)
 		if _, err := c.current(ctx, card, atOnce); err != nil {
 			return err
 		}

@@ -211,3 +211,31 @@ func TestCardsMoveOnlyForward(t *testing.T) {
 		t.Errorf("%d moves", len(card.Moves()))
 	}
 }
+
+// TestBalanceIsReadOnceInAWhile, however often its owner asks, and at once after what moves it.
+func TestBalanceIsReadOnceInAWhile(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		id := s.paid()
+		s.pass(time.Minute)
+		calls := func() int { return s.issuer.Calls(cardtest.Balance) + s.issuer.Calls(cardtest.Account) }
+		s.wantBalance(id, card.Remaining)
+		before := calls()
+		for range 50 {
+			s.wantBalance(id, card.Remaining)
+		}
+		if more := calls() - before; more != 0 {
+			t.Errorf("50 looks made %d calls", more)
+		}
+		s.issuer.Spend(s.card(id).Ref, card.Remaining)
+		if err := s.Look(s.Context(), "", []string{s.card(id).Account}, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.wantBalance(id, 0)
+		before = calls()
+		s.pass(card.BalanceTTL)
+		s.wantBalance(id, 0)
+		if more := calls() - before; more != 2 {
+			t.Errorf("%d calls for a look after %s", more, card.BalanceTTL)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 )
 
@@ -83,8 +84,9 @@ func (e *Esims) ask(ctx context.Context, p *provider) (funds, error) {
 	plans := slices.DeleteFunc(slices.Clone(on.plans), func(plan Plan) bool { return plan.Provider != p.Name })
 	// As of our clock before the call, as for a claim.
 	asOf := e.Now().Add(-clockSkew)
+	sale := limit.WithUse(ctx, limit.ForSale) // whoever happens to ask: what is read is shared with sales
 	for _, plan := range plans[:min(len(plans), probePlans)] {
-		stock, err := p.Supplier.Check(ctx, plan.Code)
+		stock, err := p.Supplier.Check(sale, plan.Code)
 		if errors.Is(err, ErrNoPlan) {
 			continue
 		}

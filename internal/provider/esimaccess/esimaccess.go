@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/time/rate"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/recent"
@@ -109,7 +109,7 @@ func dial(cfg Config) (*wire.Client, error) {
 		Provider: Name, Role: "supplier", Base: base.JoinPath("api", "v1", "open"), HTTP: cfg.HTTP,
 		Timeout: cfg.Timeout, Now: now, Tracer: cfg.Tracer, Metrics: cfg.Metrics,
 		// One at a time: a burst that the network compresses would be above the limit.
-		Pace:      rate.NewLimiter(rate.Limit(cmp.Or(cfg.PerSecond, defaultPerSecond)), 1),
+		Quota:     limit.NewQuota(cmp.Or(cfg.PerSecond, defaultPerSecond)),
 		Authorize: signed(cfg.AccessCode, cfg.Secret, now),
 	}), nil
 }

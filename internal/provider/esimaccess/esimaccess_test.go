@@ -66,7 +66,7 @@ func (b *bench) dial() *esimaccess.Supplier {
 	b.Helper()
 	s, err := esimaccess.Dial(esimaccess.Config{
 		URL: b.web.URL, HTTP: b.web.Client(), AccessCode: secret.New(esimaccessfake.DevAccessCode),
-		Secret: secret.New(esimaccessfake.DevSecret), PerSecond: 1_000_000, Now: b.clock.now,
+		Secret: secret.New(esimaccessfake.DevSecret), PerSecond: 10_000, Now: b.clock.now,
 	})
 	if err != nil {
 		b.Fatalf("dial: %v", err)

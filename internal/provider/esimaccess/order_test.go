@@ -149,7 +149,7 @@ func scripted(t *testing.T, answer http.HandlerFunc) *esimaccess.Supplier {
 	t.Cleanup(web.Close)
 	s, err := esimaccess.Dial(esimaccess.Config{
 		URL: web.URL, HTTP: web.Client(), AccessCode: secret.New(esimaccessfake.DevAccessCode),
-		Secret: secret.New(esimaccessfake.DevSecret), PerSecond: 1_000_000,
+		Secret: secret.New(esimaccessfake.DevSecret), PerSecond: 10_000,
 	})
 	if err != nil {
 		t.Fatal(err)

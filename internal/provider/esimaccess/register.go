@@ -1,8 +1,6 @@
 package esimaccess
 
 import (
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/provider"
@@ -34,17 +32,15 @@ func AsSupplier() provider.Supplier {
 				{Key: SecretKey, Help: "the key that signs requests to eSIM Access; supplier.key is the access code", Secret: true},
 				{Key: VisibilityDelayKey, Help: "how long after a send an order may still appear at eSIM Access",
 					Default: defaultVisibilityDelay.String(), Check: provider.CheckDuration},
-				{Key: PerSecondKey, Help: "how many requests one process sends to eSIM Access in a second; the account has 8",
-					Default: strconv.Itoa(defaultPerSecond), Check: checkRate},
+				provider.PerSecond(PerSecondKey, "eSIM Access; the account has 8", defaultPerSecond, defaultPerSecond),
 			},
 			Mistakes: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
 		},
 		CallTimeout: callTimeout,
 		Dial: func(c provider.Config) (provider.SupplierClient, error) {
-			perSecond, _ := strconv.Atoi(c.Own.Text(PerSecondKey)) // checked when it was read; zero is the default
 			s, err := Dial(Config{
 				URL: c.URL, AccessCode: c.Key, Secret: secret.New(c.Own.Text(SecretKey)), Timeout: c.CallTimeout,
-				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), PerSecond: perSecond, Metrics: c.Metrics,
+				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), PerSecond: c.Own.Int(PerSecondKey), Metrics: c.Metrics,
 			})
 			if err != nil {
 				return nil, err
@@ -52,11 +48,4 @@ func AsSupplier() provider.Supplier {
 			return s, nil
 		},
 	}
-}
-
-func checkRate(text string) error {
-	if n, err := strconv.Atoi(text); err != nil || n < 1 || n > defaultPerSecond {
-		return fmt.Errorf("must be 1 to %d", defaultPerSecond)
-	}
-	return nil
 }

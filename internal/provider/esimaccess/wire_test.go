@@ -176,7 +176,7 @@ func TestSecretsStayOutOfErrorsLogsAndSpans(t *testing.T) {
 			_, _ = w.Write([]byte(c.body))
 		}))
 		s, err := esimaccess.Dial(esimaccess.Config{
-			URL: web.URL, HTTP: web.Client(), Tracer: tracer, PerSecond: 1_000_000, AccessCode: secret.New(accessCode),
+			URL: web.URL, HTTP: web.Client(), Tracer: tracer, PerSecond: 10_000, AccessCode: secret.New(accessCode),
 			Secret: secret.New(key),
 		})
 		if err != nil {

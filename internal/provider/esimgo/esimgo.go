@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -44,6 +45,8 @@ type Config struct {
 	Timeout time.Duration
 	// VisibilityDelay is how long after a send its order may still appear; 10 min if zero.
 	VisibilityDelay time.Duration
+	// PerSecond is how many calls this process may make in any second; zero is no bound.
+	PerSecond int
 	// OrderGap is the time between two orders of this process; 3 s if zero, as the vendor asks for.
 	OrderGap time.Duration
 	// Now is time.Now if nil.
@@ -88,7 +91,7 @@ func Dial(cfg Config) (*Supplier, error) {
 	}
 	s.wire = wire.New(wire.Config{
 		Provider: Name, Role: "supplier", Base: base, HTTP: cfg.HTTP, Timeout: s.timeout, Now: cfg.Now,
-		Tracer: cfg.Tracer, Metrics: cfg.Metrics,
+		Tracer: cfg.Tracer, Metrics: cfg.Metrics, Quota: limit.NewQuota(cfg.PerSecond),
 		Authorize: func(h http.Header, _ []byte) { h.Set("X-API-Key", cfg.APIKey.Reveal()) },
 	})
 	s.pace = &pace{gap: cmp.Or(cfg.OrderGap, defaultOrderGap), now: s.wire.Now}

@@ -1,6 +1,7 @@
 package esimgo
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/provider"
@@ -11,7 +12,11 @@ import (
 const (
 	VisibilityDelayKey = "esim_go.visibility_delay"
 	OrderGapKey        = "esim_go.order_gap"
+	PerSecondKey       = "esim_go.per_second"
 )
+
+// defaultPerSecond is a guess: the vendor's documents name no figure.
+const defaultPerSecond = 10
 
 // callTimeout has room for validate, a turn to order and the order.
 const callTimeout = 15 * time.Second
@@ -28,6 +33,7 @@ func AsSupplier() provider.Supplier {
 					Default: defaultVisibilityDelay.String(), Check: provider.CheckDuration},
 				{Key: OrderGapKey, Help: "the time between two orders that one process sends to eSIM Go",
 					Default: defaultOrderGap.String(), Check: provider.CheckDuration},
+				provider.PerSecond(PerSecondKey, "eSIM Go", defaultPerSecond, 10_000),
 			},
 			Mistakes: func(c provider.Config) []error { return wire.AddressMistakes("supplier.url", c.URL) },
 		},
@@ -35,7 +41,8 @@ func AsSupplier() provider.Supplier {
 		Dial: func(c provider.Config) (provider.SupplierClient, error) {
 			s, err := Dial(Config{
 				URL: c.URL, APIKey: c.Key, Journal: c.Journal, Timeout: c.CallTimeout,
-				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), OrderGap: c.Own.Duration(OrderGapKey), Metrics: c.Metrics,
+				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), OrderGap: c.Own.Duration(OrderGapKey),
+				PerSecond: cmp.Or(c.Own.Int(PerSecondKey), defaultPerSecond), Metrics: c.Metrics,
 			})
 			if err != nil {
 				return nil, err

@@ -27,6 +27,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -52,6 +53,8 @@ type Config struct {
 	Challenge card.Challenge
 	// Inline says that the programme may read card numbers. Without it cards are shown in the vendor's frame only.
 	Inline bool
+	// PerSecond is how many calls this process may make in any second; zero is no bound.
+	PerSecond int
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
 	// Timeout bounds one call; 10 s if zero.
@@ -108,7 +111,7 @@ func Dial(cfg Config) (*Issuer, error) {
 	return &Issuer{
 		wire: wire.New(wire.Config{
 			Provider: Name, Role: "issuer", Base: base.JoinPath("v1"), HTTP: cfg.HTTP, Timeout: cfg.Timeout, Now: cfg.Now,
-			Tracer: cfg.Tracer, Metrics: cfg.Metrics,
+			Tracer: cfg.Tracer, Metrics: cfg.Metrics, Quota: limit.NewQuota(cfg.PerSecond),
 			Authorize: func(h http.Header, _ []byte) { h.Set("Authorization", cfg.Key.Reveal()) },
 		}),
 		base: base, float: cfg.Float, program: cfg.Program, account: cfg.Account, transfers: cfg.Transfer, inline: cfg.Inline,

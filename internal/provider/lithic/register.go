@@ -1,6 +1,7 @@
 package lithic
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"strings"
@@ -26,7 +27,12 @@ const (
 	BillingKey      = Name + ".billing_address"
 	ChallengeKey    = Name + ".three_d_secure"
 	InstructionsKey = Name + ".three_d_secure_instructions"
+
+	PerSecondKey = Name + ".per_second"
 )
+
+// defaultPerSecond is what a production account may read of one kind, https://docs.lithic.com/docs/rate-limits.
+const defaultPerSecond = 30
 
 var _ provider.IssuerClient = (*Issuer)(nil)
 
@@ -62,6 +68,7 @@ func AsIssuer() provider.Issuer {
 					Key: InstructionsKey, Optional: true, Check: card.CheckInstructions,
 					Help: "a sentence that tells owners what to do about a 3-D Secure challenge",
 				},
+				provider.PerSecond(PerSecondKey, "Lithic", defaultPerSecond, 10_000),
 			},
 			Mistakes: func(c provider.Config) (wrong []error) {
 				if c.SpendLimits {
@@ -87,7 +94,7 @@ func AsIssuer() provider.Issuer {
 func dial(c provider.Config) (*Issuer, error) {
 	cfg := Config{
 		URL: c.URL, Key: c.Key, Inline: c.Own.Text(RevealKey) == "inline", Timeout: c.CallTimeout,
-		VisibilityDelay: c.VisibilityDelay, Metrics: c.Metrics,
+		VisibilityDelay: c.VisibilityDelay, PerSecond: cmp.Or(c.Own.Int(PerSecondKey), defaultPerSecond), Metrics: c.Metrics,
 	}
 	for key, token := range map[string]*uuid.UUID{FloatKey: &cfg.Float, ProgramKey: &cfg.Program,
 		AccountKey: &cfg.Account} {

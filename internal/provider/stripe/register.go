@@ -1,12 +1,14 @@
 package stripe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Name is what issuer.provider calls Stripe.
@@ -19,6 +21,8 @@ const (
 	ElementsKey    = Name + ".elements_url"
 
 	InstructionsKey = Name + ".three_d_secure_instructions"
+
+	PerSecondKey = Name + ".per_second"
 )
 
 // AsIssuer registers Stripe Issuing as a card issuer.
@@ -56,9 +60,11 @@ func AsIssuer() provider.Issuer {
 					Key: InstructionsKey, Optional: true, Check: card.CheckInstructions,
 					Help: "a sentence that tells owners what to do about a 3-D Secure challenge",
 				},
+				provider.PerSecond(PerSecondKey, "Stripe; by default what the account has, 25 in test mode and 100 in live mode", 0,
+					10_000),
 			},
 			Mistakes: func(c provider.Config) (wrong []error) {
-				testing, of := strings.Contains(c.Key.Reveal(), "_test_"), c.Own.Text(PublishableKey)
+				testing, of := isTest(c.Key), c.Own.Text(PublishableKey)
 				switch key := c.Key.Reveal(); {
 				case strings.HasPrefix(key, "pk_"):
 					wrong = append(wrong, errors.New("issuer.key: is a publishable key; the secret one begins with sk_ or rk_"))
@@ -82,6 +88,7 @@ func AsIssuer() provider.Issuer {
 				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(CardholderKey), Timeout: c.CallTimeout,
 				Publishable: c.Own.Text(PublishableKey), Elements: c.Own.Text(ElementsKey), VisibilityDelay: c.VisibilityDelay,
 				Instructions: c.Own.Text(InstructionsKey), Metrics: c.Metrics,
+				PerSecond: cmp.Or(c.Own.Int(PerSecondKey), perSecondOf(c.Key)),
 			})
 			if err != nil {
 				return nil, err
@@ -90,3 +97,13 @@ func AsIssuer() provider.Issuer {
 		},
 	}
 }
+
+// perSecondOf is how many calls an account may make in a second, by its key, https://docs.stripe.com/rate-limits.
+func perSecondOf(key secret.Text) int {
+	if isTest(key) {
+		return 25
+	}
+	return 100
+}
+
+func isTest(key secret.Text) bool { return strings.Contains(key.Reveal(), "_test_") }

@@ -32,6 +32,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -58,6 +59,8 @@ type Config struct {
 	Publishable, Elements string
 	// Instructions tell owners what to do about a 3-D Secure challenge; words of the adapter's if empty.
 	Instructions string
+	// PerSecond is how many calls this process may make in any second; zero is no bound.
+	PerSecond int
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
 	// Timeout bounds one request; 10 s if zero.
@@ -140,7 +143,7 @@ func dial(cfg Config) (wire, error) {
 	}
 	w := wire{
 		host: base.Host, origin: base.Scheme + "://" + base.Host, key: cfg.Key, now: cfg.Now, tracer: cfg.Tracer,
-		metrics: cfg.Metrics,
+		metrics: cfg.Metrics, quota: limit.NewQuota(cfg.PerSecond),
 		timeout: cmp.Or(cfg.Timeout, defaultTimeout),
 	}
 	through := http.DefaultTransport

@@ -17,6 +17,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -35,6 +36,7 @@ type wire struct {
 	now     func() time.Time
 	tracer  trace.Tracer
 	metrics *telemetry.Metrics
+	quota   *limit.Quota
 }
 
 // request is one request to the vendor.
@@ -77,7 +79,11 @@ func (w *wire) send(ctx context.Context, rq request, into answer) error {
 	// As the library sends lists; its Call does not take their parameters.
 	encoded := &form.Values{}
 	form.AppendTo(encoded, rq.params)
-	err := w.backend.CallRaw(rq.method, rq.path, w.key.Reveal(), []byte(encoded.Encode()), rq.params.GetParams(), into)
+	err := w.quota.Wait(ctx)
+	if err == nil {
+		err = w.backend.CallRaw(
+			rq.method, rq.path, w.key.Reveal(), []byte(encoded.Encode()), rq.params.GetParams(), into)
+	}
 	if err == nil {
 		err = into.whole()
 	} else {
@@ -122,6 +128,9 @@ func understand(ctx context.Context, err error, refusable bool) error {
 		}
 		if u, ok := errors.AsType[unclear](err); ok {
 			return u
+		}
+		if errors.Is(err, limit.ErrQuota) {
+			return limit.ErrQuota
 		}
 		return unclear("the connection broke, or the answer does not match the documentation")
 	}

@@ -26,10 +26,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/time/rate"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -51,8 +51,8 @@ type Config struct {
 	HTTP *http.Client
 	// Timeout bounds one call; 10 s if zero.
 	Timeout time.Duration
-	// Pace holds back requests; nil sends them at once.
-	Pace *rate.Limiter
+	// Quota shares out the calls of the vendor; nil sends all of them at once.
+	Quota *limit.Quota
 	// Now is time.Now if nil.
 	Now func() time.Time
 	// Tracer is the process's own if nil.
@@ -194,10 +194,8 @@ func (c *Client) exchange(ctx context.Context, rq Request) (answer Answer, err e
 			return Answer{}, fmt.Errorf("encode the request: %w", err)
 		}
 	}
-	if c.cfg.Pace != nil {
-		if err := c.cfg.Pace.Wait(ctx); err != nil {
-			return Answer{}, fmt.Errorf("wait for the rate limit: %w", err)
-		}
+	if err := c.cfg.Quota.Wait(ctx); err != nil {
+		return Answer{}, fmt.Errorf("wait for the rate limit: %w", err)
 	}
 	r, err := c.request(ctx, rq, body)
 	if err != nil {

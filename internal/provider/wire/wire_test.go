@@ -15,10 +15,10 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"golang.org/x/time/rate"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
@@ -212,7 +212,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 
 // A request that would have to wait for longer than it may is not sent.
 func TestRequestWithoutTimeIsNotSent(t *testing.T) {
-	client := against(t, wire.Config{Pace: rate.NewLimiter(rate.Limit(1e-9), 1)},
+	client := against(t, wire.Config{Quota: limit.NewQuota(1), Timeout: time.Second},
 		func(http.ResponseWriter, *http.Request) {})
 	var got string
 	if err := client.Send(t.Context(), wire.Request{Op: "read", Method: http.MethodGet}, read(&got)); err != nil {

@@ -66,7 +66,10 @@ func TestLockedCardIsNeitherRevealedNorToppedUp(t *testing.T) {
 		t.Errorf("%d payments were made meanwhile", n-paid)
 	}
 	w.setCardState(at, "live")
-	b.get("/api/cards/"+card+"/balance").into(t, 200, nil)
+	eventually(t, func() (bool, string) { // once what was read of it while it was locked is forgotten
+		a := b.get("/api/cards/" + card + "/balance")
+		return a.status == 200, clipped(a.body)
+	})
 	var o paidOrder
 	b.topUp("top-up-once-it-is-unlocked", 2500).into(t, 200, &o)
 	b.awaitStatus(o.OrderID, "fulfilled")

@@ -125,9 +125,9 @@ func (w *world) wantEndDespiteFault(op, mode string, ends map[string]outcome,
 func TestCardReadsSurviveIssuerFaults(t *testing.T) {
 	t.Parallel()
 	w := borrowWorld(t, 1)
-	b := w.buyer()
-	o := b.buyCard("reads")
 	for mode := range issuerModes {
+		b := w.buyer() // each with a card whose balance nobody has read
+		o := b.buyCard("reads")
 		delay := 100
 		if mode == "timeout_before" || mode == "timeout_after" || mode == "hang" {
 			delay = 200 // then the connection ends

@@ -58,11 +58,11 @@ func TestStripeCardsAreSoldAndToppedUp(t *testing.T) {
 	at := cards[0].ID
 	balance := func(want money.Cents) {
 		t.Helper()
-		var got struct{ AvailableUsdCents money.Cents }
-		b.get("/api/cards/"+o.Issuance.CardID+"/balance").into(t, 200, &got)
-		if got.AvailableUsdCents != want {
-			t.Errorf("%s on the card, want %s", got.AvailableUsdCents, want)
-		}
+		eventually(t, func() (bool, string) { // what a merchant takes shows once the balance is read again
+			var got struct{ AvailableUsdCents money.Cents }
+			b.get("/api/cards/"+o.Issuance.CardID+"/balance").into(t, 200, &got)
+			return got.AvailableUsdCents == want, fmt.Sprintf("%s on the card, want %s", got.AvailableUsdCents, want)
+		})
 	}
 	balance(1500)
 	j := w.awaitFeeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "succeeded" })

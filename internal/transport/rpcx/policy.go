@@ -67,8 +67,8 @@ func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 // RateOf is the rate class under which the edge counts a method's requests by address.
 func RateOf(p *roamcardv1.Policy) limit.Class {
 	switch {
-	case p.GetRate() == string(limit.Reveal):
-		return limit.Poll // reveals are counted once it is known who signed them, see auth.Reveal
+	case p.GetRate() == string(limit.Reveal), p.GetRate() == string(limit.Control):
+		return limit.Poll // counted once it is known who asks, see auth.Reveal and throttle
 	case p.GetRate() != "":
 		return limit.Class(p.GetRate())
 	case p.GetPaid():
@@ -102,7 +102,20 @@ func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
 		return nil
 	}
 	_, _, err := l.Take(limit.Poll, who.Wallet.Lower())
+	if err == nil && p.GetRate() == string(limit.Control) {
+		_, _, err = l.Take(limit.Control, who.Wallet.Lower())
+	}
 	return err
+}
+
+// usedFor says what a method's calls of vendors are for: an owner may ask without end, and a sale goes first.
+func usedFor(ctx context.Context, p *roamcardv1.Policy) context.Context {
+	switch p.GetAccess() {
+	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY, roamcardv1.Access_ACCESS_WATCH:
+		return limit.WithUse(ctx, limit.ForOwner)
+	default:
+		return ctx
+	}
 }
 
 // Policies enforces the policy of every unary method before its handler runs: who may call and how often, the
@@ -132,7 +145,7 @@ func Policies(c Config) connect.UnaryInterceptorFunc {
 			if err := throttle(c.Limits, p, Caller(ctx)); err != nil {
 				return nil, err
 			}
-			res, err := next(ctx, req)
+			res, err := next(usedFor(ctx, p), req)
 			if err == nil && p.GetNoStore() {
 				res.Header().Set("Cache-Control", PrivateNoStore)
 			}

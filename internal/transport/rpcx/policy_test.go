@@ -183,3 +183,35 @@ func TestPolicyOfRefusesMethodWithoutPolicy(t *testing.T) {
 		t.Errorf("served by %v", p)
 	}
 }
+
+// TestOwnersCallsAreMarked, so that they leave a vendor's quota to sales.
+func TestOwnersCallsAreMarked(t *testing.T) {
+	for access, want := range map[roamcardv1.Access]limit.Use{
+		roamcardv1.Access_ACCESS_PUBLIC: limit.ForSale, roamcardv1.Access_ACCESS_PAYER: limit.ForSale,
+		roamcardv1.Access_ACCESS_OPERATOR: limit.ForSale, roamcardv1.Access_ACCESS_SESSION: limit.ForOwner,
+		roamcardv1.Access_ACCESS_DELIVERY: limit.ForOwner, roamcardv1.Access_ACCESS_WATCH: limit.ForOwner,
+	} {
+		if got := limit.UseOf(usedFor(t.Context(), &roamcardv1.Policy{Access: access})); got != want {
+			t.Errorf("%s is used for %d, want %d", access, got, want)
+		}
+	}
+}
+
+// TestOwnersAreSlowedAtTheIssuer, by wallet, whatever addresses they come from.
+func TestOwnersAreSlowedAtTheIssuer(t *testing.T) {
+	l := limit.New(limit.Rates{limit.Control: {Count: 2, Per: time.Minute}}, time.Now)
+	p := &roamcardv1.Policy{Access: roamcardv1.Access_ACCESS_SESSION, Rate: string(limit.Control)}
+	ada, bob := authtest.NewWallet(t, "ada").Address(), authtest.NewWallet(t, "bob").Address()
+	for n, want := range []fault.Code{"", "", fault.RateLimited} {
+		err := throttle(l, p, auth.Caller{Kind: auth.KindWallet, Wallet: ada})
+		if fault.Of(err) != want && (err != nil || want != "") {
+			t.Errorf("call %d: %v, want %q", n+1, err, want)
+		}
+	}
+	if err := throttle(l, p, auth.Caller{Kind: auth.KindWallet, Wallet: bob}); err != nil {
+		t.Errorf("another owner: %v", err)
+	}
+	if got := RateOf(p); got != limit.Poll {
+		t.Errorf("counted by address as %s", got)
+	}
+}

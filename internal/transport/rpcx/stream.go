@@ -75,5 +75,5 @@ func (s streams) checked(
 	if p.GetNoStore() {
 		conn.ResponseHeader().Set("Cache-Control", PrivateNoStore)
 	}
-	return next(ctx, conn)
+	return next(usedFor(ctx, p), conn)
 }

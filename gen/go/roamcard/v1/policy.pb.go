@@ -221,7 +221,7 @@ type Policy struct {
 	Price *Price `protobuf:"bytes,8,opt,name=price,proto3" json:"price,omitempty"`
 	// The HTTP status of success over REST; 0 stands for 200.
 	SuccessStatus uint32 `protobuf:"varint,9,opt,name=success_status,json=successStatus,proto3" json:"success_status,omitempty"`
-	// The class whose rate limit applies: challenge, verify, events or reveal. Empty follows from the
+	// The class whose rate limit applies: challenge, verify, events, reveal or control. Empty follows from the
 	// rest of the policy: unpaid, operator or poll.
 	Rate string `protobuf:"bytes,10,opt,name=rate,proto3" json:"rate,omitempty"`
 	// The least role that an operator needs, for ACCESS_OPERATOR.
