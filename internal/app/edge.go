@@ -22,11 +22,11 @@ func edgeSettings() []setting {
 			set:       atLeast(24*time.Hour, func(c *Config) *time.Duration { return &c.ReadRetention })},
 		{key: "events.max_stored", help: "how many product events are kept, whatever their age", byDefault: "2000000",
 			set: number(func(c *Config) *int { return &c.EventsMost })},
-		{key: "server.max_connections", help: "how many connections may be open at once", byDefault: "8192",
+		{key: "server.max_connections", help: "how many connections may be open at once", byDefault: "3072",
 			set: number(func(c *Config) *int { return &c.MaxConns })},
 		{key: "server.max_connections_per_address", help: "how many of them one address may have that is no trusted proxy",
 			byDefault: "256", set: number(func(c *Config) *int { return &c.MaxConnsPerAddress })},
-		{key: "server.max_requests", help: "how many requests may be under way at once", byDefault: "10000",
+		{key: "server.max_requests", help: "how many requests may be under way at once", byDefault: "4096",
 			set: number(func(c *Config) *int { return &c.MaxRequests })},
 		{key: "server.drain_delay", help: "for how long, once it is asked to end, a process says at /ready that it is " +
 			"stopping and serves all the same, at most 5m", byDefault: "0s",

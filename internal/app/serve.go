@@ -34,6 +34,7 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	}
 	cfg.NoWorker, cfg.NoServer = s.NoWorker, s.NoServer
 	log := telemetry.NewLogger(s.LogTo, cfg.LogLevel, cfg.LogJSON)
+	cfg.limitMemory(log)
 	out, err := telemetry.Start(ctx, "roamcard", Version)
 	if err != nil {
 		return fmt.Errorf("start telemetry: %w", err)

@@ -19,6 +19,13 @@ type acme struct{}
 
 var _ webhook.Sender = acme{}
 
+func (acme) Signed(header http.Header, _ time.Time) error {
+	if len(header.Get("Acme-Signature")) != hex.EncodedLen(sha256.Size) {
+		return webhook.ErrForged
+	}
+	return nil
+}
+
 func (acme) Verify(header http.Header, body []byte, secrets []secret.Text, _ time.Time) (webhook.Event, error) {
 	for _, s := range secrets {
 		if hmac.Equal([]byte(header.Get("Acme-Signature")), []byte(signAcme(s, body))) {

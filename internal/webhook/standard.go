@@ -23,19 +23,11 @@ const (
 // CheckStandard verifies a request that is signed by the Standard Webhooks scheme, version 1: HMAC-SHA256 over
 // "id.timestamp.body" with any of the secrets. It returns the id. Secrets are base64, with or without "whsec_" before.
 func CheckStandard(header http.Header, body []byte, secrets []secret.Text, now time.Time) (id string, err error) {
-	id = header.Get("Webhook-Id")
-	stamp := header.Get("Webhook-Timestamp")
-	at, err := strconv.ParseInt(stamp, 10, 64)
-	if id == "" || err != nil {
-		return "", fmt.Errorf("%w: the id or the time is missing", ErrForged)
+	if err := StandardSigned(header, now); err != nil {
+		return "", err
 	}
-	if age := now.Sub(time.Unix(at, 0)); age > tolerance || age < -tolerance {
-		return "", fmt.Errorf("%w: signed at another time, %s ago", ErrForged, age.Round(time.Second))
-	}
+	id, stamp := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
 	claimed := claimedOf(header.Get("Webhook-Signature"))
-	if len(claimed) == 0 {
-		return "", fmt.Errorf("%w: no signature has its form", ErrForged)
-	}
 	for _, s := range secrets {
 		key, err := StandardKey(s)
 		if err != nil {
@@ -50,6 +42,21 @@ func CheckStandard(header http.Header, body []byte, secrets []secret.Text, now t
 		}
 	}
 	return "", fmt.Errorf("%w: no signature is right", ErrForged)
+}
+
+// StandardSigned fails unless the headers have the form of a signature by the scheme, made not long ago.
+func StandardSigned(header http.Header, now time.Time) error {
+	at, err := strconv.ParseInt(header.Get("Webhook-Timestamp"), 10, 64)
+	if header.Get("Webhook-Id") == "" || err != nil {
+		return fmt.Errorf("%w: the id or the time is missing", ErrForged)
+	}
+	if age := now.Sub(time.Unix(at, 0)); age > tolerance || age < -tolerance {
+		return fmt.Errorf("%w: signed at another time, %s ago", ErrForged, age.Round(time.Second))
+	}
+	if len(claimedOf(header.Get("Webhook-Signature"))) == 0 {
+		return fmt.Errorf("%w: no signature has its form", ErrForged)
+	}
+	return nil
 }
 
 // claimedOf are the first signatures of a header that are of version 1 and have the length of one.

@@ -31,6 +31,9 @@ const MaxBody = 256 << 10
 
 // Sender is a provider that sends events.
 type Sender interface {
+	// Signed fails, with ErrForged, unless the headers have the form of a signature of now. It is asked before the body
+	// is read.
+	Signed(header http.Header, now time.Time) error
 	// Verify checks that a request is the provider's, by one of the secrets, and says what it is about. An error that
 	// wraps ErrForged says that nothing proves it.
 	Verify(header http.Header, body []byte, secrets []secret.Text, now time.Time) (Event, error)
@@ -106,26 +109,35 @@ type Inbox struct{ Config }
 // New makes an Inbox.
 func New(c Config) *Inbox { return &Inbox{c} }
 
-// Takes is a route_not_found for a provider whose events are not taken. It needs no body.
-func (i *Inbox) Takes(provider string) error {
-	if source, known := i.Sources[provider]; !known || len(source.Secrets) == 0 {
+// Takes is a route_not_found for a provider whose events are not taken, and a webhook_rejected for headers that sign
+// nothing. It needs no body.
+func (i *Inbox) Takes(ctx context.Context, provider string, header http.Header) error {
+	source, known := i.Sources[provider]
+	if !known || len(source.Secrets) == 0 {
 		return fault.New(fault.RouteNotFound, "No webhooks are taken here.")
 	}
+	if err := source.Sender.Signed(header, i.Now()); err != nil {
+		return i.rejected(ctx, provider, err)
+	}
 	return nil
+}
+
+func (i *Inbox) rejected(ctx context.Context, provider string, why error) error {
+	i.Log.WarnContext(ctx, "webhook rejected", slog.String("provider", provider), slog.Any("error", why))
+	return fault.New(fault.WebhookRejected, "The request is not signed as an event of the provider.")
 }
 
 // Receive takes one request of a provider. It returns once the event is stored; what it is about is read later. A
 // provider that is not known, or whose events are not taken, is a route_not_found, and what it did not sign a
 // webhook_rejected.
 func (i *Inbox) Receive(ctx context.Context, provider string, header http.Header, body []byte) error {
-	if err := i.Takes(provider); err != nil {
+	if err := i.Takes(ctx, provider, header); err != nil {
 		return err
 	}
 	source := i.Sources[provider]
 	event, err := source.Sender.Verify(header, body, source.Secrets, i.Now())
 	if err != nil {
-		i.Log.WarnContext(ctx, "webhook rejected", slog.String("provider", provider), slog.Any("error", err))
-		return fault.New(fault.WebhookRejected, "The request is not signed as an event of the provider.")
+		return i.rejected(ctx, provider, err)
 	}
 	if len(event.ID) == 0 || len(event.ID) > 200 {
 		return fault.New(fault.WebhookRejected, "The event has no id.")

@@ -22,6 +22,14 @@ var (
 	_ esim.EventNamer = (*Supplier)(nil)
 )
 
+// Signed implements webhook.Sender.
+func (s *Supplier) Signed(header http.Header, _ time.Time) error {
+	if len(header.Get(SignatureHeader)) != base64.StdEncoding.EncodedLen(sha256.Size) {
+		return fmt.Errorf("%w: %w", webhook.ErrForged, ErrSignature)
+	}
+	return nil
+}
+
 // Verify implements webhook.Sender. The secrets are API keys. A callback has neither an id nor a time of its own: the
 // same body is the same event. It names the eSIM by its number, of which nothing is stored but a name made of it.
 func (s *Supplier) Verify(

@@ -72,6 +72,9 @@ func TestCallbacksNameTheEsimWithoutItsNumber(t *testing.T) {
 	verify := func(body string, keys ...secret.Text) (webhook.Event, error) {
 		header := http.Header{}
 		header.Set(esimgo.SignatureHeader, base64.StdEncoding.EncodeToString(signed(body, "key")))
+		if err := b.Signed(header, b.clock.now()); err != nil || b.Signed(http.Header{}, b.clock.now()) == nil {
+			t.Errorf("before its body is read: %v", err)
+		}
 		return b.Verify(header, []byte(body), keys, b.clock.now())
 	}
 	e, err := verify(callback, secret.New("old"), secret.New("key"))

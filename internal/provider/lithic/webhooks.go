@@ -17,6 +17,11 @@ var _ webhook.Sender = (*Issuer)(nil)
 // CheckSecret implements webhook.Sender.
 func (i *Issuer) CheckSecret(s secret.Text) error { return webhook.CheckStandardSecret(s) }
 
+// Signed implements webhook.Sender.
+func (i *Issuer) Signed(header http.Header, now time.Time) error {
+	return webhook.StandardSigned(header, now)
+}
+
 // Verify implements webhook.Sender: the vendor signs by Standard Webhooks. The cards that an event names are read, and
 // those at the ends of a book transfer.
 func (i *Issuer) Verify(

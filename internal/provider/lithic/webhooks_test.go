@@ -3,6 +3,7 @@ package lithic_test
 import (
 	"encoding/base64"
 	"errors"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,9 @@ func TestEventsNameTheCardsToRead(t *testing.T) {
 		`{"event_type":"balance.updated","card_token":"all of them"}`: nil,
 	} {
 		header := webhook.SignStandard(key, "msg_1", []byte(body), now)
+		if err := b.Signed(header, now); err != nil || b.Signed(http.Header{}, now) == nil {
+			t.Errorf("%s: before its body is read: %v", body, err)
+		}
 		e, err := b.Verify(header, []byte(body), secrets, now)
 		if err != nil || e.ID != "msg_1" || e.Type == "" || !slices.Equal(e.About.Accounts, want) {
 			t.Errorf("%s: %+v, %v; want the cards %v", body, e, err, want)

@@ -27,6 +27,11 @@ type eventBody struct {
 // CheckSecret implements webhook.Sender.
 func (i *Issuer) CheckSecret(s secret.Text) error { return webhook.CheckStandardSecret(s) }
 
+// Signed implements webhook.Sender.
+func (i *Issuer) Signed(header http.Header, now time.Time) error {
+	return webhook.StandardSigned(header, now)
+}
+
 // Verify implements webhook.Sender.
 func (i *Issuer) Verify(
 	header http.Header, body []byte, secrets []secret.Text, now time.Time,

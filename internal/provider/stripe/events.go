@@ -1,6 +1,8 @@
 package stripe
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +21,14 @@ import (
 var _ webhook.Sender = (*Issuer)(nil)
 
 const signatureHeader = "Stripe-Signature"
+
+// Signed implements webhook.Sender.
+func (i *Issuer) Signed(header http.Header, now time.Time) error {
+	if !recent(header.Get(signatureHeader), now) {
+		return fmt.Errorf("%w: not signed, or at another time", webhook.ErrForged)
+	}
+	return nil
+}
 
 // Verify implements webhook.Sender. What an event says is not believed; it only names the card that has changed.
 func (i *Issuer) Verify(
@@ -67,17 +77,7 @@ func (i *Issuer) CheckSecret(s secret.Text) error {
 
 // signed reports whether Stripe has signed a body not long ago, with one of the secrets.
 func signed(signature string, body []byte, secrets []secret.Text, now time.Time) bool {
-	var at time.Time
-	for part := range strings.SplitSeq(signature, ",") {
-		if stamp, ok := strings.CutPrefix(part, "t="); ok {
-			seconds, err := strconv.ParseInt(stamp, 10, 64)
-			if err != nil || !at.IsZero() {
-				return false
-			}
-			at = time.Unix(seconds, 0)
-		}
-	}
-	if age := now.Sub(at); age > stripehook.DefaultTolerance || age < -stripehook.DefaultTolerance {
+	if !recent(signature, now) {
 		return false
 	}
 	for _, one := range secrets {
@@ -86,4 +86,24 @@ func signed(signature string, body []byte, secrets []secret.Text, now time.Time)
 		}
 	}
 	return false
+}
+
+// recent reports whether a header has the form of a signature that was made not long ago.
+func recent(signature string, now time.Time) bool {
+	var at time.Time
+	claimed := false
+	for part := range strings.SplitSeq(signature, ",") {
+		if stamp, ok := strings.CutPrefix(part, "t="); ok {
+			seconds, err := strconv.ParseInt(stamp, 10, 64)
+			if err != nil || !at.IsZero() {
+				return false
+			}
+			at = time.Unix(seconds, 0)
+		}
+		if sum, ok := strings.CutPrefix(part, "v1="); ok && len(sum) == hex.EncodedLen(sha256.Size) {
+			claimed = true
+		}
+	}
+	age := now.Sub(at)
+	return claimed && age <= stripehook.DefaultTolerance && age >= -stripehook.DefaultTolerance
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,9 @@ func TestEventsNameTheCardThatHasChanged(t *testing.T) {
 		"a path as name": {`{"id": "../balance", "object": "issuing.card"}`, webhook.About{}},
 	} {
 		body := `{"id": "evt_1", "object": "event", "type": "t", "data": {"object": ` + c.object + `}}`
+		if err := b.Signed(signedBy("whsec_new", body, b.clock.now()), b.clock.now()); err != nil {
+			t.Errorf("%s, before its body is read: %v", name, err)
+		}
 		got, err := b.Verify(signedBy("whsec_new", body, b.clock.now()), []byte(body),
 			[]secret.Text{secret.New("whsec_old"), secret.New("whsec_new")}, b.clock.now())
 		if err != nil {
@@ -88,6 +92,21 @@ func TestForgedEventsAreRefused(t *testing.T) {
 		_, err := b.Verify(signedBy("whsec_1", odd, now), []byte(odd), []secret.Text{secret.New("whsec_1")}, now)
 		if err == nil || errors.Is(err, webhook.ErrForged) {
 			t.Errorf("%s: %v", odd, err)
+		}
+	}
+}
+
+// TestHeadersWithoutASignatureNeedNoBody: what no secret can have signed is refused before a body is read.
+func TestHeadersWithoutASignatureNeedNoBody(t *testing.T) {
+	b := start(t)
+	now := b.clock.now()
+	for name, header := range map[string]string{
+		"none": "", "no signature": fmt.Sprintf("t=%d", now.Unix()), "no time": "v1=" + strings.Repeat("0", 64),
+		"short": fmt.Sprintf("t=%d,v1=00", now.Unix()),
+		"old":   signedBy("whsec_1", "", now.Add(-time.Hour)).Get("Stripe-Signature"),
+	} {
+		if err := b.Signed(http.Header{"Stripe-Signature": {header}}, now); !errors.Is(err, webhook.ErrForged) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

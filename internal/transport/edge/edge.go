@@ -34,6 +34,7 @@ func (s *Server) chain(routes http.Handler) http.Handler {
 		s.harden,   // security and cache headers
 		s.throttle, // rates, by address
 		s.limit,    // sizes
+		s.count,    // bytes that are held
 	}
 	h := routes
 	for _, layer := range slices.Backward(layers) {

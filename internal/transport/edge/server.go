@@ -33,8 +33,8 @@ const (
 	// maxProbe is the longest message to health and reflection.
 	maxProbe             = 16 << 10
 	maxConcurrentStreams = 100
-	// maxReceiveBuffer is what an HTTP/2 connection may send ahead: the largest message, and as much again.
-	maxReceiveBuffer  = 2 * rpcx.MaxMessage
+	// maxReceiveBuffer is what an HTTP/2 connection may send ahead. Each connection may cost as much.
+	maxReceiveBuffer  = 64 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	// writeTimeout covers the longest wait of a paid call, 20 s, and the calls around it.
@@ -105,6 +105,7 @@ type Server struct {
 	http    *http.Server
 	// conns are the open connections, and underWay the number of running requests.
 	conns    *conns
+	bodies   limit.Bytes
 	underWay atomic.Int64
 }
 
@@ -129,6 +130,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.handler = s.chain(s.router)
 	s.conns = newConns(cfg)
+	s.bodies.Each, s.bodies.All = BodiesEach, BodiesAll
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	// gRPC needs HTTP/2; TLS ends in front of us.

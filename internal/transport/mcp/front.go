@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
@@ -83,6 +84,10 @@ func (f *front) post(w http.ResponseWriter, r *http.Request) {
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		refuse(w, http.StatusRequestEntityTooLarge, nil, invalidRequest,
 			fmt.Sprintf("The body is larger than %d bytes.", rpcx.MaxMessage))
+		return
+	}
+	if f, refused := fault.As(err); refused {
+		refuse(w, f.Status, nil, invalidRequest, f.Detail)
 		return
 	}
 	if err != nil {

@@ -78,6 +78,9 @@ func (rt *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Fa
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
 		return nil, tooLarge(most)
 	}
+	if f, refused := fault.As(err); refused {
+		return nil, f
+	}
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "The body cannot be read to its end.")
 	}

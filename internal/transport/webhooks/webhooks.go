@@ -17,8 +17,8 @@ const Pattern = "POST /api/webhooks/{provider}"
 
 // Inbox takes the request of a provider.
 type Inbox interface {
-	// Takes refuses a provider whose events are not taken.
-	Takes(provider string) error
+	// Takes refuses a provider whose events are not taken, and headers that sign nothing.
+	Takes(ctx context.Context, provider string, header http.Header) error
 	Receive(ctx context.Context, provider string, header http.Header, body []byte) error
 }
 
@@ -26,7 +26,7 @@ type Inbox interface {
 // is over its bytes.
 func Handler(in Inbox) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := in.Takes(r.PathValue("provider")); err != nil {
+		if err := in.Takes(r.Context(), r.PathValue("provider"), r.Header); err != nil {
 			rest.Refuse(w, r, err) // before a stranger's body is read
 			return
 		}
@@ -36,7 +36,7 @@ func Handler(in Inbox) http.Handler {
 			return
 		}
 		if err != nil {
-			rest.Problem(w, r, fault.New(fault.SchemaInvalid, "The body cannot be read."))
+			rest.Refuse(w, r, errors.Join(err, fault.New(fault.SchemaInvalid, "The body cannot be read.")))
 			return
 		}
 		if err := in.Receive(r.Context(), r.PathValue("provider"), r.Header, body); err != nil {

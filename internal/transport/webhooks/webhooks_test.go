@@ -15,9 +15,12 @@ import (
 // inbox takes the events of one provider.
 type inbox struct{ got []string }
 
-func (i *inbox) Takes(provider string) error {
-	if provider != "known" {
+func (i *inbox) Takes(_ context.Context, provider string, header http.Header) error {
+	switch {
+	case provider != "known":
 		return fault.New(fault.RouteNotFound, "")
+	case header.Get("Signature") == "":
+		return fault.New(fault.WebhookRejected, "")
 	}
 	return nil
 }
@@ -40,13 +43,17 @@ func TestBodyForNobodyIsNotRead(t *testing.T) {
 	in := &inbox{}
 	routes := http.NewServeMux()
 	routes.Handle(webhooks.Pattern, webhooks.Handler(in))
-	answer := httptest.NewRecorder()
-	routes.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/api/webhooks/unknown", unread{t}))
-	if answer.Code != http.StatusNotFound {
-		t.Errorf("answered %d", answer.Code)
+	for provider, want := range map[string]int{"unknown": http.StatusNotFound, "known": http.StatusUnauthorized} {
+		answer := httptest.NewRecorder()
+		routes.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/api/webhooks/"+provider, unread{t}))
+		if answer.Code != want {
+			t.Errorf("%s: answered %d, want %d", provider, answer.Code, want)
+		}
 	}
-	answer = httptest.NewRecorder()
-	routes.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/api/webhooks/known", strings.NewReader("{}")))
+	answer := httptest.NewRecorder()
+	signed := httptest.NewRequest(http.MethodPost, "/api/webhooks/known", strings.NewReader("{}"))
+	signed.Header.Set("Signature", "s")
+	routes.ServeHTTP(answer, signed)
 	if answer.Code != http.StatusNoContent || len(in.got) != 1 || in.got[0] != "known {}" {
 		t.Errorf("answered %d, got %v", answer.Code, in.got)
 	}

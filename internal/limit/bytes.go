@@ -1,0 +1,45 @@
+package limit
+
+import "sync"
+
+// Bytes bounds what is held in memory for callers at once, by caller and in all. It is safe for concurrent use.
+type Bytes struct {
+	// Each and All are the most of one caller and of all of them; set before the first use.
+	Each, All int64
+
+	mu    sync.Mutex
+	total int64
+	held  map[string]int64
+}
+
+// Take holds n bytes more for a caller; false, and nothing is held, above a bound.
+func (b *Bytes) Take(caller string, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.total+n > b.All || b.held[caller]+n > b.Each {
+		return false
+	}
+	if b.held == nil {
+		b.held = map[string]int64{}
+	}
+	b.total += n
+	b.held[caller] += n
+	return true
+}
+
+// Give returns what Take has held.
+func (b *Bytes) Give(caller string, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.total -= n
+	if b.held[caller] -= n; b.held[caller] <= 0 {
+		delete(b.held, caller)
+	}
+}
+
+// Held is how much is held in all.
+func (b *Bytes) Held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
+}

@@ -1,0 +1,87 @@
+package edge
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// held is a body of which some arrives, and the rest when it is let go on.
+type held struct {
+	*bytes.Reader
+	once    sync.Once
+	arrived chan<- struct{}
+	goOn    <-chan struct{}
+}
+
+// Read implements io.Reader.
+func (h *held) Read(p []byte) (int, error) {
+	if n, err := h.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	h.once.Do(func() { h.arrived <- struct{}{} })
+	<-h.goOn
+	return 0, io.EOF
+}
+
+// padded is the body of a purchase, with spaces to so many bytes.
+func padded(size int) []byte {
+	text := `{"idempotencyKey":"k"}`
+	return []byte(text + strings.Repeat(" ", max(0, size-len(text))))
+}
+
+// TestBodiesThatAreHeldAreBounded, by address and in all, and whoever sends a small one is served meanwhile.
+func TestBodiesThatAreHeldAreBounded(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	e.bodies.Each, e.bodies.All = 64<<10, 96<<10
+	post := func(from int, body io.Reader) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, roamcardv1connect.CardServicePurchaseCardProcedure, body)
+		r.ContentLength = -1
+		r.Host = e.addr
+		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:1", from)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		e.Handler().ServeHTTP(w, r)
+		return w
+	}
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	var waiting sync.WaitGroup
+	for from := range 2 {
+		waiting.Go(func() {
+			w := post(from, &held{Reader: bytes.NewReader(padded(44 << 10)), arrived: arrived, goOn: goOn})
+			if w.Code != http.StatusOK {
+				t.Errorf("a body that is held, from %d: %d %s", from, w.Code, w.Body)
+			}
+		})
+		<-arrived
+	}
+	if got := e.bodies.Held(); got != 80<<10 {
+		t.Errorf("%d bytes are held", got)
+	}
+	for from, why := range map[int]string{1: "another of the same address", 7: "one more of all"} {
+		w := post(from, bytes.NewReader(padded(44<<10)))
+		if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), string(fault.RateLimited)) ||
+			w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s, %v", why, w.Code, w.Body, w.Header())
+		}
+	}
+	if w := post(1, bytes.NewReader(padded(0))); w.Code != http.StatusOK {
+		t.Errorf("a small body meanwhile: %d %s", w.Code, w.Body)
+	}
+	close(goOn)
+	waiting.Wait()
+	if got := e.bodies.Held(); got != 0 {
+		t.Errorf("%d bytes are held by nobody", got)
+	}
+	if w := post(1, bytes.NewReader(padded(44<<10))); w.Code != http.StatusOK {
+		t.Errorf("after it: %d %s", w.Code, w.Body)
+	}
+}
