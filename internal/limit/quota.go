@@ -18,6 +18,7 @@ const (
 	ForOwner
 	// ForBooks is what nobody waits for: catalogues, states and books that are compared.
 	ForBooks
+	uses
 )
 
 type useKey struct{}
@@ -37,6 +38,9 @@ func UseOf(ctx context.Context) Use {
 // is made only while half of it is free, and one for the books while three quarters are: whoever looks at a card
 // without end stops no purchase. A nil Quota allows everything. It is safe for concurrent use.
 type Quota struct {
+	// turns are held by the one call of each use that is next; the others wait in the order in which they came.
+	turns [uses]chan struct{}
+
 	mu sync.Mutex
 	// calls are the times of the last calls, as many as a second may have; next is where the oldest is.
 	calls []time.Time
@@ -48,7 +52,11 @@ func NewQuota(perSecond int) *Quota {
 	if perSecond <= 0 {
 		return nil
 	}
-	return &Quota{calls: make([]time.Time, perSecond)}
+	q := &Quota{calls: make([]time.Time, perSecond)}
+	for use := range q.turns {
+		q.turns[use] = make(chan struct{}, 1)
+	}
+	return q
 }
 
 // ErrQuota says that a call was not made: its turn would have come too late.
@@ -59,26 +67,29 @@ func (q *Quota) Wait(ctx context.Context) error {
 	if q == nil {
 		return nil
 	}
-	use, until := UseOf(ctx), time.Time{}
+	use := UseOf(ctx)
+	waiting := ctx
 	if deadline, ok := ctx.Deadline(); ok {
-		until = time.Now().Add(time.Until(deadline) / 2)
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(ctx, time.Until(deadline)/2, ErrQuota)
+		defer cancel()
 	}
-	for {
-		pause := q.take(use)
-		if pause <= 0 {
-			return ctx.Err()
-		}
-		if !until.IsZero() && time.Now().Add(pause).After(until) {
-			return ErrQuota
-		}
+	select {
+	case q.turns[use] <- struct{}{}:
+		defer func() { <-q.turns[use] }()
+	case <-waiting.Done():
+		return context.Cause(waiting)
+	}
+	for pause := q.take(use); pause > 0; pause = q.take(use) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-ctx.Done():
+		case <-waiting.Done():
 			timer.Stop()
-			return ctx.Err()
+			return context.Cause(waiting)
 		}
 	}
+	return nil
 }
 
 // take makes a call, or says how long it has to wait at least.
