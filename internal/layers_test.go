@@ -34,7 +34,7 @@ var rows = [][]string{
 		"provider/esimgo/esimgofake", "provider/lithic/lithicfake", "provider/stripe/stripefake",
 		"signer/*", "signer/web3signer/web3signerfake", "signer/awskms/awskmsfake",
 	},
-	7:  {"transport/rpcx"},
+	7:  {"transport/rpcx", "transport/static"},
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge", "transport/webhooks"},

@@ -59,7 +59,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	}
 	a.server, err = edge.New(edge.Config{
 		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
-		Raw: raw, Limits: p.limits, Rates: rates,
+		Raw: raw, Limits: p.limits, Rates: rates, Weights: site.Weights(),
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath, card.LinkPath, web.AssetsPath},
 		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,

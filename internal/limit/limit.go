@@ -161,7 +161,12 @@ const maxCallers = 100_000
 // Take counts a request. It returns the state, whether the class is limited at all, and a Refusal for a
 // caller who has to wait; such a request is not counted.
 func (l *Limiter) Take(class Class, name string) (s State, limited bool, err error) {
-	s, limited, err = l.take(class, name)
+	return l.TakeN(class, name, 1)
+}
+
+// TakeN is Take for a request that costs as much as n, or as the whole rate where that is less.
+func (l *Limiter) TakeN(class Class, name string, n int) (s State, limited bool, err error) {
+	s, limited, err = l.take(class, name, n)
 	if err != nil {
 		l.refuse(class)
 	}
@@ -182,7 +187,7 @@ func (l *Limiter) refuse(class Class) {
 	}
 }
 
-func (l *Limiter) take(class Class, name string) (s State, limited bool, err error) {
+func (l *Limiter) take(class Class, name string, n int) (s State, limited bool, err error) {
 	rate, limited := l.limits(class)
 	if !limited {
 		return State{}, false, nil
@@ -194,7 +199,7 @@ func (l *Limiter) take(class Class, name string) (s State, limited bool, err err
 	if full.Before(now) {
 		full = now
 	}
-	next := full.Add(each)
+	next := full.Add(each * time.Duration(min(n, rate.Count)))
 	s = State{Limit: rate.Count, Reset: next.Sub(now)}
 	if wait := next.Sub(now) - each*time.Duration(rate.Count); wait > 0 {
 		s.Reset, s.RetryAfter = full.Sub(now), wait

@@ -20,7 +20,7 @@ type presumptionKey struct{}
 // that header. NotUnpaid reverses that. The request continues even beyond the rate, because only the records show that
 // it repeats a paid order; until then Excess is its answer.
 func (l *Limiter) Presume(ctx context.Context) context.Context {
-	_, counted, err := l.take(Unpaid, Address(ctx))
+	_, counted, err := l.take(Unpaid, Address(ctx), 1)
 	if !counted {
 		return ctx
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/transport/static"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -253,7 +254,7 @@ func (s *Site) agent(unpaused http.Handler) http.Handler {
 			unpaused.ServeHTTP(w, r) // cannot happen: the same contract was encoded before
 			return
 		}
-		page{asJSON, body}.handler().ServeHTTP(w, r)
+		page{Content: static.Once(asJSON, body)}.ServeHTTP(w, r)
 	})
 }
 

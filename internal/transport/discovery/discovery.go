@@ -46,13 +46,15 @@ type Site struct {
 	card   []byte
 	bazaar map[string]object
 	pages  map[string]page
+	// paths are those of the pages, except the API reference.
+	paths []string
 	// problems are the pages that explain failures, by their patterns.
 	problems map[string]http.Handler
 }
 
 // New makes the documents.
 func New(c Config) (*Site, error) {
-	s := &Site{Config: c, pages: map[string]page{}}
+	s := &Site{Config: c}
 	var err error
 	if s.api, err = describe(c); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
@@ -109,7 +111,13 @@ func (s *Site) build() error {
 	if s.problems, err = problems(); err != nil {
 		return fmt.Errorf("make the pages of problems: %w", err)
 	}
-	s.pages = map[string]page{
+	if s.pages, err = reference(); err != nil {
+		return err
+	}
+	for path, d := range map[string]struct {
+		mediaType string
+		body      []byte
+	}{
 		"/api/agent":                        {asJSON, contract},
 		"/openapi.json":                     {asJSON, s.api.document},
 		"/api/openapi.json":                 {asJSON, s.api.document},
@@ -128,7 +136,13 @@ func (s *Site) build() error {
 		"/llms.txt":                            {asText, llms},
 		"/favicon.svg":                         {"image/svg+xml", favicon},
 		"/favicon.ico":                         {"image/svg+xml", favicon},
+	} {
+		if s.pages[path], err = newPage(d.mediaType, d.body); err != nil {
+			return fmt.Errorf("keep %s: %w", path, err)
+		}
+		s.paths = append(s.paths, path)
 	}
+	slices.Sort(s.paths)
 	return nil
 }
 
@@ -136,7 +150,7 @@ func (s *Site) build() error {
 func (s *Site) Handlers() map[string]http.Handler {
 	all := map[string]http.Handler{}
 	for path, p := range s.pages {
-		all["GET "+path] = p.handler()
+		all["GET "+path] = p
 	}
 	all["GET /api/agent"] = s.agent(all["GET /api/agent"])
 	// The older path links to the newer one.
@@ -145,16 +159,24 @@ func (s *Site) Handlers() map[string]http.Handler {
 		w.Header().Set("Link", `</.well-known/agent-card.json>; rel="canonical"`)
 		old.ServeHTTP(w, r)
 	})
-	maps.Copy(all, reference())
 	maps.Copy(all, s.problems)
 	return all
 }
 
 // Paths lists the paths of the documents, except the API reference and the pages of problems.
-func (s *Site) Paths() []string { return slices.Sorted(maps.Keys(s.pages)) }
+func (s *Site) Paths() []string { return slices.Clone(s.paths) }
+
+// Weights say for how many requests one of a document counts, by the patterns of Handlers; one where nothing is said.
+func (s *Site) Weights() map[string]int {
+	all := map[string]int{}
+	for path, p := range s.pages {
+		all["GET "+path] = p.Weight()
+	}
+	return all
+}
 
 // Document is the document at a path, or nil.
-func (s *Site) Document(path string) []byte { return s.pages[path].body }
+func (s *Site) Document(path string) []byte { return s.pages[path].Plain() }
 
 // ServerCard describes the MCP endpoint.
 func (s *Site) ServerCard() []byte { return s.card }

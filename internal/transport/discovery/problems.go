@@ -3,6 +3,7 @@ package discovery
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"mime"
@@ -40,7 +41,12 @@ func problems() (map[string]http.Handler, error) {
 		if err := form.Execute(&forPeople, e); err != nil {
 			return nil, fmt.Errorf("explain %s to people: %w", k.Code, err)
 		}
-		all["GET "+e.Type] = either(page{asJSON, text}.handler(), page{asHTML, forPeople.Bytes()}.handler())
+		program, err := newPage(asJSON, text)
+		person, wrong := newPage(asHTML, forPeople.Bytes())
+		if err = errors.Join(err, wrong); err != nil {
+			return nil, err
+		}
+		all["GET "+e.Type] = either(program, person)
 	}
 	return all, nil
 }

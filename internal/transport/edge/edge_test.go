@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -277,7 +280,7 @@ func TestLogLineOfInternalErrorHasCause(t *testing.T) {
 	}
 }
 
-func TestSpanOfRequestContinuesCallersTrace(t *testing.T) {
+func TestSpanOfRequestIsLinkedWithTheCallersTrace(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	var inner trace.SpanContext
 	e := start(t, &shop{}, func(cfg *Config) {
@@ -295,9 +298,10 @@ func TestSpanOfRequestContinuesCallersTrace(t *testing.T) {
 		t.Fatalf("%d spans, %v", len(ended), ended)
 	}
 	span := ended[0]
-	if span.Parent().SpanID().String() != "b7ad6b7169203331" ||
-		span.SpanContext().TraceID().String() != "0af7651916cd43dd8448eb211c80319c" {
-		t.Errorf("parent %v of %v", span.Parent(), span.SpanContext())
+	if links := span.Links(); span.Parent().IsValid() || len(links) != 1 ||
+		links[0].SpanContext.SpanID().String() != "b7ad6b7169203331" ||
+		links[0].SpanContext.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" || len(ended[1].Links()) != 0 {
+		t.Errorf("parent %v of %v, links %v", span.Parent(), span.SpanContext(), span.Links())
 	}
 	if !inner.Equal(span.SpanContext()) {
 		t.Errorf("inside the span is %v, want %v", inner, span.SpanContext())
@@ -437,5 +441,61 @@ func TestDoubledSingletonsAreRefused(t *testing.T) {
 				t.Errorf("two of %s at %s: %d %s", name, route[1], w.Code, w.Body)
 			}
 		}
+	}
+}
+
+// TestOddRequestsMakeFewSeries: however many ways strangers find to ask for what there is not.
+func TestOddRequestsMakeFewSeries(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	metrics, err := telemetry.NewMetrics(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, &shop{}, func(c *Config) { c.Metrics = metrics })
+	for n := range 50 {
+		for _, path := range []string{fmt.Sprintf("/nothing/%d", n), "/api/card/purchase", "/health", "/ready",
+			fmt.Sprintf("/roamcard.v1.CardService/Method%d", n), "//", "/%2e%2e"} {
+			for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", fmt.Sprintf("ODD%d", n)} {
+				e.ask(t, method, path, nil)
+			}
+		}
+	}
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	series := 0
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if h, ok := m.Data.(metricdata.Histogram[float64]); ok {
+				series += len(h.DataPoints)
+			}
+		}
+	}
+	if series == 0 || series > 12 {
+		t.Errorf("%d series", series)
+	}
+}
+
+// TestServersOwnLogNamesNoClient, whatever the standard library says of one.
+func TestServersOwnLogNamesNoClient(t *testing.T) {
+	var out bytes.Buffer
+	from := nameless{&out}
+	for _, line := range []string{
+		"http2: server connection error from 203.0.113.7:4711: connection error: PROTOCOL_ERROR",
+		"http: TLS handshake error from [2001:db8::7]:4711: EOF", "http: panic serving [fe80::1%eth0]:9: oh",
+		"http: Accept error: accept tcp 10.0.0.1:8402: too many open files; retrying in 5ms",
+	} {
+		if _, err := from.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, address := range []string{"203.0.113", "2001:db8", "fe80", "4711"} {
+		if strings.Contains(out.String(), address) {
+			t.Errorf("%s is in %s", address, out.String())
+		}
+	}
+	if !strings.Contains(out.String(), "PROTOCOL_ERROR") {
+		t.Errorf("what went wrong is lost: %s", out.String())
 	}
 }

@@ -1,8 +1,11 @@
 package edge
 
 import (
+	"context"
+	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,8 +29,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		r.Header.Del("Tracestate")
 		r.Header.Del("Baggage")
 		remote := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := s.tracer.Start(remote, strings.TrimSpace(method+" "+route),
-			trace.WithSpanKind(trace.SpanKindServer),
+		// A trace of our own, which is linked with theirs: a stranger does not decide what is sampled.
+		ctx, span := s.tracer.Start(r.Context(), strings.TrimSpace(method+" "+route),
+			trace.WithSpanKind(trace.SpanKindServer), trace.WithNewRoot(), trace.WithLinks(linksTo(remote)...),
 			trace.WithAttributes(
 				attribute.String("http.request.method", method),
 				attribute.String("http.route", route),
@@ -50,9 +54,12 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				span.SetStatus(codes.Error, "")
 			}
 			span.End()
-			s.cfg.Metrics.Served(ctx, telemetry.Request{
-				Method: method, Route: route, Status: status, Call: call, Took: took,
-			})
+			served := telemetry.Request{Method: method, Route: route, Status: status, Call: call, Took: took}
+			if call.Procedure == "" && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) {
+				// Strangers find many ways to ask for what there is not; all of them are one series for each status.
+				served.Method, served.Route = "_OTHER", ""
+			}
+			s.cfg.Metrics.Served(ctx, served)
 			var room [10]slog.Attr
 			level := call.Level()
 			if status == http.StatusInternalServerError {
@@ -66,6 +73,27 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		r.Pattern = pattern
 		next.ServeHTTP(answer, r)
 	})
+}
+
+// linksTo are the links to the span of a context, if it has one.
+func linksTo(ctx context.Context) []trace.Link {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return nil
+	}
+	return []trace.Link{trace.LinkFromContext(ctx)}
+}
+
+// nameless writes what the HTTP server logs, without the addresses of clients.
+type nameless struct{ to io.Writer }
+
+var clientAddress = regexp.MustCompile(`(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-fA-F:.]+(%\w+)?\]):\d+`)
+
+// Write implements io.Writer.
+func (n nameless) Write(line []byte) (int, error) {
+	if _, err := n.to.Write(clientAddress.ReplaceAll(line, []byte("a client"))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 // routeOf is the path of a mux pattern.

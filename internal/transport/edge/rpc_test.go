@@ -9,12 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
@@ -176,5 +179,47 @@ func TestReflectionListsTheServices(t *testing.T) {
 	names, err := stream.ListServices()
 	if err != nil || len(names) != 1 || names[0] != "roamcard.v1.CardService" {
 		t.Errorf("ListServices = %v, %v", names, err)
+	}
+}
+
+// TestReflectionDescribesNoServiceOfAnotherListener: operators' own is not for strangers.
+func TestReflectionDescribesNoServiceOfAnotherListener(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	stream := grpcreflect.NewClient(overHTTP2(t), e.url, connect.WithGRPC()).NewStream(t.Context())
+	defer func() { _, _ = stream.Close() }()
+	if files, err := stream.FileContainingSymbol("roamcard.v1.CardService"); err != nil || len(files) == 0 {
+		t.Errorf("its own: %d files, %v", len(files), err)
+	}
+	if files, err := stream.FileContainingSymbol("google.protobuf.Timestamp"); err != nil || len(files) == 0 {
+		t.Errorf("what its own refers to: %d files, %v", len(files), err)
+	}
+	for _, hidden := range []protoreflect.FullName{"roamcard.v1.OperatorService", "roamcard.v1.GetSummaryRequest"} {
+		if files, err := stream.FileContainingSymbol(hidden); err == nil {
+			t.Errorf("%s: %d files", hidden, len(files))
+		}
+	}
+	if files, err := stream.FileByFilename("roamcard/v1/operator.proto"); err == nil {
+		t.Errorf("the operators' file: %d files", len(files))
+	}
+}
+
+// TestMessagesOfAStreamAreCounted as requests of their address.
+func TestMessagesOfAStreamAreCounted(t *testing.T) {
+	const most = 5
+	e := start(t, &shop{}, limited(limit.Rates{limit.Poll: {Count: most, Per: time.Hour}}))
+	stream := grpcreflect.NewClient(overHTTP2(t), e.url, connect.WithGRPC()).NewStream(t.Context())
+	defer func() { _, _ = stream.Close() }()
+	answered := 0
+	for range 3 * most {
+		if _, err := stream.ListServices(); err != nil {
+			if connect.CodeOf(err) != connect.CodeResourceExhausted {
+				t.Errorf("after %d: %v", answered, err)
+			}
+			break
+		}
+		answered++
+	}
+	if answered != most {
+		t.Errorf("%d messages of a rate of %d are answered", answered, most)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"maps"
 	"net"
@@ -71,6 +72,8 @@ type Config struct {
 	Origins []string
 	// Rates are the classes of raw handlers, by pattern; a handler without one is not limited.
 	Rates map[string]limit.Class
+	// Weights say for how many requests one under a pattern counts; one where nothing is said.
+	Weights map[string]int
 	// Limits counts requests; nil does not limit.
 	Limits *limit.Limiter
 	// MaxRequests is how many requests may run at once; zero does not limit.
@@ -150,7 +153,7 @@ func New(cfg Config) (*Server, error) {
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
-		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn),
+		ErrorLog:          log.New(nameless{slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn).Writer()}, "", 0),
 	}
 	return s, nil
 }
@@ -165,12 +168,13 @@ func (s *Server) route() error {
 		}
 	}
 	s.health = grpchealth.NewStaticChecker(names...)
-	reflector := grpcreflect.NewStaticReflector(names...)
-	bounded := connect.WithReadMaxBytes(maxProbe)
+	reflector := reflector(names)
+	counted := connect.WithInterceptors(messages{s.cfg.Limits})
+	bounded := rpcx.MaxBytes(maxProbe)
 	for _, add := range []func() (string, http.Handler){
 		func() (string, http.Handler) { return grpchealth.NewHandler(s.health, bounded) },
-		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector, bounded) },
-		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector, bounded) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector, bounded, counted) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector, bounded, counted) },
 	} {
 		path, handler := add()
 		if err := s.router.Handle(path, handler); err != nil {

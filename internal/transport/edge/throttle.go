@@ -28,7 +28,7 @@ func (s *Server) throttle(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
-		if f := s.take(w.Header(), class, address); f != nil {
+		if f := s.take(w.Header(), class, address, s.cfg.Weights[r.Pattern]); f != nil {
 			s.refuse(w, r, f)
 			return
 		}
@@ -51,9 +51,9 @@ func (s *Server) enter(address string) (leave func(), err error) {
 	return func() { s.underWay.Add(-1); one() }, nil
 }
 
-// take counts a request, and sets the rate limit headers. It returns the refusal of one over the limit.
-func (s *Server) take(h http.Header, class limit.Class, address string) *fault.Fault {
-	state, limited, err := s.cfg.Limits.Take(class, address)
+// take counts a request by its weight, and sets the rate limit headers. It returns the refusal of one over the limit.
+func (s *Server) take(h http.Header, class limit.Class, address string, weight int) *fault.Fault {
+	state, limited, err := s.cfg.Limits.TakeN(class, address, max(1, weight))
 	if limited {
 		maps.Copy(h, state.Headers())
 	}

@@ -54,7 +54,7 @@ func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
 		JSON(),
 		connect.WithInterceptors(Policies(c), UnlessPreview(validation)),
 		connect.WithInterceptors(Streams(c, validation)),
-		connect.WithReadMaxBytes(MaxMessage),
+		MaxBytes(MaxMessage),
 		connect.WithCompressMinBytes(1024),
 		connect.WithRecover(recovered),
 	}, nil

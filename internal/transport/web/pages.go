@@ -1,8 +1,6 @@
 package web
 
 import (
-	"bytes"
-	"compress/gzip"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -14,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/roamcard/roamcard/internal/transport/static"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -88,7 +87,7 @@ func (d Document) Wanted(r *http.Request) bool {
 			if err != nil {
 				continue
 			}
-			quality := qualityOf(params)
+			quality := static.Quality(params)
 			switch {
 			case kind == "text/html":
 				page = max(page, quality)
@@ -98,19 +97,6 @@ func (d Document) Wanted(r *http.Request) bool {
 		}
 	}
 	return page > answer
-}
-
-// qualityOf is a media type's weight: 1 when it has none, and 0 when it has none that can be read.
-func qualityOf(params map[string]string) float64 {
-	text, ok := params["q"]
-	if !ok {
-		return 1
-	}
-	q, err := strconv.ParseFloat(text, 64)
-	if err != nil || q < 0 || q > 1 {
-		return 0
-	}
-	return q
 }
 
 // Send implements rest.Page.
@@ -149,76 +135,23 @@ func assetsIn(folder string) (map[string]http.Handler, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read what pages load: %w", err)
 		}
-		a, err := newAsset(f.Name(), content)
+		kind, ok := kinds[path.Ext(f.Name())]
+		if !ok {
+			return nil, fmt.Errorf("%s has no known media type", f.Name())
+		}
+		asset, err := static.New(kind, content)
 		if err != nil {
 			return nil, err
 		}
-		routes["GET "+AssetsPath+f.Name()] = a
+		routes["GET "+AssetsPath+f.Name()] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", forAYear)
+			asset.ServeHTTP(w, r)
+		})
 	}
 	return routes, nil
-}
-
-// asset is a file that never changes, also compressed.
-type asset struct {
-	kind            string
-	content, zipped []byte
 }
 
 // kinds are the media types of assets by their names' ends; those of the system may differ.
 var kinds = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
-}
-
-func newAsset(name string, content []byte) (asset, error) {
-	kind, ok := kinds[path.Ext(name)]
-	if !ok {
-		return asset{}, fmt.Errorf("%s has no known media type", name)
-	}
-	zipped, err := compressed(content)
-	return asset{kind, content, zipped}, err
-}
-
-func compressed(content []byte) ([]byte, error) {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	if _, err := z.Write(content); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-// ServeHTTP implements http.Handler.
-func (a asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", a.kind)
-	h.Set("Cache-Control", forAYear)
-	h.Add("Vary", "Accept-Encoding")
-	body := a.content
-	if takesGzip(r) {
-		h.Set("Content-Encoding", "gzip")
-		body = a.zipped
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if r.Method == http.MethodHead {
-		return
-	}
-	_, _ = w.Write(body) // the browser may have gone
-}
-
-func takesGzip(r *http.Request) bool {
-	for _, list := range r.Header.Values("Accept-Encoding") {
-		for item := range strings.SplitSeq(list, ",") {
-			name, params, err := mime.ParseMediaType(item)
-			if err == nil && name == "gzip" && qualityOf(params) > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
