@@ -131,6 +131,11 @@ breaking: setup ## Compare the API with that of the last release, or of AGAINST=
 torture: $(NEEDS) ## Kill the program at every point of a purchase, again while it recovers, attack it and its clients, drill incidents; PARTS=list lists what runs alone
 	tools/torture.sh
 
+.PHONY: abuse
+abuse: setup build ## Ask each route and stream of each listener for the worst that its limits allow, and write what it costs
+	ROAMCARD_TORTURE=1 ROAMCARD_COST_TABLE=$(CURDIR)/docs/threat-model/costs.md ROAMCARD_BIN_UNDER_TEST=$(CURDIR)/$(BIN) \
+		go test ./internal/testing/hostile -run TestCostOfEachRoute -count 1 -timeout 20m
+
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder that strangers reach, 60 s each
 	tools/fuzz.sh

@@ -26,8 +26,9 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// MaxBody is the largest body of an event, in bytes.
-const MaxBody = 256 << 10
+// MaxBody is the largest body of an event, in bytes: several times what the largest documented one has. Whoever guesses
+// the form of a signature makes us hold as much.
+const MaxBody = 32 << 10
 
 // Sender is a provider that sends events.
 type Sender interface {

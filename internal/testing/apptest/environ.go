@@ -10,7 +10,8 @@ import (
 // variables are those that say how tests run. The program takes a variable with its prefix that it does not know for
 // a misspelt setting, so no program that a test starts gets them.
 var variables = []string{
-	BinaryVariable, "ROAMCARD_CASES", "ROAMCARD_COSTS", "ROAMCARD_HOSTILE", "ROAMCARD_KMS_URL", "ROAMCARD_LOG",
+	BinaryVariable, "ROAMCARD_CASES", "ROAMCARD_COSTS", "ROAMCARD_COST_TABLE", "ROAMCARD_HOSTILE", "ROAMCARD_KMS_URL",
+	"ROAMCARD_LOG",
 	"ROAMCARD_MATRIX", "ROAMCARD_PREVIOUS", "ROAMCARD_READY_LITHIC", "ROAMCARD_RUNS", "ROAMCARD_SCENARIOS",
 	"ROAMCARD_SEED", "ROAMCARD_SHOTS", "ROAMCARD_SUITE", "ROAMCARD_TEST_CITUS", "ROAMCARD_TEST_LOG", "ROAMCARD_TORTURE",
 	"ROAMCARD_VENDOR_OPENAPI",

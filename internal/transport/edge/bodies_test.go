@@ -41,7 +41,7 @@ func padded(size int) []byte {
 // TestBodiesThatAreHeldAreBounded, by address and in all, and whoever sends a small one is served meanwhile.
 func TestBodiesThatAreHeldAreBounded(t *testing.T) {
 	e := start(t, &shop{}, nil)
-	e.bodies.Each, e.bodies.All = 64<<10, 96<<10
+	e.bodies.Each, e.bodies.All = 32<<10, 48<<10
 	post := func(from int, body io.Reader) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, roamcardv1connect.CardServicePurchaseCardProcedure, body)
 		r.ContentLength = -1
@@ -56,18 +56,18 @@ func TestBodiesThatAreHeldAreBounded(t *testing.T) {
 	var waiting sync.WaitGroup
 	for from := range 2 {
 		waiting.Go(func() {
-			w := post(from, &held{Reader: bytes.NewReader(padded(44 << 10)), arrived: arrived, goOn: goOn})
+			w := post(from, &held{Reader: bytes.NewReader(padded(24 << 10)), arrived: arrived, goOn: goOn})
 			if w.Code != http.StatusOK {
 				t.Errorf("a body that is held, from %d: %d %s", from, w.Code, w.Body)
 			}
 		})
 		<-arrived
 	}
-	if got := e.bodies.Held(); got != 80<<10 {
+	if got := e.bodies.Held(); got != 40<<10 {
 		t.Errorf("%d bytes are held", got)
 	}
 	for from, why := range map[int]string{1: "another of the same address", 7: "one more of all"} {
-		w := post(from, bytes.NewReader(padded(44<<10)))
+		w := post(from, bytes.NewReader(padded(24<<10)))
 		if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), string(fault.RateLimited)) ||
 			w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s: %d %s, %v", why, w.Code, w.Body, w.Header())
@@ -81,7 +81,7 @@ func TestBodiesThatAreHeldAreBounded(t *testing.T) {
 	if got := e.bodies.Held(); got != 0 {
 		t.Errorf("%d bytes are held by nobody", got)
 	}
-	if w := post(1, bytes.NewReader(padded(44<<10))); w.Code != http.StatusOK {
+	if w := post(1, bytes.NewReader(padded(24<<10))); w.Code != http.StatusOK {
 		t.Errorf("after it: %d %s", w.Code, w.Body)
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // MaxMessage is how many bytes a message may have. REST has a tighter limit for each method.
-const MaxMessage = 64 << 10
+const MaxMessage = 32 << 10
 
 // Config is what enforcing the policies needs.
 type Config struct {
