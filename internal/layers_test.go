@@ -21,9 +21,9 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0: {"money", "decimal", "secret", "fault", "paging", "recent", "testing/faultpoint", "testing/oidctest", "telemetry",
+	0: {"money", "decimal", "secret", "fault", "paging", "recent", "outward", "testing/faultpoint", "testing/oidctest",
 		"provider/sandbox/scenario"},
-	1: {"x402", "limit", "ledger"},
+	1: {"x402", "limit", "ledger", "telemetry"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},
 	3: {"approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing",
 		"agent/keys", "agent/install"},
@@ -110,11 +110,11 @@ var narrow = map[string][]string{
 	// The caller is known without knowing what is sold.
 	"auth": {"curve", "fault", "handshake", "limit", "secret", "x402"},
 	// What a contract is called with knows payments only as the chain does.
-	"chain/settler": {"money", "x402"},
+	"chain/settler": {"money", "outward", "x402"},
 	// The story is told from outside, by what any client could know. x402 is one of the client's own modules.
-	"devtools/demo": {"secret", "x402"},
+	"devtools/demo": {"outward", "secret", "x402"},
 	// The processes are run and asked from outside, as an operator and a buyer do.
-	"devtools/cluster": {"devtools/devnet", "testing/invariants"},
+	"devtools/cluster": {"devtools/devnet", "outward", "testing/invariants"},
 	// The wallet's owner is a client like any other, who reads numbers as exactly.
 	"agent": {"decimal"},
 	// What checks the program's books believes none of its code.

@@ -69,7 +69,7 @@ func (c Config) addressMistakes() (wrong []error) {
 		}
 		var err error
 		if of.host, of.port, err = net.SplitHostPort(of.addr); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %q is not host:port", of.key, of.addr))
+			wrong = append(wrong, fmt.Errorf("%s: is not host:port", of.key))
 			continue
 		}
 		for _, other := range all {

@@ -39,9 +39,11 @@ type Config struct {
 	Addr        string
 	BaseURL     string
 	Environment string
-	DatabaseURL secret.Text
-	Database    DatabaseConfig
-	RPCURLs     []string
+	// PlaintextHosts are reached without TLS in production, too.
+	PlaintextHosts []string
+	DatabaseURL    secret.Text
+	Database       DatabaseConfig
+	RPCURLs        []string
 	// PaidAt and DeadAt are the block tags at which a payment counts as paid, and as dead.
 	PaidAt, DeadAt string
 	// WitnessFrom is the amount from which a second node must show a payment; zero is every amount.
@@ -166,15 +168,41 @@ const (
 type setting struct {
 	key, help, byDefault string
 	secret               bool
-	// shown is what is printed of a value; nil is all of it.
+	// shown is what is printed of a value that is no secret; nil is all of it but what may be secret in URLs.
 	shown func(text string) string
+	// holds reports whether a value has the secret itself, not only a reference to it; nil is every value of a secret.
+	holds func(text string) bool
 	set   func(c *Config, text string) error
+}
+
+// show is what is printed of a value.
+func (s setting) show(value string) string {
+	switch {
+	case s.secret:
+		return secret.Redacted
+	case s.shown != nil:
+		return s.shown(value)
+	}
+	return secret.MaskList(value)
+}
+
+// told is what is wrong with a value, which the error may quote.
+func (s setting) told(err error, value string) string {
+	text := err.Error()
+	for _, part := range append([]string{value}, strings.Split(value, ",")...) {
+		if part = strings.TrimSpace(part); strings.Contains(part, "://") {
+			quoted := strconv.Quote(part)
+			text = strings.NewReplacer(part, s.show(part), quoted[1:len(quoted)-1], s.show(part)).Replace(text)
+		}
+	}
+	return secret.Mask(text)
 }
 
 func settings() []setting { return Modules{}.settings() }
 
 // settings are all settings, in the order in which they are shown.
 func (m Modules) settings() []setting {
+	// The environment and the hosts of waySettings come before the addresses that they are about.
 	return slices.Concat([]setting{
 		{key: "addr", help: "host and port to listen on", byDefault: "127.0.0.1:8402",
 			set: text(func(c *Config) *string { return &c.Addr })},
@@ -182,10 +210,12 @@ func (m Modules) settings() []setting {
 			set: func(c *Config, s string) (err error) { c.BaseURL, err = origin(s); return err }},
 		{key: "environment", help: "production, or sandbox for providers that are not real", byDefault: Production,
 			set: oneOf(func(c *Config) *string { return &c.Environment }, Production, Sandbox)},
-		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true,
+	}, waySettings(), []setting{
+		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true, holds: holdsPassword,
 			set: secretAt(func(c *Config) *secret.Text { return &c.DatabaseURL })},
 		{key: "database.listen_url", help: "the server itself, where database.url is a pooler: for LISTEN and migrations",
-			secret: true, byDefault: none, set: secretAt(func(c *Config) *secret.Text { return &c.Database.ListenURL })},
+			secret: true, holds: holdsPassword, byDefault: none,
+			set: secretAt(func(c *Config) *secret.Text { return &c.Database.ListenURL })},
 		{key: "database.max_conns", help: "the most connections of a process's pool, 4 to 500; one more listens",
 			byDefault: strconv.Itoa(defaultMaxConns),
 			set:       within(leastMaxConns, mostMaxConns, func(c *Config) *int { return &c.Database.MaxConns })},
@@ -237,20 +267,20 @@ func (m Modules) settings() []setting {
 		{key: "settlement.fallback_delay", help: "how long a payment waits for the first settler before the second acts too",
 			byDefault: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
 		{key: "relayer.keys", help: "keys that send settlements and pay their gas, separated by commas: each a private " +
-			"key or a reference to one", secret: true,
+			"key or a reference to one", secret: true, holds: holdsKey,
 			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerKeys })},
 		{key: "relayer.retired", help: "keys that send no new settlements and finish those that they began, separated by " +
-			"commas", secret: true,
+			"commas", secret: true, holds: holdsKey,
 			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerRetired })},
 		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", byDefault: none,
 			set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
 		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, byDefault: none,
 			set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorToken })},
 		{key: "treasury.key", help: "the key that refunds are signed with and paid from, or a reference to it; without " +
-			"one an operator decides", secret: true, byDefault: none,
+			"one an operator decides", secret: true, holds: holdsKey, byDefault: none,
 			set: secretAt(func(c *Config) *secret.Text { return &c.TreasuryKey })},
 		{key: "treasury.retired", help: "former treasuries, separated by commas: a key, or a reference to it, finishes the " +
-			"refunds that it began; of one whose key is gone, the address", secret: true, byDefault: none,
+			"refunds that it began; of one whose key is gone, the address", secret: true, holds: holdsKey, byDefault: none,
 			set: secrets(func(c *Config) *[]secret.Text { return &c.TreasuryRetired })},
 		{key: "treasury.refund_deadline", help: "how long a refund may stay undecided before an operator looks",
 			byDefault: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryDeadline })},
@@ -365,7 +395,7 @@ func (m Modules) Load(
 		default:
 			if err := s.set(&c, value); err != nil {
 				bad = append(bad, s.key+" ("+s.env()+") is not set, and ")
-				wrong = append(wrong, fmt.Errorf("%s (from the %s): %w", s.key, source, err))
+				wrong = append(wrong, fmt.Errorf("%s (from the %s): %s", s.key, source, s.told(err, value)))
 			}
 		}
 	}
@@ -394,6 +424,7 @@ func (m Modules) Load(
 	wrong = append(wrong, c.productMistakes()...)
 	wrong = append(wrong, c.routingMistakes()...)
 	wrong = append(wrong, c.keyMistakes(true)...)
+	wrong = append(wrong, c.wayMistakes(lookup)...)
 	wrong = append(wrong, c.refusePublicPayee())
 	// What cannot be read is not missing, too.
 	wrong = slices.DeleteFunc(wrong, func(err error) bool {
@@ -429,17 +460,6 @@ func Configured() bool {
 	return false
 }
 
-// SecretFiles are the files that hold secrets, as the environment names them.
-func SecretFiles() []string {
-	var files []string
-	for _, s := range settings() {
-		if file := os.Getenv(s.env() + "_FILE"); s.secret && file != "" {
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
 func (s setting) env() string {
 	return "ROAMCARD_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "__"))
 }
@@ -448,6 +468,9 @@ func (s setting) value(
 	file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error),
 ) (value, source string, err error) {
 	value, source, err = env(s.env(), lookup, read)
+	if _, exposed := errors.AsType[*exposedError](err); exposed && !s.holdsSecret(value) {
+		err = nil
+	}
 	if err != nil {
 		return "", "", fmt.Errorf("%s (%s_FILE): %w", s.key, s.env(), err)
 	}
@@ -482,7 +505,7 @@ func env(
 // Env reads a secret of the environment as settings are read: from the variable, or from the file that the variable
 // with the suffix _FILE names.
 func Env(name string) (string, error) {
-	value, _, err := env(name, os.LookupEnv, os.ReadFile)
+	value, _, err := env(name, os.LookupEnv, readValue)
 	if err != nil {
 		return "", fmt.Errorf("read %s_FILE: %w", name, err)
 	}
@@ -668,7 +691,7 @@ func origin(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil ||
 		strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("%q is not an origin like https://api.example.com", s)
+		return "", errors.New("must be an origin like https://api.example.com")
 	}
 	return u.Scheme + "://" + u.Host, nil
 }

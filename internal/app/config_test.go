@@ -15,7 +15,8 @@ import (
 // settlementSettings are a whole configuration but for its settlers.
 func settlementSettings(more map[string]string) map[string]string {
 	all := map[string]string{
-		"environment": "sandbox", "base_url": "https://cards.example", "database.url": "postgres://db/roamcard",
+		"environment": "sandbox", "base_url": "https://cards.example",
+		"database.url":  "postgres://db/roamcard?sslmode=verify-full",
 		"chain.rpc_url": "https://base.example", "payment.pay_to": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
 		"supplier.url": "https://supplier.example", "supplier.key": "k", "esim.keys": "k1:" + strings.Repeat("c4", 32),
 		"esim.token_key": strings.Repeat("7e", 32),
@@ -73,7 +74,7 @@ func TestSettlementThatCannotBeIsRefusedWithoutQuotingSecrets(t *testing.T) {
 		"settlement.order":          {"settlement.order": "bank", "relayer.keys": "0x01"},
 		"facilitator.url":           {"facilitator.url": "https://user:hunter2@f.example", "relayer.keys": "0x01"},
 		"settlement.fallback_delay": {"settlement.fallback_delay": "-1s", "relayer.keys": "0x01"},
-		"must be https": {"settlement.order": "facilitator", "facilitator.url": "http://f.example",
+		"facilitator.url: the URL is not https": {"settlement.order": "facilitator", "facilitator.url": "http://f.example",
 			"facilitator.token": "hunter2",
 			"environment":       "production"},
 	}

@@ -46,13 +46,7 @@ func (c Config) migrateURL() string {
 
 // databaseMistakes are those of settings that can be read.
 func (c Config) databaseMistakes() (wrong []error) {
-	for _, of := range []struct {
-		key string
-		url secret.Text
-	}{{"database.url", c.DatabaseURL}, {"database.listen_url", c.Database.ListenURL}} {
-		if of.url.IsZero() {
-			continue
-		}
+	for _, of := range c.databaseURLs() {
 		// The parser's own words may quote the password.
 		if store.CheckURL(of.url.Reveal()) != nil {
 			wrong = append(wrong, errors.New(of.key+": is not a URL like postgres://user@host:5432/database"))

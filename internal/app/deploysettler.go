@@ -53,7 +53,7 @@ func DeploySettler(ctx context.Context, c DeploySettlerConfig) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deployWithin)
 	defer cancel()
-	tx, err := settler.Deploy(ctx, cfg.RPCURLs[0], x402.ChainID, key)
+	tx, err := settler.Deploy(ctx, cfg.RPCURLs[0], cfg.rule(), x402.ChainID, key)
 	switch {
 	case err != nil:
 		return err

@@ -3,10 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"runtime"
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/curve"
@@ -14,9 +11,6 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/secret"
 )
-
-// maxKeyFile is more than any key, passphrase or keystore needs.
-const maxKeyFile = 64 << 10
 
 // openKeystore opens PATH#PASSPHRASE, whose passphrase is a reference to a file or a variable.
 func openKeystore(text string) (payment.Signer, error) {
@@ -65,38 +59,6 @@ func readReference(text string) (secret.Text, error) {
 		return secret.Text{}, fmt.Errorf("the variable %s is not set", name)
 	}
 	return secret.New(value), nil
-}
-
-// ExposesSecret reports whether the mode of a file lets anybody but its owner change it, or anybody outside its group
-// read it. The group may read it, because a volume of Kubernetes gives its files to a group.
-func ExposesSecret(mode fs.FileMode) bool {
-	const others = 0o027
-	return mode.Perm()&others != 0 && runtime.GOOS != "windows" // Windows has no such modes
-}
-
-// readPrivate reads a file whose mode does not expose it. The mode is that of what was opened, not of a path that may
-// change meanwhile.
-func readPrivate(path string) (secret.Text, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return secret.Text{}, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	info, err := f.Stat()
-	if err != nil {
-		return secret.Text{}, err
-	}
-	switch mode := info.Mode(); {
-	case !mode.IsRegular():
-		return secret.Text{}, fmt.Errorf("%s is not a file", path)
-	case ExposesSecret(mode):
-		return secret.Text{}, fmt.Errorf("others may read or change %s, its mode is %#o; run chmod 600", path, mode.Perm())
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
-	if err == nil && len(text) > maxKeyFile {
-		err = fmt.Errorf("%s is longer than 64 KiB", path)
-	}
-	return secret.New(string(text)), err
 }
 
 // referredVariables are the variables that references to keys name.

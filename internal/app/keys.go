@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/signer/awskms"
@@ -130,7 +131,7 @@ func (c Config) openKeys(ctx context.Context, ask bool) (all []Opened, wrong []e
 		if _, err := x402.ParseAddress(ref.text.Reveal()); err == nil && ref.role == roleRetiredTreasury {
 			continue // its key is gone
 		}
-		made, err := c.opened.open(ctx, ref.text, ask)
+		made, err := c.opened.open(ctx, ref.text, c.strictRule(), ask)
 		if errors.Is(err, errUnasked) {
 			continue
 		}
@@ -172,16 +173,18 @@ type openedKeys struct {
 }
 
 // open opens a reference. A nil one caches nothing.
-func (o *openedKeys) open(ctx context.Context, text secret.Text, ask bool) (payment.Signer, error) {
+func (o *openedKeys) open(
+	ctx context.Context, text secret.Text, rule outward.Rule, ask bool,
+) (payment.Signer, error) {
 	if o == nil {
-		return openReference(ctx, text, ask)
+		return openReference(ctx, text, rule, ask)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if made, ok := o.by[text.Reveal()]; ok {
 		return made, nil
 	}
-	made, err := openReference(ctx, text, ask)
+	made, err := openReference(ctx, text, rule, ask)
 	if err == nil {
 		if o.by == nil {
 			o.by = map[string]payment.Signer{}
@@ -204,7 +207,9 @@ func splitReference(text string) (kind, rest string) {
 var errUnasked = errors.New("the account is not known without asking")
 
 // openReference makes the signer that a reference names. Its errors quote paths and names, and nothing secret.
-func openReference(ctx context.Context, text secret.Text, ask bool) (payment.Signer, error) {
+func openReference(
+	ctx context.Context, text secret.Text, rule outward.Rule, ask bool,
+) (payment.Signer, error) {
 	kind, rest := splitReference(text.Reveal())
 	switch kind {
 	case byWeb3Signer:
@@ -215,7 +220,7 @@ func openReference(ctx context.Context, text secret.Text, ask bool) (payment.Sig
 		if err != nil {
 			return nil, err
 		}
-		return web3signer.New(base, account, nil)
+		return web3signer.New(base, account, rule)
 	case byKMS:
 		key, account, err := splitAccount(rest)
 		switch {
@@ -228,7 +233,7 @@ func openReference(ctx context.Context, text secret.Text, ask bool) (payment.Sig
 		}
 		ctx, cancel := context.WithTimeout(ctx, askedWithin)
 		defer cancel()
-		return awskms.New(ctx, key, account)
+		return awskms.New(ctx, key, account, rule)
 	case byKeystore:
 		return openKeystore(rest)
 	case byFile, byEnv:

@@ -72,9 +72,6 @@ func (c Config) operatorMistakes() (wrong []error) {
 		}
 		return wrong
 	}
-	if c.Environment == Production && !strings.HasPrefix(c.Issuer.Issuer, "https://") {
-		wrong = append(wrong, errors.New("oidc.issuer: must be https in production"))
-	}
 	if c.Issuer.Audience == "" {
 		wrong = append(wrong, errors.New("oidc.audience: must be set with oidc.issuer, or tokens for other services count"))
 	}
@@ -85,7 +82,13 @@ func (c Config) operatorMistakes() (wrong []error) {
 }
 
 // AskIssuer asks the issuer of the operators for its description and keys.
-func (c Config) AskIssuer(ctx context.Context) error { return oidc.New(c.Issuer).Check(ctx) }
+func (c Config) AskIssuer(ctx context.Context) error { return c.openIssuer().Check(ctx) }
+
+func (c Config) openIssuer() *oidc.Issuer {
+	of := c.Issuer
+	of.Rule = c.rule()
+	return oidc.New(of)
+}
 
 // Treasurers are the operators of the configuration who may decide about money, and whether the issuer gives that role.
 func (c Config) Treasurers() (all []order.Act, byIssuer bool) {
@@ -105,7 +108,7 @@ func (c Config) issuer() auth.Issuers {
 	if c.Issuer.Issuer == "" {
 		return nil
 	}
-	return oidc.New(c.Issuer)
+	return c.openIssuer()
 }
 
 // operators reads the operators of the configuration: name, hash of the token and, where it is not admin, the role.

@@ -108,7 +108,7 @@ func TestProductionTellsTheOneSettingThatIsWrong(t *testing.T) {
 		},
 		"Stripe by http": {
 			"stripe", "esim-go", map[string]string{"issuer.url": "http://api.stripe.com"},
-			"issuer.url: the URL is not https",
+			"issuer.url: the URL is not https, and api.stripe.com is not this machine",
 		},
 		"Stripe by http on loopback": {
 			"stripe", "esim-go", map[string]string{"issuer.url": "http://localhost:12111"},

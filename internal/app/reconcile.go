@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -122,13 +123,14 @@ func (c ReconcileConfig) remote(ctx context.Context) (report reconcile.Report, e
 		return report, fmt.Errorf("ask the service: %w", err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.Token.Reveal())
-	res, err := http.DefaultClient.Do(req)
+	// It compares as long as its callers' requests may take.
+	client := outward.New(outward.Config{Rule: outward.Rule{Anywhere: true}, Timeout: 10 * time.Minute})
+	res, err := client.Do(req)
 	if err != nil {
 		return report, fmt.Errorf("ask the service (is it running?): %w", err)
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
-	const most = 32 << 20
-	answer, err := io.ReadAll(io.LimitReader(res.Body, most))
+	answer, err := io.ReadAll(res.Body)
 	if err != nil {
 		return report, fmt.Errorf("read the service's answer: %w", err)
 	}

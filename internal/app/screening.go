@@ -56,7 +56,7 @@ func sources(c *Config, s string) error {
 	n := 0
 	for location := range strings.SplitSeq(s, ",") {
 		n++
-		source, err := screening.ParseSource(strings.TrimSpace(location))
+		source, err := screening.ParseSource(strings.TrimSpace(location), c.strictRule())
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("number %d: %w", n, err))
 			continue
@@ -75,9 +75,6 @@ func (c Config) screeningMistakes() []error {
 	if s := c.Screening; s.MaxAge > 0 && s.MaxAge <= s.RefreshEvery {
 		wrong = append(wrong, errors.New("screening.max_age: must be longer than screening.refresh_every"))
 	}
-	if c.Environment == Production && !c.Screening.Key.IsZero() && strings.HasPrefix(c.Screening.URL, "http://") {
-		wrong = append(wrong, errors.New("screening.url: must be https in production"))
-	}
 	return wrong
 }
 
@@ -92,7 +89,7 @@ func (a *App) newScreening() (*screening.Screening, error) {
 		Strict: a.config.Environment == Production, Log: a.log, Now: time.Now,
 	}
 	if !c.Key.IsZero() {
-		service, err := chainalysis.New(chainalysis.Config{URL: c.URL, Key: c.Key})
+		service, err := chainalysis.New(chainalysis.Config{URL: c.URL, Rule: a.config.rule(), Key: c.Key})
 		if err != nil {
 			return nil, fmt.Errorf("make the client of the screening service: %w", err)
 		}
@@ -134,7 +131,7 @@ func (c Config) ExamineScreening(ctx context.Context) (all []Examination) {
 	if c.Screening.Key.IsZero() {
 		return all
 	}
-	service, err := chainalysis.New(chainalysis.Config{URL: c.Screening.URL, Key: c.Screening.Key})
+	service, err := chainalysis.New(chainalysis.Config{URL: c.Screening.URL, Rule: c.rule(), Key: c.Screening.Key})
 	if err == nil {
 		_, err = service.Sanctioned(ctx, x402.Address{})
 	}

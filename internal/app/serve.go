@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/roamcard/roamcard/gen"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
@@ -28,6 +30,7 @@ type ServeConfig struct {
 
 // Serve runs the service until ctx ends. It does not start with an incomplete configuration, and reports all mistakes.
 func Serve(ctx context.Context, s ServeConfig) (err error) {
+	defer func() { err = secret.MaskError(err) }()
 	cfg, err := LoadFile(s.File)
 	if err != nil {
 		return fmt.Errorf("configuration:\n%w", err)
@@ -35,7 +38,7 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	cfg.NoWorker, cfg.NoServer = s.NoWorker, s.NoServer
 	log := telemetry.NewLogger(s.LogTo, cfg.LogLevel, cfg.LogJSON)
 	cfg.limitMemory(log)
-	out, err := telemetry.Start(ctx, "roamcard", Version)
+	out, err := telemetry.Start(ctx, "roamcard", Version, cfg.rule())
 	if err != nil {
 		return fmt.Errorf("start telemetry: %w", err)
 	}
@@ -70,9 +73,9 @@ func LoadFile(path string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	c, err := Load(file, os.LookupEnv, os.ReadFile)
+	c, err := Load(file, os.LookupEnv, readValue)
 	unknown := Modules{}.unknownVariables(os.Environ(), c.referredVariables())
-	return c, errors.Join(err, errors.Join(c.unusable()...), errors.Join(unknown...))
+	return c, secret.MaskError(errors.Join(err, errors.Join(c.unusable()...), errors.Join(unknown...)))
 }
 
 // readFile reads the settings of a YAML file by their dotted names. Without a path there are none.
@@ -81,17 +84,20 @@ func readFile(path string) (map[string]string, error) {
 	if path == "" {
 		return file, nil
 	}
-	b, err := os.ReadFile(path)
+	b, of, err := readWhole(path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration file: %w", err)
 	}
 	var tree map[string]any
 	if err := yaml.Unmarshal(b, &tree); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
+		return nil, fmt.Errorf("read %s: %s", filepath.Base(path), quoted.ReplaceAllString(err.Error(), secret.Redacted))
 	}
 	flatten("", tree, file)
-	return file, nil
+	return file, of.checkPrivate(file)
 }
+
+// quoted are the values that errors of YAML quote.
+var quoted = regexp.MustCompile("(?s)['`\"].*['`\"]")
 
 // flatten turns nested YAML into dotted names.
 func flatten(prefix string, tree map[string]any, into map[string]string) {
@@ -108,10 +114,21 @@ func flatten(prefix string, tree map[string]any, into map[string]string) {
 func Migrate(ctx context.Context, file string, logTo io.Writer) (int, error) {
 	// It needs only the database, so the other settings may be missing.
 	cfg, err := LoadFile(file)
-	if cfg.DatabaseURL.IsZero() {
-		return 0, fmt.Errorf("configuration:\n%w", err)
+	if err := cfg.databaseUsable(err); err != nil {
+		return 0, err
 	}
 	return store.Migrate(ctx, cfg.migrateURL(), telemetry.NewLogger(logTo, slog.LevelInfo, false))
+}
+
+// databaseUsable is what keeps a command from the database alone, of all that is wrong with the configuration.
+func (c Config) databaseUsable(wrong error) error {
+	if !c.DatabaseURL.IsZero() {
+		wrong = errors.Join(c.databaseWayMistakes()...)
+	}
+	if wrong != nil {
+		return fmt.Errorf("configuration:\n%w", wrong)
+	}
+	return nil
 }
 
 // ErrNotReady says that the service is not ready to run.
@@ -120,8 +137,8 @@ var ErrNotReady = errors.New("not ready")
 // MigrationStatus is ErrNotReady while the database lacks a migration of this program.
 func MigrationStatus(ctx context.Context, file string) error {
 	cfg, err := LoadFile(file)
-	if cfg.DatabaseURL.IsZero() {
-		return fmt.Errorf("configuration:\n%w", err)
+	if err := cfg.databaseUsable(err); err != nil {
+		return err
 	}
 	s, err := store.Open(ctx, cfg.StoreConfig())
 	if err != nil {

@@ -60,9 +60,6 @@ func (c Config) settlementMistakes() []error {
 	need(SettlerRelayer, "relayer.keys", len(c.RelayerKeys) == 0)
 	need(SettlerFacilitator, "facilitator.url", c.FacilitatorURL == "")
 	need(SettlerFacilitator, "facilitator.token", c.FacilitatorToken.IsZero())
-	if c.Environment == Production && strings.HasPrefix(c.FacilitatorURL, "http://") {
-		wrong = append(wrong, errors.New("facilitator.url: must be https in production"))
-	}
 	return wrong
 }
 
@@ -216,7 +213,7 @@ func (c Config) newFacilitator(
 		}
 	}
 	return facilitator.New(facilitator.Config{
-		URL: c.FacilitatorURL, Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
+		URL: c.FacilitatorURL, Rule: c.rule(), Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
 		Resource:     sold, Simulate: simulate,
 	})

@@ -29,7 +29,7 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 	}
 	var all []shown
 	for _, s := range settings() {
-		value, source, err := s.value(file, os.LookupEnv, os.ReadFile)
+		value, source, err := s.value(file, os.LookupEnv, readValue)
 		switch {
 		case err != nil:
 			value, source = err.Error(), "error"
@@ -37,10 +37,8 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 			source = "not set"
 		case value == none:
 			value = ""
-		case s.secret:
-			value = secret.Redacted
-		case s.shown != nil:
-			value = s.shown(value)
+		default:
+			value = s.show(value)
 		}
 		all = append(all, shown{Key: s.key, Env: s.env(), Value: value, Source: source, Help: s.help})
 	}
@@ -58,7 +56,7 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 		return err
 	}
 	// What is wrong with the configuration is not told here.
-	if c, _ := Load(file, os.LookupEnv, os.ReadFile); c.CheckRouting() == nil {
+	if c, _ := Load(file, os.LookupEnv, readValue); c.CheckRouting() == nil {
 		_, err = fmt.Fprintf(out, "\nROUTING\n%s\n", strings.Join(c.RoutingInEffect(), "\n"))
 	}
 	return err

@@ -2,15 +2,14 @@ package chain
 
 import (
 	"errors"
-	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/roamcard/roamcard/internal/outward"
 )
 
 // After maxFailures in a row a node is asked last for minPause, twice as long each time, up to maxPause.
@@ -145,42 +144,11 @@ func containsAny(text string, parts []string) bool {
 
 // redact drops the URL that net/http puts into its errors, which may contain a key, and the body of an HTTP error.
 func redact(err error) error {
-	if transport, ok := errors.AsType[*url.Error](err); ok {
-		return transport.Err
-	}
 	if status, ok := errors.AsType[rpc.HTTPError](err); ok {
 		return errors.New("HTTP status " + status.Status)
 	}
-	return err
+	return outward.Cause(err)
 }
 
 // maxResponse bounds an answer. The largest ones are lists of logs.
 const maxResponse = 32 << 20
-
-var errTooLong = errors.New("the answer is too long")
-
-// cappedTransport ends the reading of a body at maxResponse.
-type cappedTransport struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (t cappedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := t.next.RoundTrip(r)
-	if err == nil {
-		response.Body = &cappedBody{ReadCloser: response.Body, left: maxResponse}
-	}
-	return response, err
-}
-
-type cappedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-func (b *cappedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooLong
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
-}

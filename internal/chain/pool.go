@@ -408,10 +408,3 @@ type wrongChainError struct {
 func (e *wrongChainError) Error() string {
 	return fmt.Sprintf("RPC endpoint %s is on chain %d, want %d", e.host, e.got, e.want)
 }
-
-// newHTTPClient keeps more idle connections than the default two for each node, and bounds the length of answers.
-func newHTTPClient() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 64
-	return &http.Client{Transport: cappedTransport{transport}}
-}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/outward"
 )
 
 // fakeNode answers JSON-RPC as its handler says; the handler writes the "result" or "error" member.
@@ -63,13 +65,16 @@ func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now
 
 func (c *clock) pass(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
 
+// client is that of production, whose calls end by their own contexts here.
+func client() *http.Client { return Config{CallTimeout: 2 * time.Minute}.client() }
+
 func openPool(t *testing.T, c *clock, nodes ...*fakeNode) *pool {
 	t.Helper()
 	var endpoints []Endpoint
 	for _, n := range nodes {
 		endpoints = append(endpoints, Endpoint{URL: n.URL + "/v1/secret-key"})
 	}
-	p, err := newPool(t.Context(), endpoints, newHTTPClient(), 8453, 200*time.Millisecond, c.Now)
+	p, err := newPool(t.Context(), endpoints, client(), 8453, 200*time.Millisecond, c.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +203,7 @@ func TestPoolRefusesNodeOfAnotherChain(t *testing.T) {
 	t.Cleanup(other.Close)
 	good := newNode(t, ok(`"0x1"`))
 	_, err := newPool(
-		t.Context(), []Endpoint{{URL: good.URL}, {URL: other.URL}}, newHTTPClient(), 8453, time.Second, time.Now,
+		t.Context(), []Endpoint{{URL: good.URL}, {URL: other.URL}}, client(), 8453, time.Second, time.Now,
 	)
 	if _, wrong := errors.AsType[*wrongChainError](err); !wrong {
 		t.Errorf("%v, want the wrong chain named", err)
@@ -214,7 +219,7 @@ func TestPoolErrorsDoNotContainEndpointKey(t *testing.T) {
 	closed.Close()
 	for _, base := range []string{statusOnly.URL, closed.URL} {
 		_, err := newPool(
-			t.Context(), []Endpoint{{URL: base + "/v1/secret-key"}}, newHTTPClient(), 8453, time.Second, time.Now,
+			t.Context(), []Endpoint{{URL: base + "/v1/secret-key"}}, client(), 8453, time.Second, time.Now,
 		)
 		if err == nil || strings.Contains(err.Error(), "secret-key") {
 			t.Errorf("error %v", err)
@@ -222,12 +227,26 @@ func TestPoolErrorsDoNotContainEndpointKey(t *testing.T) {
 	}
 }
 
+// TestNodeSendsNobodyElsewhere: what is asked, and a transaction that is signed, goes to nodes that were named.
+func TestNodeSendsNobodyElsewhere(t *testing.T) {
+	elsewhere := newNode(t, func(string) string {
+		t.Error("a redirect was followed")
+		return fmt.Sprintf(result, `"0x2105"`)
+	})
+	away := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(away.Close)
+	_, err := newPool(t.Context(), []Endpoint{{URL: away.URL}}, client(), 8453, time.Minute, time.Now)
+	if err == nil || !strings.Contains(err.Error(), "307") {
+		t.Errorf("%v, want the status told", err)
+	}
+}
+
 func TestPoolBoundsAnswerLength(t *testing.T) {
 	endless := newNode(t, func(string) string { return fmt.Sprintf(result, `"`+strings.Repeat("0", maxResponse)+`"`) })
 	p := openPool(t, &clock{}, endless)
 	p.timeout = 2 * time.Minute
-	if err := p.call(t.Context(), nil, "eth_test"); !errors.Is(err, errTooLong) {
-		t.Errorf("%v, want %v", err, errTooLong)
+	if err := p.call(t.Context(), nil, "eth_test"); !errors.Is(err, outward.ErrTooLong) {
+		t.Errorf("%v, want %v", err, outward.ErrTooLong)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -257,7 +258,7 @@ func TestHeadAgesTellAStuckNode(t *testing.T) {
 // TestMetricsCountAnswersOfEachNode names the node that is pruned, forked, behind or contradicted.
 func TestMetricsCountAnswersOfEachNode(t *testing.T) {
 	b := newBench(t)
-	counted, err := telemetry.Start(t.Context(), "test", "0")
+	counted, err := telemetry.Start(t.Context(), "test", "0", outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +317,7 @@ func TestStuckNodeMakesNoOtherLookWrong(t *testing.T) {
 		"stuck": {stuck, false}, "hiding": {b.answersTo("eth_getLogs", `"result":[]`), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			counted, err := telemetry.Start(t.Context(), "test", "0")
+			counted, err := telemetry.Start(t.Context(), "test", "0", outward.Rule{})
 			if err != nil {
 				t.Fatal(err)
 			}

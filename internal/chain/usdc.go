@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -24,6 +25,8 @@ import (
 // Config is what a Chain needs. Zero durations and counts take the defaults named.
 type Config struct {
 	Endpoints []Endpoint
+	// Rule says which nodes may be asked without TLS.
+	Rule outward.Rule
 	// Domain names the token and its chain. The token must agree with it.
 	Domain   x402.Domain
 	Finality Finality
@@ -72,7 +75,12 @@ type Chain struct {
 
 // New connects, and refuses nodes of another chain and a token with another domain.
 func New(ctx context.Context, config Config) (*Chain, error) {
-	return connect(ctx, config, newHTTPClient())
+	return connect(ctx, config, config.client())
+}
+
+// client asks the nodes.
+func (c Config) client() *http.Client {
+	return outward.New(outward.Config{Rule: c.Rule, Timeout: c.CallTimeout, Most: maxResponse})
 }
 
 func connect(ctx context.Context, config Config, client *http.Client) (*Chain, error) {

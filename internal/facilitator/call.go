@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -76,16 +76,16 @@ func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) 
 	}
 	resp, err := f.http.Do(r)
 	if err != nil {
-		return answer{}, fmt.Errorf("no answer: %w", cause(err))
+		return answer{}, fmt.Errorf("no answer: %w", outward.Cause(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	got := answer{status: resp.StatusCode}
-	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	got.body, err = outward.Read(resp.Body, maxAnswer)
 	switch {
-	case err != nil:
-		return got, fmt.Errorf("half an answer: %w", cause(err))
-	case len(got.body) > maxAnswer:
+	case errors.Is(err, outward.ErrTooLong):
 		return got, got.unclear("the answer is too long")
+	case err != nil:
+		return got, fmt.Errorf("half an answer: %w", err)
 	case resp.StatusCode == http.StatusTooManyRequests:
 		return got, &busyError{
 			unclearError: unclearError{status: got.status, why: "too many requests"}, after: retryAfter(resp.Header),
@@ -103,14 +103,6 @@ func (f *Facilitator) token(ctx context.Context, method string, target *url.URL)
 		return secret.Text{}, fmt.Errorf("make a token: %w", err)
 	}
 	return token, nil
-}
-
-// cause is the error of a round trip without its URL: a path may contain a key.
-func cause(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // busyError is HTTP 429 with its Retry-After, which may be zero.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
@@ -34,7 +35,8 @@ import (
 // Config is what a Facilitator needs. What is zero takes the default named.
 type Config struct {
 	// URL is where /settle and /supported lie below.
-	URL string
+	URL  string
+	Rule outward.Rule
 	// Token is sent as a bearer token with every call, when it is set.
 	Token secret.Text
 	// TokenSource makes a token for one call instead. Some facilitators bind tokens to method, host and
@@ -48,7 +50,7 @@ type Config struct {
 	// Simulate checks whether a payment would move now; a *payment.Rejection says why not. What is refused and would not
 	// move is the payer's fault: it is not counted against the facilitator. Nil counts every refusal.
 	Simulate func(ctx context.Context, p payment.Payment) error
-	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Timeout bounds one call: 10 s.
 	Timeout time.Duration
@@ -78,10 +80,9 @@ const (
 
 // New makes a Facilitator. It sends nothing yet.
 func New(c Config) (*Facilitator, error) {
-	base, err := url.Parse(c.URL)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.User != nil ||
-		base.RawQuery != "" {
-		return nil, errors.New("the facilitator's URL is not an http URL")
+	base, err := c.Rule.Origin(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("where the facilitator is: %w", err)
 	}
 	if c.Requirements == nil {
 		return nil, errors.New("the facilitator has no requirements")
@@ -97,10 +98,8 @@ func New(c Config) (*Facilitator, error) {
 	if c.Tracer == nil {
 		c.Tracer = otel.Tracer("github.com/roamcard/roamcard/internal/facilitator")
 	}
-	f := &Facilitator{config: c, base: base,
-		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	if c.HTTP != nil {
-		f.http.Transport = c.HTTP.Transport
+	f := &Facilitator{
+		config: c, base: base, http: outward.New(outward.Config{Rule: c.Rule, Timeout: c.Timeout, Through: c.HTTP}),
 	}
 	f.supported = availability.NewMemo(availability.MemoConfig[struct{}]{
 		Read: func(ctx context.Context) (struct{}, error) { return struct{}{}, f.Supported(ctx) },

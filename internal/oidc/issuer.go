@@ -16,6 +16,7 @@ import (
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/outward"
 )
 
 // Config configures an Issuer.
@@ -28,7 +29,9 @@ type Config struct {
 	// empty. The highest role counts.
 	RoleClaim string
 	Roles     map[string]auth.Role
-	// HTTP fetches the keys; nil is a client of its own.
+	// Rule says whether the issuer may be asked without TLS.
+	Rule outward.Rule
+	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -65,9 +68,6 @@ func New(c Config) *Issuer {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.HTTP == nil {
-		c.HTTP = &http.Client{}
 	}
 	return &Issuer{c, newKeys(c)}
 }

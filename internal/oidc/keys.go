@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/roamcard/roamcard/internal/outward"
 )
 
 const (
@@ -42,10 +43,7 @@ type keys struct {
 }
 
 func newKeys(c Config) *keys {
-	client := *c.HTTP
-	client.Timeout = fetchTimeout
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c.HTTP = &client
+	c.HTTP = outward.New(outward.Config{Rule: c.Rule, Timeout: fetchTimeout, Through: c.HTTP})
 	return &keys{config: c, turn: make(chan struct{}, 1)}
 }
 
@@ -159,18 +157,15 @@ func (k *keys) get(ctx context.Context, at string, into any) error {
 	}
 	res, err := k.config.HTTP.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the issuer: %w", err)
+		return fmt.Errorf("ask the issuer: %w", outward.Cause(err))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("the issuer answers %d", res.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, fetchMost+1))
+	body, err := outward.Read(res.Body, fetchMost)
 	if err != nil {
 		return fmt.Errorf("read the issuer's answer: %w", err)
-	}
-	if len(body) > fetchMost {
-		return errors.New("the issuer's answer is too large")
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("read the issuer's answer: %w", err)

@@ -67,6 +67,7 @@ func Parse(text string) (Rules, error) {
 		r, err := parseRule(line)
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("%q: %w", line, err))
+			continue
 		}
 		all = append(all, r)
 	}
@@ -127,6 +128,8 @@ func Names(text string) (all []string, err error) {
 		switch {
 		case name == "":
 			return all, errors.New("names no provider")
+		case strings.ContainsAny(name, "/:@ "):
+			return all, errors.New("a name of a provider is one word") // not quoted: it may be a URL with a password
 		case slices.Contains(all, name):
 			return all, fmt.Errorf("names %s twice", name)
 		}

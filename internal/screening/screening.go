@@ -13,12 +13,10 @@
 package screening
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -270,9 +268,7 @@ func (s *Screening) Refresh(ctx context.Context) error {
 	for _, source := range s.Lists {
 		addresses, err := source.Read(ctx)
 		if err == nil {
-			slices.SortFunc(addresses, func(a, b x402.Address) int { return bytes.Compare(a[:], b[:]) })
-			l := List{Name: source.Name(), Addresses: slices.Compact(addresses), ReadAt: s.Now()}
-			err = s.Store.ReplaceList(ctx, l)
+			err = s.Store.ReplaceList(ctx, List{Name: source.Name(), Addresses: addresses, ReadAt: s.Now()})
 		}
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("refresh %s: %w", source.Name(), err))

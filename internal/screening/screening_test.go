@@ -1,6 +1,8 @@
 package screening_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/screening"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -70,6 +74,121 @@ func TestListThatIsCutOffSaysWhere(t *testing.T) {
 	}
 }
 
+// TestErrorsQuoteNoList: a location may lead to what is no list, such as a secret of this machine.
+func TestErrorsQuoteNoList(t *testing.T) {
+	for _, text := range []string{
+		"hunter2", "0xhunter2", "a: hunter2", `["hunter2"]`, `["0xhunter2"]`, `[hunter2]`, `["a", hunter2]`,
+		`[{"hunter2":1}]`,
+		"<hunter2>", "<a><hunter2></a>", "<a hunter2></a>", "<a>&hunter2;</a>", "<?xml version='hunter2'?><a/>",
+		"<sdnList>" + sdnID("hunter2") + "</sdnList>", "<!hunter2", "<sdnList><id><idType>hunter2</id></sdnList>",
+		`<?xml version="1.0" encoding="hunter2"?><a/>`,
+	} {
+		if _, err := screening.Parse(strings.NewReader(text)); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// filler repeats a text until so many bytes were read, and counts them.
+type filler struct {
+	text string
+	left int
+	off  int
+}
+
+func (f *filler) Read(p []byte) (int, error) {
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), f.left)], f.text[f.off:])
+	f.off, f.left = (f.off+n)%len(f.text), f.left-n
+	return n, nil
+}
+
+// allocated is how many bytes f asks for, and what it returns.
+func allocated(f func() error) (uint64, error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, err
+}
+
+// TestListIsReadAsItComes: what its source sends without an end costs no memory.
+func TestListIsReadAsItComes(t *testing.T) {
+	const size = 16 << 20 // enough to tell, and little enough for a reader that keeps it all
+	one := listed.Lower()
+	for name, c := range map[string]struct {
+		begin, text, want string
+	}{
+		"lines":                  {"", one + "\n", "more than 100000 addresses"},
+		"lines of other chains":  {one + "\n", "TCzq6m2zxnQkrZrf8cqYcK6bbXQYAfWYKC\n", "more than 100000 addresses"},
+		"a line":                 {one + "\n", "a", "too long"},
+		"space":                  {"", " ", "more than 65536 bytes"},
+		"a JSON array":           {"[", `"` + one + `",`, "more than 100000 addresses"},
+		"a JSON string":          {`["`, "a", "more than 65536 bytes"},
+		"JSON and space":         {`["` + one + `"`, " ", "more than 65536 bytes"},
+		"JSON in JSON":           {"[", "[", "number 1 in the JSON array is no string"},
+		"XML, ids":               {"<sdnList>", sdnID(one), "more than 100000 addresses"},
+		"XML, elements in each":  {"<sdnList>", "<a>", "more than 32 elements"},
+		"XML, ids in each":       {"<sdnList>", "<id>", "more than 65536 bytes"},
+		"XML, a text":            {"<sdnList>", "a", "more than 65536 bytes"},
+		"XML, an attribute":      {`<sdnList a="`, "a", "more than 65536 bytes"},
+		"XML, attributes":        {"<sdnList", ` a="a"`, "more than 65536 bytes"},
+		"XML, a name":            {"<", "a", "more than 65536 bytes"},
+		"XML, a comment":         {"<sdnList><!--", "a", "more than 65536 bytes"},
+		"XML, an id that is one": {"<sdnList><id><idType>", "a", "more than 65536 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := &filler{text: c.text, left: size}
+			used, err := allocated(func() error {
+				_, err := screening.Parse(io.MultiReader(strings.NewReader(c.begin), source))
+				return err
+			})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+			read := size - source.left
+			t.Logf("read %d bytes, allocated %d", read, used)
+			// XML takes most: an id is decoded into values of its own, which nobody keeps.
+			if used > 8<<20+uint64(12*read) {
+				t.Errorf("%d bytes are allocated for %d of the list", used, read)
+			}
+		})
+	}
+}
+
+// TestPackedListIsBounded: on the way it is short.
+func TestPackedListIsBounded(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	list := &filler{text: `"` + listed.Lower() + `",`, left: 16 << 20}
+	_, err := io.Copy(w, io.MultiReader(strings.NewReader("["), list))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed.Bytes())
+	}))
+	t.Cleanup(server.Close)
+	source, err := screening.ParseSource(server.URL, outward.Rule{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := allocated(func() error {
+		_, err := source.Read(t.Context())
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "more than 100000 addresses") || used > 64<<20 {
+		t.Errorf("%d bytes on the way, %d allocated: %v", packed.Len(), used, err)
+	}
+}
+
+func sdnID(address string) string {
+	return "<id><idType>Digital Currency Address - ETH</idType><idNumber>" + address + "</idNumber></id>"
+}
+
 func TestWhatIsNoListIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":            "",
@@ -107,13 +226,30 @@ func TestWhatIsNoListIsRefused(t *testing.T) {
 func TestSourceIsAFileOrHTTPS(t *testing.T) {
 	for _, location := range []string{"", "list.txt", "http://example.com/list", "ftp://example.com/list", "https://",
 		"https://example.com/list#part", "file:///etc/list"} {
-		if _, err := screening.ParseSource(location); err == nil {
+		if _, err := screening.ParseSource(location, outward.Rule{}); err == nil {
 			t.Errorf("%q: no error", location)
 		}
 	}
-	s, err := screening.ParseSource("https://user:secret@example.com/list.txt?token=secret")
+	s, err := screening.ParseSource("https://user:secret@example.com/list.txt?token=secret", outward.Rule{})
 	if err != nil || s.Name() != "https://example.com/list.txt" {
 		t.Errorf("%q, %v", s.Name(), err)
+	}
+	// A key may be a part of the path, and the names of two lists differ.
+	names := map[string]bool{}
+	for _, key := range []string{"5ec2e70123456789abcd", "5ec2e70123456789abce"} {
+		s, err := screening.ParseSource("https://example.com/"+key+"/list.txt", outward.Rule{})
+		name := s.Name()
+		if err != nil || strings.Contains(name, "5ec2e7") || !strings.HasPrefix(name, "https://example.com/[redacted]/list") {
+			t.Errorf("%q, %v", name, err)
+		}
+		names[name] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("two lists have the names %v", names)
+	}
+	named := outward.Rule{Plaintext: []string{"lists.internal"}}
+	if _, err := screening.ParseSource("http://lists.internal/list.txt", named); err != nil {
+		t.Errorf("a host that is named: %v", err)
 	}
 }
 
@@ -126,10 +262,8 @@ func TestSourceIsReadFromFileAndWeb(t *testing.T) {
 		switch r.URL.Path {
 		case "/moved":
 			http.Redirect(w, r, "/list", http.StatusFound)
-		case "/downgraded":
-			http.Redirect(w, r, "http://example.com/list", http.StatusFound)
-		case "/round":
-			http.Redirect(w, r, "/round", http.StatusFound)
+		case "/elsewhere":
+			http.Redirect(w, r, "https://example.com/secret?secret", http.StatusFound)
 		case "/cut":
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, listed.Lower()+"\n")
@@ -142,10 +276,10 @@ func TestSourceIsReadFromFileAndWeb(t *testing.T) {
 	t.Cleanup(server.Close)
 	for location, good := range map[string]bool{
 		file: true, file + ".gone": false,
-		server.URL + "/list": true, server.URL + "/moved": true, server.URL + "/downgraded": false,
-		server.URL + "/round": false, server.URL + "/cut": false, server.URL + "/gone?token=secret": false,
+		server.URL + "/list": true, server.URL + "/moved": false, server.URL + "/elsewhere": false,
+		server.URL + "/cut": false, server.URL + "/gone?token=secret": false,
 	} {
-		s, err := screening.ParseSource(location)
+		s, err := screening.ParseSource(location, outward.Rule{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +342,7 @@ func told(t *testing.T, strict bool) (*story, string) {
 	if err := os.WriteFile(file, []byte(listed.Lower()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source, err := screening.ParseSource(file)
+	source, err := screening.ParseSource(file, outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}

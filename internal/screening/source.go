@@ -2,6 +2,7 @@ package screening
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +12,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/outward"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-const (
-	// maxList is more than any published list has: SDN.XML has some 30 MB.
-	maxList      = 256 << 20
-	fetchTimeout = 2 * time.Minute
-	maxRedirects = 3
-)
+const fetchTimeout = 2 * time.Minute
 
 // Source is where a list is read from: a file, or an address of the web.
 type Source struct {
@@ -28,41 +26,31 @@ type Source struct {
 	http *http.Client
 }
 
-// ParseSource reads a location: an absolute path, or an https URL. Plain http is accepted for this machine alone.
-func ParseSource(location string) (Source, error) {
+// ParseSource reads a location: an absolute path, or the URL of a host that the rule allows to ask. It is asked as it
+// is: a redirect would lead to an address that nobody named.
+func ParseSource(location string, rule outward.Rule) (Source, error) {
 	if filepath.IsAbs(location) {
 		return Source{path: filepath.Clean(location)}, nil
 	}
 	u, err := url.Parse(location)
-	if err != nil || u.Host == "" || u.Fragment != "" {
+	if err != nil || u.Fragment != "" || rule.Check(u) != nil {
 		return Source{}, errors.New("must be an absolute path or an https URL")
 	}
-	if err := secure(u); err != nil {
-		return Source{}, err
-	}
-	follow := func(to *http.Request, via []*http.Request) error {
-		if len(via) > maxRedirects {
-			return errors.New("too many redirects")
-		}
-		return secure(to.URL)
-	}
-	return Source{url: u, http: &http.Client{Timeout: fetchTimeout, CheckRedirect: follow}}, nil
+	return Source{url: u, http: outward.New(outward.Config{Rule: rule, Timeout: fetchTimeout, Most: maxList + 1})}, nil
 }
 
-func secure(u *url.URL) error {
-	local := u.Hostname() == "127.0.0.1" || u.Hostname() == "::1" || u.Hostname() == "localhost"
-	if u.Scheme == "https" || u.Scheme == "http" && local {
-		return nil
-	}
-	return errors.New("must be an absolute path or an https URL")
-}
-
-// Name is the location without what may be secret in it.
+// Name is the location without what may be secret in it. Where a part of its path may be, a sum tells it from others.
 func (s Source) Name() string {
 	if s.url == nil {
 		return s.path
 	}
-	return (&url.URL{Scheme: s.url.Scheme, Host: s.url.Host, Path: s.url.Path}).String()
+	name := (&url.URL{Scheme: s.url.Scheme, Host: s.url.Host, Path: s.url.Path}).String()
+	masked := secret.Mask(name)
+	if masked != name {
+		sum := sha256.Sum256([]byte(name))
+		masked += fmt.Sprintf(" (%x)", sum[:4])
+	}
+	return masked
 }
 
 // Read reads the list as it is now.
@@ -77,12 +65,7 @@ func (s Source) Read(ctx context.Context) (_ []x402.Address, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	limited := &io.LimitedReader{R: body, N: maxList + 1}
-	all, err := Parse(limited)
-	if limited.N <= 0 {
-		return nil, fmt.Errorf("the list has more than %d bytes", maxList)
-	}
-	return all, err
+	return Parse(body)
 }
 
 func (s Source) fetch(ctx context.Context) (io.ReadCloser, error) {
@@ -92,14 +75,14 @@ func (s Source) fetch(ctx context.Context) (io.ReadCloser, error) {
 	}
 	res, err := s.http.Do(req)
 	if err != nil {
-		// The error of the client has the whole URL.
-		if inner, ok := errors.AsType[*url.Error](err); ok {
-			err = inner.Err
-		}
-		return nil, err
+		return nil, outward.Cause(err)
 	}
-	if res.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("answered %s", res.Status), res.Body.Close())
+	if res.StatusCode == http.StatusOK {
+		return res.Body, nil
 	}
-	return res.Body, nil
+	err = fmt.Errorf("it answers %d", res.StatusCode)
+	if to, elsewhere := res.Location(); elsewhere == nil {
+		err = fmt.Errorf("%w, a redirect to %s, which is not followed", err, to.Hostname())
+	}
+	return nil, errors.Join(err, res.Body.Close())
 }

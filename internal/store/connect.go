@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -32,6 +34,27 @@ func QueryModes() []string { return []string{"cache_statement", "cache_describe"
 func CheckURL(url string) error {
 	_, err := pgxpool.ParseConfig(url)
 	return err
+}
+
+// Unverified are the hosts that a connection string reaches without TLS, or without a look at their certificates: also
+// where it does so only after the server has declined. A socket of this machine is none. Nil when it cannot be read.
+func Unverified(url string) (hosts []string) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil
+	}
+	first := &pgconn.FallbackConfig{
+		Host: config.ConnConfig.Host, Port: config.ConnConfig.Port, TLSConfig: config.ConnConfig.TLSConfig,
+	}
+	for _, way := range append([]*pgconn.FallbackConfig{first}, config.ConnConfig.Fallbacks...) {
+		// verify-ca looks at the certificate by a function of pgx.
+		verified := way.TLSConfig != nil && (!way.TLSConfig.InsecureSkipVerify || way.TLSConfig.VerifyPeerCertificate != nil)
+		network, _ := pgconn.NetworkAddress(way.Host, way.Port)
+		if !verified && network != "unix" && !slices.Contains(hosts, way.Host) {
+			hosts = append(hosts, way.Host)
+		}
+	}
+	return hosts
 }
 
 // QueryModeOf is the query mode that a connection string names; empty when it names none.

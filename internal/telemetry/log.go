@@ -4,8 +4,12 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // NewLogger makes the program's logger: one line per record, JSON or text, in UTC. Records made within
@@ -19,11 +23,13 @@ func NewLogger(w io.Writer, level slog.Level, json bool) *slog.Logger {
 	return slog.New(correlated{h})
 }
 
-// correlated puts a record's time in UTC and adds its trace, span and request id.
+// correlated puts a record's time in UTC, adds its trace, span and request id, and masks what may be secret in the URLs
+// that errors of others quote.
 type correlated struct{ slog.Handler }
 
 // Handle implements slog.Handler.
 func (h correlated) Handle(ctx context.Context, r slog.Record) error {
+	r = masked(r)
 	r.Time = r.Time.UTC()
 	if id := RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
@@ -36,8 +42,60 @@ func (h correlated) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements slog.Handler.
 func (h correlated) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return correlated{h.Handler.WithAttrs(attrs)}
+	all := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		all[i], _ = maskedAttr(a)
+	}
+	return correlated{h.Handler.WithAttrs(all)}
 }
 
 // WithGroup implements slog.Handler.
 func (h correlated) WithGroup(name string) slog.Handler { return correlated{h.Handler.WithGroup(name)} }
+
+// masked is a record whose attributes are masked. Messages are constants.
+func masked(r slog.Record) slog.Record {
+	changed := false
+	r.Attrs(func(a slog.Attr) bool {
+		_, changed = maskedAttr(a)
+		return !changed
+	})
+	if !changed {
+		return r
+	}
+	all := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		a, _ = maskedAttr(a)
+		all.AddAttrs(a)
+		return true
+	})
+	return all
+}
+
+// maskedAttr masks texts, errors and groups of them, and says whether something has changed.
+func maskedAttr(a slog.Attr) (_ slog.Attr, changed bool) {
+	text := ""
+	switch v := a.Value.Resolve(); v.Kind() {
+	case slog.KindGroup:
+		group := slices.Clone(v.Group())
+		for i := range group {
+			one := false
+			group[i], one = maskedAttr(group[i])
+			changed = changed || one
+		}
+		if changed {
+			a.Value = slog.GroupValue(group...)
+		}
+		return a, changed
+	case slog.KindString:
+		text = v.String()
+	case slog.KindAny:
+		if err, ok := v.Any().(error); ok {
+			text = err.Error()
+		}
+	}
+	if strings.Contains(text, "://") {
+		a.Value = slog.StringValue(secret.Mask(text))
+		return a, true
+	}
+	return a, false
+}

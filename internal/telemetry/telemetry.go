@@ -24,6 +24,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+
+	"github.com/roamcard/roamcard/internal/outward"
 )
 
 // Telemetry exports what the program reports about itself: metrics on a page, and traces, metrics and logs to a
@@ -33,15 +35,17 @@ type Telemetry struct {
 	// Page shows the metrics to Prometheus.
 	Page http.Handler
 	logs *sdklog.LoggerProvider
+	rule outward.Rule
 	stop []func(context.Context) error
 }
 
 // Start makes the metrics, and exports by OTLP over HTTP the signals that have an endpoint:
 // OTEL_EXPORTER_OTLP_ENDPOINT, or its variants for TRACES, METRICS and LOGS. The other standard OTEL_ variables apply.
 // A slow or missing collector never delays the program: what it does not accept is dropped. Stop sends what is queued.
-func Start(ctx context.Context, service, version string) (_ *Telemetry, err error) {
+// The rule says whether the collector may be sent to without TLS.
+func Start(ctx context.Context, service, version string, rule outward.Rule) (_ *Telemetry, err error) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	t := &Telemetry{Page: http.NotFoundHandler()}
+	t := &Telemetry{Page: http.NotFoundHandler(), rule: rule}
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return t, nil
 	}
@@ -73,7 +77,11 @@ func exported(signal string) bool {
 func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource) error {
 	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
 	if exported("TRACES") {
-		exporter, err := otlptracehttp.New(ctx)
+		client, err := t.collector("TRACES")
+		if err != nil {
+			return err
+		}
+		exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithHTTPClient(client))
 		if err != nil {
 			return fmt.Errorf("make the trace exporter: %w", err)
 		}
@@ -101,7 +109,11 @@ func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) er
 	}
 	opts := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page), sdkmetric.WithView(goroutines)}
 	if exported("METRICS") {
-		exporter, err := otlpmetrichttp.New(ctx)
+		client, err := t.collector("METRICS")
+		if err != nil {
+			return err
+		}
+		exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithHTTPClient(client))
 		if err != nil {
 			return fmt.Errorf("make the metrics exporter: %w", err)
 		}
@@ -124,7 +136,11 @@ func (t *Telemetry) startLogs(ctx context.Context, res *resource.Resource) error
 	if !exported("LOGS") {
 		return nil
 	}
-	exporter, err := otlploghttp.New(ctx)
+	client, err := t.collector("LOGS")
+	if err != nil {
+		return err
+	}
+	exporter, err := otlploghttp.New(ctx, otlploghttp.WithHTTPClient(client))
 	if err != nil {
 		return fmt.Errorf("make the log exporter: %w", err)
 	}
@@ -135,6 +151,9 @@ func (t *Telemetry) startLogs(ctx context.Context, res *resource.Resource) error
 
 // Logger writes to log and, when a collector takes logs, to it too.
 func (t *Telemetry) Logger(log *slog.Logger) *slog.Logger {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("telemetry not exported", slog.Any("error", err))
+	}))
 	if t.logs == nil {
 		return log
 	}

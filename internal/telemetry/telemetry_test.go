@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -76,7 +77,7 @@ func TestCollectorGetsTracesMetricsAndLogs(t *testing.T) {
 	defer server.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 	t.Setenv("OTEL_SERVICE_NAME", "named-by-the-operator")
-	out, err := Start(t.Context(), "roamcard", "1.2.3")
+	out, err := Start(t.Context(), "roamcard", "1.2.3", outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestSignalsAreExportedOnlyToAnEndpoint(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+"/v1/traces")
 	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", server.URL+"/v1/metrics")
 	t.Setenv("OTEL_METRICS_EXPORTER", "none")
-	out, err := Start(t.Context(), "roamcard", "1.2.3")
+	out, err := Start(t.Context(), "roamcard", "1.2.3", outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestDeadCollectorDelaysNothing(t *testing.T) {
 	defer done()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600000") // an hour, in which nothing gives up
-	out, err := Start(t.Context(), "roamcard", "1.2.3")
+	out, err := Start(t.Context(), "roamcard", "1.2.3", outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestDeadCollectorDelaysNothing(t *testing.T) {
 
 func TestTelemetryCanBeTurnedOff(t *testing.T) {
 	t.Setenv("OTEL_SDK_DISABLED", "true")
-	out, err := Start(t.Context(), "roamcard", "1.2.3")
+	out, err := Start(t.Context(), "roamcard", "1.2.3", outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestTelemetryCanBeTurnedOff(t *testing.T) {
 
 // The test counts one of everything and lints the page as `promtool check metrics` does.
 func TestMetricsPassPromtool(t *testing.T) {
-	out, err := Start(t.Context(), "roamcard", "1")
+	out, err := Start(t.Context(), "roamcard", "1", outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestMetricsPassPromtool(t *testing.T) {
 
 // TestCountersOfAlertsBeginAtZero: one that appears with its first count has not increased.
 func TestCountersOfAlertsBeginAtZero(t *testing.T) {
-	out, err := Start(t.Context(), "roamcard", "1")
+	out, err := Start(t.Context(), "roamcard", "1", outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func TestExemplarNamesTheTraceOfAPayment(t *testing.T) {
 		if !traced {
 			t.Setenv("OTEL_TRACES_EXPORTER", "none")
 		}
-		out, err := Start(t.Context(), "roamcard", "1")
+		out, err := Start(t.Context(), "roamcard", "1", outward.Rule{})
 		if err != nil {
 			t.Fatal(err)
 		}

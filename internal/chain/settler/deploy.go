@@ -14,7 +14,9 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
 
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -27,14 +29,17 @@ const lookEvery = 250 * time.Millisecond
 // Deploy deploys our Settler through a node of the chain, and returns once the chain has it. The transaction is zero
 // when it was there before. Any account with gas may deploy it, once; a relayer's must not, because its nonces belong
 // to the service. When ctx ends first, the transaction may be included later: a second call finds it.
-func Deploy(ctx context.Context, url string, chainID uint64, key *ecdsa.PrivateKey) (tx x402.Hash, err error) {
-	client, err := ethclient.DialContext(ctx, url)
+func Deploy(
+	ctx context.Context, url string, rule outward.Rule, chainID uint64, key *ecdsa.PrivateKey,
+) (tx x402.Hash, err error) {
+	node, err := rpc.DialOptions(ctx, url, rpc.WithHTTPClient(outward.New(outward.Config{Rule: rule})))
 	if err != nil {
-		return x402.Hash{}, fmt.Errorf("deploy settler: %w", err)
+		return x402.Hash{}, errors.New("deploy settler: the node's URL cannot be read") // which may have a key
 	}
-	defer client.Close()
-	if tx, err = deploy(ctx, client, new(big.Int).SetUint64(chainID), key); err != nil {
-		return tx, fmt.Errorf("deploy settler: %w", err)
+	defer node.Close()
+	tx, err = deploy(ctx, ethclient.NewClient(node), new(big.Int).SetUint64(chainID), key)
+	if err != nil {
+		return tx, fmt.Errorf("deploy settler: %w", outward.Cause(err))
 	}
 	return tx, nil
 }

@@ -2,6 +2,8 @@ package settler_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -68,17 +71,40 @@ func TestContractIsFoundByItsCode(t *testing.T) {
 	}
 }
 
+// TestDeployerSendsNobodyElsewhere, and tells no key of a node.
+func TestDeployerSendsNobodyElsewhere(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a redirect was followed")
+	}))
+	t.Cleanup(elsewhere.Close)
+	away := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(away.Close)
+	key := keyOf(devnet.WalletsOf(devnet.RoleBuyer)[0])
+	for url, want := range map[string]string{
+		away.URL + "/secret-key":         "307",
+		"http://node.example/secret-key": "is not this machine",
+		"http://127.0.0.1:1/secret-key":  "refused",
+	} {
+		_, err := settler.Deploy(t.Context(), url, outward.Rule{}, devnet.ChainID, key)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-key") {
+			t.Errorf("%s: %v, want %s", url, err, want)
+		}
+	}
+}
+
 func TestDeployedOnceByFactory(t *testing.T) {
 	b := newBench(t)
 	b.control("evm_setAutomine", true)
 	key := keyOf(devnet.WalletsOf(devnet.RoleBuyer)[0])
 	own := settler.Own(token)
-	deploy := func() (x402.Hash, error) { return settler.Deploy(t.Context(), b.url, devnet.ChainID, key) }
+	deploy := func() (x402.Hash, error) {
+		return settler.Deploy(t.Context(), b.url, outward.Rule{}, devnet.ChainID, key)
+	}
 	if tx, err := deploy(); err != nil || !tx.IsZero() {
 		t.Errorf("deployed again by %s, %v", tx, err)
 	}
 	b.control("anvil_setCode", own.Address().String(), "0x")
-	if tx, err := settler.Deploy(t.Context(), b.url, 1, key); err == nil || !tx.IsZero() {
+	if tx, err := settler.Deploy(t.Context(), b.url, outward.Rule{}, 1, key); err == nil || !tx.IsZero() {
 		t.Errorf("deployed on another chain by %s, %v", tx, err)
 	}
 	tx, err := deploy()

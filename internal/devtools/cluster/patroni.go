@@ -142,7 +142,7 @@ func ask(ctx context.Context, method, url string, send, into any) error {
 		return fmt.Errorf("make the request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
+	res, err := local.Do(req)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/outward"
 )
 
 // process is a program that this one runs. It may be started again after its end.
@@ -144,6 +146,9 @@ func withoutSettings(environ []string) []string {
 	return kept
 }
 
+// local asks the processes, which are on this machine.
+var local = outward.New(outward.Config{Timeout: time.Minute})
+
 // answers succeeds when an address answers 200.
 func answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -151,7 +156,7 @@ func answers(url string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		res, err := http.DefaultClient.Do(req)
+		res, err := local.Do(req)
 		if err != nil {
 			return err
 		}

@@ -24,11 +24,7 @@ var errLost = errors.New("the answer was thrown away on purpose")
 
 // RoundTrip implements http.RoundTripper.
 func (l *lossy) RoundTrip(req *http.Request) (*http.Response, error) {
-	next := l.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	res, err := next.RoundTrip(req)
+	res, err := l.next.RoundTrip(req)
 	if req.Header.Get(x402.HeaderSignature) == "" {
 		return res, err
 	}

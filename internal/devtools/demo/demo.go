@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
@@ -35,7 +36,7 @@ type Config struct {
 	TTY bool
 	// ShowCard prints the whole card number and code. A sandbox card buys nothing.
 	ShowCard bool
-	// HTTP makes the requests; nil means http.DefaultTransport.
+	// HTTP makes the requests; nil means the network.
 	HTTP http.RoundTripper
 	// Deadline bounds each wait; zero means two minutes.
 	Deadline time.Duration
@@ -85,6 +86,9 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
 	if c.Deadline == 0 {
 		c.Deadline = 2 * time.Minute
+	}
+	if c.HTTP == nil {
+		c.HTTP = outward.New(outward.Config{Rule: outward.Rule{Anywhere: true}}).Transport
 	}
 	s := &story{
 		Config: c, network: &lossy{next: c.HTTP}, key: roamcard.NewKey(),

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -96,7 +97,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if c.ReadyFile == "" {
 		c.ReadyFile = filepath.Join(c.Dir, "ready.json")
 	}
-	out, err := telemetry.Start(ctx, "roamcard-dev", app.Version)
+	out, err := telemetry.Start(ctx, "roamcard-dev", app.Version, outward.Rule{Anywhere: true})
 	if err != nil {
 		return fmt.Errorf("start telemetry: %w", err)
 	}

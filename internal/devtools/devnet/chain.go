@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/roamcard/roamcard/internal/outward"
 )
 
 // Chain is a running development chain on loopback: anvil with Base's id and, at Base's address, a token that behaves
@@ -134,6 +137,15 @@ func (c *Chain) Close() error {
 	return err
 }
 
+// local asks the chain, which is on this machine.
+func local() *http.Client {
+	return outward.New(outward.Config{Timeout: 10 * time.Minute, Most: 1 << 30})
+}
+
+func dialNode(ctx context.Context, url string) (*rpc.Client, error) {
+	return rpc.DialOptions(ctx, url, rpc.WithHTTPClient(local()))
+}
+
 // settle puts what was sent into a last block and lets no block follow. Anvil does not save its state in one piece:
 // interrupted while it makes a block, it can forget the block and keep the block's effect.
 func (c *Chain) settle() error {
@@ -147,7 +159,7 @@ func (c *Chain) settle() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	client, err := rpc.DialContext(ctx, c.anvil)
+	client, err := dialNode(ctx, c.anvil)
 	if err != nil {
 		return fmt.Errorf("settle chain: %w", err)
 	}
@@ -176,7 +188,7 @@ func (c *Chain) launch(ctx context.Context, anvil string, cfg ChainConfig) error
 	if c.child, err = startLingering("anvil", cmd, cfg.Log); err != nil {
 		return err
 	}
-	client, err := rpc.DialContext(ctx, c.anvil)
+	client, err := dialNode(ctx, c.anvil)
 	if err == nil {
 		defer client.Close()
 		err = c.child.until(ctx, func(ctx context.Context) error { return answersAsBase(ctx, client) })

@@ -71,7 +71,7 @@ func startPublicNode(
 	if err != nil {
 		return nil, err
 	}
-	node, err := rpc.DialContext(ctx, target)
+	node, err := dialNode(ctx, target)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func startPublicNode(
 	}
 	n.forward = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ErrorLog: discardLog(),
-		Transport: &http.Transport{MaxIdleConnsPerHost: 256},
+		Transport: local().Transport,
 	}
 	n.server = &http.Server{Handler: n, ReadHeaderTimeout: 10 * time.Second, ErrorLog: discardLog()}
 	go func() {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
@@ -58,23 +56,4 @@ func examinePayee(ctx context.Context, cfg app.Config, on *chain.Chain) finding 
 	}
 	return verdictOf("payee", fmt.Sprintf("%s holds %s USDC", cfg.PayTo, holds.Dollars()), err,
 		"set payment.pay_to to an address of yours")
-}
-
-// examineSecretFiles finds secret files that others may read or change.
-func examineSecretFiles() finding {
-	var open []string
-	files := app.SecretFiles()
-	for _, path := range files {
-		info, err := os.Stat(path)
-		if err == nil && app.ExposesSecret(info.Mode()) {
-			open = append(open, fmt.Sprintf("%s, mode %#o", path, info.Mode().Perm()))
-		}
-	}
-	var err error
-	if len(open) > 0 {
-		err = fmt.Errorf("others may read or change %s", strings.Join(open, "; "))
-	}
-	return verdictOf("secret files", fmt.Sprintf("%d, which nobody outside their groups may read", len(files)), err,
-		"chmod 600, or 440 where a group reads it: Kubernetes mounts a secret with defaultMode 0440; compose mounts the "+
-			"machine's own file, which then belongs to the container's group")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -124,7 +125,7 @@ func examineService(ctx context.Context, file string) []finding {
 		wrong := errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 		return []finding{verdictOf("configuration", "", wrong, "set what is named, in the environment or in --config FILE")}
 	}
-	out := []finding{verdictOf("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, ""), examineSecretFiles()}
+	out := []finding{verdictOf("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, "")}
 	out = append(out, examineKeys(ctx, cfg)...)
 	out = append(out, examineDatabase(ctx, cfg)...)
 	out = append(out, examineChain(ctx, cfg)...)
@@ -224,9 +225,9 @@ func examineFacilitator(ctx context.Context, cfg app.Config) finding {
 
 func verdictOf(name, detail string, err error, fix string) finding {
 	if err != nil {
-		return finding{Name: name, Status: statusFail, Detail: err.Error(), Fix: fix}
+		return finding{Name: name, Status: statusFail, Detail: secret.Mask(err.Error()), Fix: fix}
 	}
-	return finding{Name: name, Status: statusOK, Detail: detail}
+	return finding{Name: name, Status: statusOK, Detail: secret.Mask(detail)}
 }
 
 func printFindings(c Config, ok bool, found []finding) error {

@@ -11,10 +11,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -28,8 +28,9 @@ const maxAnswer = 1 << 20
 // Config is how the API is reached.
 type Config struct {
 	// URL is the origin of the API; DefaultURL if empty.
-	URL string
-	Key secret.Text
+	URL  string
+	Rule outward.Rule
+	Key  secret.Text
 }
 
 // Client asks the API. It implements screening.Service.
@@ -41,15 +42,14 @@ type Client struct {
 
 // New makes a Client. It sends nothing yet.
 func New(c Config) (*Client, error) {
-	base, err := url.Parse(cmp.Or(c.URL, DefaultURL))
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, errors.New("the URL of the screening service is not an origin")
+	base, err := c.Rule.Origin(cmp.Or(c.URL, DefaultURL))
+	if err != nil {
+		return nil, fmt.Errorf("where the screening service is: %w", err)
 	}
 	if c.Key.IsZero() {
 		return nil, errors.New("the screening service needs a key")
 	}
-	unfollowed := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{base: base, key: c.Key, http: &http.Client{CheckRedirect: unfollowed}}, nil
+	return &Client{base: base, key: c.Key, http: outward.New(outward.Config{Rule: c.Rule})}, nil
 }
 
 // Name implements screening.Service.
@@ -66,15 +66,15 @@ func (c *Client) Sanctioned(ctx context.Context, payer x402.Address) (bool, erro
 	req.Header.Set("Accept", "application/json")
 	res, err := c.http.Do(req)
 	if err != nil {
-		return false, fmt.Errorf("ask the screening service: %w", err)
+		return false, fmt.Errorf("ask the screening service: %w", outward.Cause(err))
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
 		return false, fmt.Errorf("ask the screening service: it answered %d", res.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	if err != nil || len(body) > maxAnswer {
-		return false, errors.Join(errors.New("the answer of the screening service is cut off or too long"), err)
+	body, err := outward.Read(res.Body, maxAnswer)
+	if err != nil {
+		return false, fmt.Errorf("read the answer of the screening service: %w", err)
 	}
 	var answer struct {
 		Identifications *[]struct {

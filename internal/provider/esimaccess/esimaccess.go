@@ -22,6 +22,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/recent"
@@ -47,7 +48,7 @@ type Config struct {
 	URL string
 	// AccessCode names the account, and Secret signs the requests.
 	AccessCode, Secret secret.Text
-	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Timeout bounds one call; 10 s if zero.
 	Timeout time.Duration
@@ -90,7 +91,7 @@ func Dial(cfg Config) (*Supplier, error) {
 }
 
 func dial(cfg Config) (*wire.Client, error) {
-	base, err := wire.Origin(cmp.Or(cfg.URL, DefaultURL))
+	base, err := outward.Rule{}.Origin(cmp.Or(cfg.URL, DefaultURL))
 	switch {
 	case err != nil:
 		return nil, err

@@ -22,6 +22,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -39,7 +40,7 @@ type Config struct {
 	APIKey secret.Text
 	// Journal keeps what was sent. Every process that uses the organisation of the key shares it.
 	Journal esim.Journal
-	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Timeout bounds one exchange; 10 s if zero.
 	Timeout time.Duration
@@ -76,7 +77,7 @@ const (
 
 // Dial makes a Supplier. It sends nothing yet.
 func Dial(cfg Config) (*Supplier, error) {
-	base, err := wire.Origin(cfg.URL)
+	base, err := outward.Rule{}.Origin(cfg.URL)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("dial eSIM Go: %w", err)

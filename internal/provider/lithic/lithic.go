@@ -28,6 +28,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -55,7 +56,7 @@ type Config struct {
 	Inline bool
 	// PerSecond is how many calls this process may make in any second; zero is no bound.
 	PerSecond int
-	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Timeout bounds one call; 10 s if zero.
 	Timeout time.Duration
@@ -97,7 +98,7 @@ var (
 
 // Dial makes an Issuer. It sends nothing yet.
 func Dial(cfg Config) (*Issuer, error) {
-	base, err := wire.Origin(cfg.URL)
+	base, err := outward.Rule{}.Origin(cfg.URL)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("dial Lithic: %w", err)

@@ -25,7 +25,7 @@ type ClientConfig struct {
 	URL string
 	// APIKey is DevKey if empty.
 	APIKey secret.Text
-	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Timeout bounds one call; 10 s if zero.
 	Timeout time.Duration

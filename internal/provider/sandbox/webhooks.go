@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/webhook"
@@ -89,6 +90,7 @@ func (s *Server) push(url string, key []byte, last int) {
 		<-s.closing
 		stop()
 	}()
+	client := outward.New(outward.Config{Rule: outward.Rule{Anywhere: true}})
 	ticker := time.NewTicker(pushEvery)
 	defer ticker.Stop()
 	for {
@@ -102,7 +104,7 @@ func (s *Server) push(url string, key []byte, last int) {
 			return
 		}
 		for _, e := range events {
-			pushOne(ctx, url, key, e)
+			pushOne(ctx, client, url, key, e)
 		}
 		last = now
 	}
@@ -114,7 +116,7 @@ type event struct {
 	body eventBody
 }
 
-func pushOne(ctx context.Context, url string, key []byte, e event) {
+func pushOne(ctx context.Context, client *http.Client, url string, key []byte, e event) {
 	body, err := json.Marshal(e.body)
 	if err != nil {
 		panic("sandbox: encode an event: " + err.Error())
@@ -126,7 +128,7 @@ func pushOne(ctx context.Context, url string, key []byte, e event) {
 		}
 		r.Header = webhook.SignStandard(key, fmt.Sprintf("evt_%d", e.seq), body, time.Now())
 		r.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(r)
+		resp, err := client.Do(r)
 		if err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode/100 == 2 {

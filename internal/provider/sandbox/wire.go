@@ -2,13 +2,13 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/secret"
 )
@@ -17,16 +17,17 @@ const defaultVisibilityDelay = 30 * time.Second
 
 // dial makes a client. The sandbox may be anywhere, without https: what it sells is not real.
 func dial(cfg ClientConfig, role string) (*wire.Client, error) {
-	base, err := url.Parse(cfg.URL)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, fmt.Errorf("%q is not an http URL", cfg.URL)
+	anywhere := outward.Rule{Anywhere: true}
+	base, err := anywhere.Origin(cfg.URL)
+	if err != nil {
+		return nil, err
 	}
 	key := cfg.APIKey
 	if key.IsZero() {
 		key = secret.New(DevKey)
 	}
 	return wire.New(wire.Config{
-		Provider: providerName, Role: role, Base: base, HTTP: cfg.HTTP, Timeout: cfg.Timeout, Now: cfg.Now,
+		Provider: providerName, Role: role, Base: base, Rule: anywhere, HTTP: cfg.HTTP, Timeout: cfg.Timeout, Now: cfg.Now,
 		Tracer: cfg.Tracer, Metrics: cfg.Metrics,
 		Authorize: func(h http.Header, _ []byte) { h.Set("Authorization", "Bearer "+key.Reveal()) },
 	}), nil

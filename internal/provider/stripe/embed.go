@@ -3,7 +3,6 @@ package stripe
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 
 	stripego "github.com/stripe/stripe-go/v85"
 
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
 )
@@ -83,10 +83,9 @@ func (k *keyAnswer) whole() error {
 
 // elementsAt reads where Stripe.js is: https, unless its host is loopback.
 func elementsAt(text string) (*url.URL, error) {
-	at, err := url.Parse(text)
-	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" ||
-		(at.Scheme != "https" && (at.Scheme != "http" || !isLoopback(at.Hostname()))) {
-		return nil, errors.New("the URL of Stripe.js is not https")
+	at, err := outward.Rule{}.Origin(text)
+	if err != nil {
+		return nil, fmt.Errorf("where Stripe.js is: %w", err)
 	}
 	return at, nil
 }

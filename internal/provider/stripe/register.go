@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -73,7 +74,7 @@ func AsIssuer() provider.Issuer {
 				case of != "" && strings.Contains(of, "_test_") != testing:
 					wrong = append(wrong, fmt.Errorf("%s: it and issuer.key are of different modes of Stripe", PublishableKey))
 				}
-				if _, err := parseBase(c.URL); err != nil && c.URL != "" {
+				if _, err := (outward.Rule{}).Origin(c.URL); err != nil && c.URL != "" {
 					wrong = append(wrong, fmt.Errorf("issuer.url: %w", err))
 				}
 				if c.Production && strings.HasPrefix(c.Own.Text(ElementsKey), "http://") {

@@ -27,7 +27,7 @@ func TestProductionRefusesKeysOfTheTestMode(t *testing.T) {
 func TestAddressWithoutHTTPSIsToldByItsSetting(t *testing.T) {
 	for address, want := range map[string]string{
 		"": "", "https://api.stripe.com": "", "http://127.0.0.1:12111": "",
-		"http://api.stripe.com": "issuer.url: the URL is not https",
+		"http://api.stripe.com": "issuer.url: the URL is not https, and api.stripe.com is not this machine",
 	} {
 		told := ""
 		for _, err := range stripe.AsIssuer().Mistakes(provider.Config{URL: address}) {

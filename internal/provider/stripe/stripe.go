@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -33,6 +32,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -61,7 +61,7 @@ type Config struct {
 	Instructions string
 	// PerSecond is how many calls this process may make in any second; zero is no bound.
 	PerSecond int
-	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Timeout bounds one request; 10 s if zero.
 	Timeout time.Duration
@@ -134,7 +134,7 @@ func Dial(cfg Config) (*Issuer, error) {
 }
 
 func dial(cfg Config) (wire, error) {
-	base, err := parseBase(cmp.Or(cfg.URL, stripego.APIURL))
+	base, err := outward.Rule{}.Origin(cmp.Or(cfg.URL, stripego.APIURL))
 	switch {
 	case err != nil:
 		return wire{}, err
@@ -146,16 +146,11 @@ func dial(cfg Config) (wire, error) {
 		metrics: cfg.Metrics, quota: limit.NewQuota(cfg.PerSecond),
 		timeout: cmp.Or(cfg.Timeout, defaultTimeout),
 	}
-	through := http.DefaultTransport
-	if cfg.HTTP != nil && cfg.HTTP.Transport != nil {
-		through = cfg.HTTP.Transport
-	}
+	client := outward.New(outward.Config{Timeout: w.timeout, Most: maxAnswer, Through: cfg.HTTP})
+	client.Transport = guard{client.Transport, strings.TrimRight(base.Path, "/")}
 	w.backend = stripego.GetBackendWithConfig(stripego.APIBackend, &stripego.BackendConfig{
-		URL: stripego.String(base.Scheme + "://" + base.Host),
-		HTTPClient: &http.Client{
-			Transport:     guard{through, strings.TrimRight(base.Path, "/")},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		URL:        stripego.String(base.Scheme + "://" + base.Host),
+		HTTPClient: client,
 		// Its errors quote answers.
 		LeveledLogger:     &stripego.LeveledLogger{Level: stripego.LevelNull},
 		MaxNetworkRetries: stripego.Int64(0),
@@ -168,26 +163,6 @@ func dial(cfg Config) (wire, error) {
 		w.tracer = otel.Tracer("roamcard/provider/stripe")
 	}
 	return w, nil
-}
-
-// parseBase reads where the vendor's API begins.
-func parseBase(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
-	switch {
-	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
-		return nil, errors.New("the URL is not that of an API")
-	case base.Scheme != "https" && (base.Scheme != "http" || !isLoopback(base.Hostname())):
-		return nil, errors.New("the URL is not https")
-	}
-	return base, nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
 }
 
 // Traits says what may be done after an unknown outcome. Stripe takes an idempotency key once within 24 h. After that,

@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -121,8 +122,10 @@ var definite = map[stripego.ErrorCode]bool{
 func understand(ctx context.Context, err error, refusable bool) error {
 	said, ok := errors.AsType[*stripego.Error](err)
 	if !ok {
-		for _, known := range []error{context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF} {
-			if errors.Is(err, known) || (errors.Is(ctx.Err(), known) && known != io.ErrUnexpectedEOF) {
+		for _, known := range []error{
+			context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF, outward.ErrTooLong,
+		} {
+			if errors.Is(err, known) || errors.Is(ctx.Err(), known) {
 				return fmt.Errorf("no answer: %w", known)
 			}
 		}
@@ -171,8 +174,8 @@ func quote(s string) string {
 	return s
 }
 
-// guard is what the library does not do: it bounds answers, takes no status for a success but 200, and calls an API
-// that is below a path.
+// guard is what the library does not do: it takes no status for a success but 200, and calls an API that is below a
+// path.
 type guard struct {
 	next  http.RoundTripper
 	under string
@@ -192,22 +195,5 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 		return nil, unclear(fmt.Sprintf("status %d", resp.StatusCode))
 	}
-	resp.Body = &bounded{ReadCloser: resp.Body, left: maxAnswer}
 	return resp, nil
-}
-
-// bounded is a body that fails after so many bytes.
-type bounded struct {
-	io.ReadCloser
-	left int
-}
-
-// Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, unclear("the answer is too long")
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -30,6 +29,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -43,11 +43,12 @@ const (
 type Config struct {
 	// Provider names the adapter in metrics, Role says in spans what it is to us: "issuer" or "supplier".
 	Provider, Role string
-	// Base is the address that paths are joined to, see Origin.
+	// Base is the address that paths are joined to, and Rule what it was checked with.
 	Base *url.URL
+	Rule outward.Rule
 	// Authorize puts credentials on a request, whose body is given. May be nil.
 	Authorize func(h http.Header, body []byte)
-	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Timeout bounds one call; 10 s if zero.
 	Timeout time.Duration
@@ -69,14 +70,9 @@ type Client struct {
 
 // New makes a Client. It sends nothing yet.
 func New(cfg Config) *Client {
-	c := &Client{cfg: cfg, http: &http.Client{
-		// A redirect would take credentials to an address that nobody chose.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	if cfg.HTTP != nil {
-		c.http.Transport = cfg.HTTP.Transport
-	}
+	c := &Client{cfg: cfg}
 	c.cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	c.http = outward.New(outward.Config{Rule: cfg.Rule, Timeout: c.cfg.Timeout, Through: cfg.HTTP})
 	if cfg.Now == nil {
 		c.cfg.Now = time.Now
 	}
@@ -89,37 +85,15 @@ func New(cfg Config) *Client {
 // Now is the time by the Client's clock.
 func (c *Client) Now() time.Time { return c.cfg.Now() }
 
-// Origin reads where a vendor's API is: https, unless its host is loopback, and nothing behind its path.
-func Origin(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
-	switch {
-	case err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
-		return nil, errors.New("the URL is not an origin")
-	case base.Scheme == "http" && !isLoopback(base.Hostname()):
-		return nil, fmt.Errorf("the URL is not https, and %s is not this machine", base.Hostname())
-	case base.Scheme != "https" && base.Scheme != "http":
-		return nil, errors.New("the URL is not https")
-	}
-	return base, nil
-}
-
 // AddressMistakes are those of an address that a setting has, none when it is not set: that is told by the settings.
 func AddressMistakes(setting, address string) []error {
 	if address == "" {
 		return nil
 	}
-	if _, err := Origin(address); err != nil {
+	if _, err := (outward.Rule{}).Origin(address); err != nil {
 		return []error{fmt.Errorf("%s: %w", setting, err)}
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
 }
 
 // Request is one call to a vendor.
@@ -206,14 +180,10 @@ func (c *Client) exchange(ctx context.Context, rq Request) (answer Answer, err e
 		return Answer{}, fmt.Errorf("no answer: %w", cause(err, rq.Confidential))
 	}
 	defer func() { _ = resp.Body.Close() }()
-	most := cmp.Or(rq.Most, defaultMost)
 	answer = Answer{Status: resp.StatusCode, Header: resp.Header}
-	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, most+1))
+	answer.Body, err = outward.Read(resp.Body, cmp.Or(rq.Most, defaultMost))
 	if err != nil {
 		return answer, fmt.Errorf("half an answer: %w", cause(err, rq.Confidential))
-	}
-	if int64(len(answer.Body)) > most {
-		return answer, Unclear("the answer is too long")
 	}
 	return answer, nil
 }
@@ -248,13 +218,12 @@ func (c *Client) request(ctx context.Context, rq Request, body []byte) (*http.Re
 // cause is what broke a round trip, without the address, which names the card at the issuer. Of a confidential one it
 // says only what cannot quote the answer.
 func cause(err error, confidential bool) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
-	}
 	if !confidential {
-		return err
+		return outward.Cause(err)
 	}
-	for _, known := range []error{context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF} {
+	for _, known := range []error{
+		context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF, outward.ErrTooLong,
+	} {
 		if errors.Is(err, known) {
 			return known
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/provider/wire"
 	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 )
@@ -36,26 +37,12 @@ func against(t *testing.T, cfg wire.Config, answer http.HandlerFunc) *wire.Clien
 	t.Helper()
 	web := httptest.NewServer(answer)
 	t.Cleanup(web.Close)
-	base, err := wire.Origin(web.URL + "/api")
+	base, err := outward.Rule{}.Origin(web.URL + "/api")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.Provider, cfg.Role, cfg.Base = "acme", "issuer", base
 	return wire.New(cfg)
-}
-
-func TestOriginIsHTTPSUnlessItIsLoopback(t *testing.T) {
-	for text, want := range map[string]bool{
-		"https://api.example.com": true, "https://api.example.com/v2": true, "http://127.0.0.1:80": true,
-		"http://localhost:1": true, "http://[::1]:1": true,
-		"http://api.example.com": false, "http://127.0.0.1.example.com": false, "ftp://127.0.0.1": false, "": false,
-		"api.example.com": false, "https://": false, "https://a@b.example.com": false,
-		"https://b.example.com?key=1": false, "https://b.example.com#a": false, "https://%zz": false,
-	} {
-		if base, err := wire.Origin(text); (err == nil) != want || (base != nil) != want {
-			t.Errorf("Origin(%q) = %v, %v", text, base, err)
-		}
-	}
 }
 
 func TestRequestIsSentAsItIs(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"encoding/asn1"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
 	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -42,7 +42,7 @@ type Signer struct {
 
 // New makes a signer of a key: its id, its ARN, or an alias. With the account it asks nothing yet, so that a program
 // can start while KMS does not answer; without, it asks for the public key.
-func New(ctx context.Context, key string, account x402.Address) (*Signer, error) {
+func New(ctx context.Context, key string, account x402.Address, rule outward.Rule) (*Signer, error) {
 	var options []func(*config.LoadOptions) error
 	if region := regionOf(key); region != "" {
 		options = append(options, config.WithRegion(region))
@@ -54,7 +54,7 @@ func New(ctx context.Context, key string, account x402.Address) (*Signer, error)
 	if cfg.Region == "" {
 		return nil, errors.New("no region: name the key by its ARN, or set AWS_REGION")
 	}
-	s := &Signer{client: kms.NewFromConfig(cfg, bound), key: key, address: account}
+	s := &Signer{client: kms.NewFromConfig(cfg, ours(rule)), key: key, address: account}
 	if account.IsZero() {
 		s.address, err = s.account(ctx)
 	}
@@ -122,22 +122,14 @@ func (s *Signer) Check(ctx context.Context) error {
 	return err
 }
 
-// bound limits the answers. The client is the SDK's own, which has the certificates of AWS_CA_BUNDLE.
-func bound(o *kms.Options) { o.HTTPClient = bounded{o.HTTPClient} }
-
-// bounded limits what is read of an answer.
-type bounded struct{ kms.HTTPClient }
-
-// Do implements kms.HTTPClient.
-func (b bounded) Do(r *http.Request) (*http.Response, error) {
-	res, err := b.HTTPClient.Do(r)
-	if err == nil {
-		res.Body = limited{io.LimitReader(res.Body, maxAnswer), res.Body}
+// ours makes the SDK ask KMS by a client of ours, with the certificates of AWS_CA_BUNDLE, which its own client has.
+// What the SDK asks for credentials, at the address of a cloud's machine, is its own.
+func ours(rule outward.Rule) func(*kms.Options) {
+	return func(o *kms.Options) {
+		c := outward.Config{Rule: rule, Most: maxAnswer}
+		if own, ok := o.HTTPClient.(interface{ GetTransport() *http.Transport }); ok {
+			c.TLS = own.GetTransport().TLSClientConfig
+		}
+		o.HTTPClient = outward.New(c)
 	}
-	return res, err
-}
-
-type limited struct {
-	io.Reader
-	io.Closer
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/signer/awskms"
 	"github.com/roamcard/roamcard/internal/signer/awskms/awskmsfake"
@@ -49,7 +50,7 @@ func serve(t *testing.T) *awskmsfake.KMS {
 func TestKMSKeepsTheRulesOfSigners(t *testing.T) {
 	wallet, fake := authtest.NewWallet(t, "kms"), serve(t)
 	fake.Put(keyID, wallet.Key())
-	signer, err := awskms.New(t.Context(), keyID, x402.Address{})
+	signer, err := awskms.New(t.Context(), keyID, x402.Address{}, outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,20 +71,20 @@ func TestProgramStartsWhileKMSIsDown(t *testing.T) {
 	wallet, fake := authtest.NewWallet(t, "kms"), serve(t)
 	fake.Put(keyID, wallet.Key())
 	fake.Misbehave(awskmsfake.Hang)
-	signer, err := awskms.New(t.Context(), keyID, wallet.Address())
+	signer, err := awskms.New(t.Context(), keyID, wallet.Address(), outward.Rule{})
 	if err != nil || signer.Address() != wallet.Address() {
 		t.Fatalf("with the account: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := awskms.New(ctx, keyID, x402.Address{}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := awskms.New(ctx, keyID, x402.Address{}, outward.Rule{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without the account: %v", err)
 	}
 	fake.Misbehave(awskmsfake.None)
 	if err := signer.Check(t.Context()); err != nil {
 		t.Errorf("check: %v", err)
 	}
-	other, err := awskms.New(t.Context(), keyID, authtest.NewWallet(t, "other").Address())
+	other, err := awskms.New(t.Context(), keyID, authtest.NewWallet(t, "other").Address(), outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,18 +95,18 @@ func TestProgramStartsWhileKMSIsDown(t *testing.T) {
 
 func TestKMSKeyThatIsNotThereIsToldByItsKind(t *testing.T) {
 	serve(t)
-	if _, err := awskms.New(t.Context(), keyID, x402.Address{}); err == nil ||
+	if _, err := awskms.New(t.Context(), keyID, x402.Address{}, outward.Rule{}); err == nil ||
 		!strings.Contains(err.Error(), "NotFoundException") {
 		t.Errorf("no such key: %v", err)
 	}
 	t.Setenv("AWS_REGION", "")
 	t.Setenv("AWS_DEFAULT_REGION", "")
-	if _, err := awskms.New(t.Context(), keyID, x402.Address{1}); err == nil ||
+	if _, err := awskms.New(t.Context(), keyID, x402.Address{1}, outward.Rule{}); err == nil ||
 		!strings.Contains(err.Error(), "AWS_REGION") {
 		t.Errorf("no region: %v", err)
 	}
 	arn := "arn:aws:kms:eu-central-1:111122223333:key/" + keyID
-	if _, err := awskms.New(t.Context(), arn, x402.Address{1}); err != nil {
+	if _, err := awskms.New(t.Context(), arn, x402.Address{1}, outward.Rule{}); err != nil {
 		t.Errorf("the region of an ARN: %v", err)
 	}
 }

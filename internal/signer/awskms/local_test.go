@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/signer/awskms"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -22,7 +23,7 @@ func TestKMSOfOthersKeepsTheRulesOfSigners(t *testing.T) {
 		t.Skip("ROAMCARD_KMS_URL names no KMS; run tools/kms.sh")
 	}
 	at(t, url)
-	signer, err := awskms.New(t.Context(), newKey(t), x402.Address{})
+	signer, err := awskms.New(t.Context(), newKey(t), x402.Address{}, outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"net/url"
@@ -21,7 +20,7 @@ import (
 	"sync"
 
 	"github.com/roamcard/roamcard/internal/curve"
-	"github.com/roamcard/roamcard/internal/provider/wire"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -45,20 +44,14 @@ type Signer struct {
 	key string
 }
 
-// New makes a signer. It asks nothing yet. The address of the API is https, unless its host is loopback: whoever
-// reaches a Web3Signer can sign with it. A nil client is one of its own; of another only the transport is used.
-func New(base string, account x402.Address, client *http.Client) (*Signer, error) {
-	origin, err := wire.Origin(base)
+// New makes a signer. It asks nothing yet. Whoever reaches a Web3Signer can sign with it, so the rule is not that of a
+// sandbox.
+func New(base string, account x402.Address, rule outward.Rule) (*Signer, error) {
+	origin, err := rule.Origin(base)
 	if err != nil {
 		return nil, err
 	}
-	s := &Signer{base: origin, address: account, http: &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	if client != nil {
-		s.http.Transport = client.Transport
-	}
-	return s, nil
+	return &Signer{base: origin, address: account, http: outward.New(outward.Config{Rule: rule})}, nil
 }
 
 // Address is the account.
@@ -134,10 +127,10 @@ func (s *Signer) call(ctx context.Context, method, path string, body []byte, mos
 	req.Header.Set("Content-Type", "application/json")
 	res, err := s.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the Web3Signer: %w", err)
+		return nil, fmt.Errorf("ask the Web3Signer: %w", outward.Cause(err))
 	}
 	defer func() { _ = res.Body.Close() }() // only read
-	answer, err := io.ReadAll(io.LimitReader(res.Body, most+1))
+	answer, err := outward.Read(res.Body, most)
 	switch {
 	case res.StatusCode == http.StatusNotFound && method == http.MethodPost:
 		return nil, ErrNoKey
@@ -145,8 +138,6 @@ func (s *Signer) call(ctx context.Context, method, path string, body []byte, mos
 		return nil, fmt.Errorf("the Web3Signer answers with status %d", res.StatusCode)
 	case err != nil:
 		return nil, fmt.Errorf("read the Web3Signer's answer: %w", err)
-	case int64(len(answer)) > most:
-		return nil, fmt.Errorf("the Web3Signer's answer is longer than %d bytes", most)
 	}
 	return answer, nil
 }

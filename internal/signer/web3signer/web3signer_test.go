@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/signer/web3signer"
 	"github.com/roamcard/roamcard/internal/signer/web3signer/web3signerfake"
@@ -28,7 +29,7 @@ func serve(t *testing.T, h http.Handler) string {
 func TestWeb3SignerKeepsTheRulesOfSigners(t *testing.T) {
 	wallet, others := authtest.NewWallet(t, "remote"), authtest.NewWallet(t, "others")
 	fake := web3signerfake.New(others.Key(), wallet.Key())
-	signer, err := web3signer.New(serve(t, fake), wallet.Address(), nil)
+	signer, err := web3signer.New(serve(t, fake), wallet.Address(), outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestWeb3SignerKeepsTheRulesOfSigners(t *testing.T) {
 func TestKeyIsFoundAmongThoseOfTheWeb3Signer(t *testing.T) {
 	wallet, others := authtest.NewWallet(t, "remote"), authtest.NewWallet(t, "others")
 	fake := web3signerfake.New(others.Key())
-	signer, err := web3signer.New(serve(t, fake)+"/", wallet.Address(), nil)
+	signer, err := web3signer.New(serve(t, fake)+"/", wallet.Address(), outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestWeb3SignerIsAskedNowhereElse(t *testing.T) {
 		t.Error("a redirect was followed")
 	}))
 	signer, err := web3signer.New(serve(t, http.RedirectHandler(elsewhere, http.StatusTemporaryRedirect)),
-		wallet.Address(), nil)
+		wallet.Address(), outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func TestWeb3SignerIsAskedNowhereElse(t *testing.T) {
 		"http://signer.example:9000", "ftp://127.0.0.1", "https://", "https://user:word@signer.example",
 		"https://a.example?x=1",
 	} {
-		if _, err := web3signer.New(base, wallet.Address(), nil); err == nil || strings.Contains(err.Error(), "word") {
+		_, err := web3signer.New(base, wallet.Address(), outward.Rule{})
+		if err == nil || strings.Contains(err.Error(), "word") {
 			t.Errorf("%s: %v", base, err)
 		}
 	}

@@ -17,13 +17,14 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 // startTelemetry is the telemetry of one test's program.
 func startTelemetry(t *testing.T) *telemetry.Telemetry {
 	t.Helper()
-	out, err := telemetry.Start(t.Context(), "roamcard", app.Version)
+	out, err := telemetry.Start(t.Context(), "roamcard", app.Version, outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}

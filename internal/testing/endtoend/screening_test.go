@@ -9,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/screening"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -30,7 +31,7 @@ func screened(t *testing.T, p plan, listed ...x402.Address) (w *world, list func
 		}
 	}
 	list(listed...)
-	source, err := screening.ParseSource(file)
+	source, err := screening.ParseSource(file, outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}

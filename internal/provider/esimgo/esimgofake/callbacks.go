@@ -80,7 +80,7 @@ func (s *Server) call(ctx context.Context, to string, body []byte) bool {
 	_, _ = mac.Write(body) // never fails
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Signature-SHA256", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	res, err := http.DefaultClient.Do(req)
+	res, err := s.sender.Do(req)
 	if err != nil {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 	"github.com/roamcard/roamcard/internal/secret"
 )
@@ -92,6 +93,8 @@ func (s *Server) Put(reference string, use Use) {
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
+	// sender sends callbacks, to wherever the test says.
+	sender *http.Client
 
 	mu      sync.Mutex
 	bundles []*Bundle
@@ -119,7 +122,10 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &Server{cfg: cfg, balance: cfg.Balance, calls: map[string]int{}}
+	s := &Server{
+		cfg: cfg, balance: cfg.Balance, calls: map[string]int{},
+		sender: outward.New(outward.Config{Rule: outward.Rule{Anywhere: true}}),
+	}
 	for _, b := range Bundles() {
 		s.bundles = append(s.bundles, &b)
 	}
