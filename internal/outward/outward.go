@@ -106,9 +106,13 @@ type way struct {
 	most int64
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It sends nothing for a caller who has gone, whatever is next.
 func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := w.rule.Check(r.URL); err != nil {
+	err := r.Context().Err()
+	if err == nil {
+		err = w.rule.Check(r.URL)
+	}
+	if err != nil {
 		if r.Body != nil {
 			err = errors.Join(err, r.Body.Close())
 		}

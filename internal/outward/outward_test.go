@@ -127,6 +127,19 @@ func (r refused) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("sent")
 }
 
+func TestCallerWhoHasGoneSendsNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.example.com", strings.NewReader("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := New(Config{Through: &http.Client{Transport: refused{t}}})
+	if _, err := client.Do(r); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestOnlyNamedHostsAreAskedWithoutTLS(t *testing.T) {
 	named := Rule{Plaintext: []string{"Node.internal", "10.0.0.7", "fd00::7"}}
 	for address, want := range map[string]struct{ strict, named bool }{
