@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestDoctorFindsEachMisconfiguration examines a service that has all it needs, and then one with a readable secret,
-// and with wrong keys and a wrong payee.
+// TestDoctorFindsEachMisconfiguration examines a service that has all it needs, one with wrong keys and a wrong payee,
+// and one with a secret that others may read.
 func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	w := newWorld(t, plan{chain: ownChain(t)}) // whose clock nobody moves
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 	}
 	apptest.HideVariables(t)
 	w.mine(1) // so that the chain's clock is now
-	tried, details := map[string]string{}, map[string]string{}
+	tried, details, least := map[string]string{}, map[string]string{}, 10
 	examine := func(probe bool) (failed []string, err error) {
 		var out bytes.Buffer
 		err = doctor.Run(t.Context(), doctor.Config{JSON: true, Probe: probe, Spend: "5.00", Out: &out})
@@ -66,7 +66,7 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 				t.Errorf("%s has no fix", c.Name)
 			}
 		}
-		if told.OK != (err == nil) || len(told.Checks) < 10 {
+		if told.OK != (err == nil) || len(told.Checks) < least {
 			t.Errorf("ok %v, %d checks, %v", told.OK, len(told.Checks), err)
 		}
 		return failed, err
@@ -88,16 +88,20 @@ func TestDoctorFindsEachMisconfiguration(t *testing.T) {
 		}
 		return details["settler contract"], tried["settler contract"]
 	})
-	if err := os.Chmod(secret, 0o644); err != nil {
-		t.Fatal(err)
-	}
 	t.Setenv("ROAMCARD_SUPPLIER__KEY", "another")
 	t.Setenv("ROAMCARD_ISSUER__KEY", "another")
 	t.Setenv("ROAMCARD_PAYMENT__PAY_TO", usdc().String())
 	failed, err := examine(false)
 	if got := strings.Join(failed, ", "); !errors.Is(err, app.ErrNotReady) ||
-		got != "secret files, token, payee, issuer, esim supplier" {
+		got != "token, payee, issuer, esim supplier" {
 		t.Errorf("found %q, %v", got, err)
+	}
+	if err := os.Chmod(secret, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	least = 1
+	if failed, _ := examine(false); len(failed) != 1 || !strings.Contains(details["configuration"], "chmod 600 "+secret) {
+		t.Errorf("found %q: %s", failed, details["configuration"])
 	}
 }
 
