@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/roamcard/roamcard/internal/secret/custody"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -29,18 +31,22 @@ type FileStore struct {
 }
 
 // NewFileStore opens the journal in a folder, which is made when it is not there; a path that ends in .json names
-// the file. Only the user may read either, and a folder that others may write is refused. The error is a
-// *JournalError.
+// the file. Only the user may read either. A journal that others may write is refused, and so is one in a folder that
+// they may write, or put another one in the place of. The error is a *JournalError.
 func NewFileStore(path string) (*FileStore, error) {
-	s := &FileStore{folder: path, path: filepath.Join(path, journalName)}
-	if strings.HasSuffix(path, ".json") {
-		s.folder, s.path = filepath.Dir(path), path
+	named, err := filepath.Abs(path) // what is checked is what is used, also when the program changes its folder
+	if err != nil {
+		return nil, journalFailed(path, err)
 	}
-	if err := os.MkdirAll(s.folder, 0o700); err != nil {
+	s := &FileStore{folder: named, path: filepath.Join(named, journalName)}
+	if strings.HasSuffix(named, ".json") {
+		s.folder, s.path = filepath.Dir(named), named
+	}
+	if err := custody.MakeFolder(s.folder); err != nil {
 		return nil, journalFailed(s.path, err)
 	}
 	// A journal that cannot be read must not pass for an empty one.
-	_, _, err := s.read()
+	_, _, err = s.read()
 	return s, err
 }
 
@@ -70,6 +76,9 @@ func (s *FileStore) Read(context.Context) (Book, error) {
 func (s *FileStore) Update(ctx context.Context, change func(*Book) error) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := custody.CheckFolder(s.folder); err != nil {
+		return journalFailed(s.path, err)
+	}
 	lock, err := lockFolder(ctx, s.folder)
 	if err != nil {
 		return journalFailed(s.path, err)
@@ -90,18 +99,31 @@ func (s *FileStore) Update(ctx context.Context, change func(*Book) error) (err e
 
 // read gives the book, and its text as it was; nil when there is none.
 func (s *FileStore) read() (b Book, text []byte, err error) {
-	if err := checkFolder(s.folder); err != nil {
+	if err := custody.CheckFolder(s.folder); err != nil {
 		return Book{}, nil, journalFailed(s.path, err)
 	}
-	text, err = os.ReadFile(s.path)
+	text, err = readOwn(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newBook(), nil, nil
+	}
+	if _, ok := errors.AsType[*custody.ExposedError](err); ok {
+		return Book{}, nil, journalFailed(s.path, err)
 	}
 	if err != nil {
 		return Book{}, nil, &JournalError{File: s.path, Reason: JournalUnreadable, Err: err}
 	}
 	b, err = readBook(s.path, text)
 	return b, text, err
+}
+
+// readOwn reads a file of a folder that was checked.
+func readOwn(path string) ([]byte, error) {
+	f, err := custody.OpenIn(path, custody.NoWriters)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	return text, errors.Join(err, f.Close())
 }
 
 // readBook reads a journal's text. One that is none is damaged; one of another program or version is foreign, and so is
@@ -252,7 +274,7 @@ const (
 	JournalFailed     JournalReason = "failed"
 	// JournalLocked is one whose lock another program keeps, or may keep: one that cannot be seen is not dead.
 	JournalLocked JournalReason = "locked"
-	// JournalExposed is one in a folder that others may write.
+	// JournalExposed is one that others may write, or put another one in the place of.
 	JournalExposed JournalReason = "exposed"
 )
 
@@ -274,11 +296,6 @@ func (e *JournalError) Error() string {
 // Unwrap gives the cause.
 func (e *JournalError) Unwrap() error { return e.Err }
 
-// exposedError is a folder that others may write.
-type exposedError struct{ text string }
-
-func (e *exposedError) Error() string { return e.text }
-
 func journalFailed(path string, err error) *JournalError {
 	if told, ok := errors.AsType[*JournalError](err); ok {
 		return told
@@ -287,7 +304,7 @@ func journalFailed(path string, err error) *JournalError {
 	if _, ok := errors.AsType[*lockedError](err); ok {
 		reason = JournalLocked
 	}
-	if _, ok := errors.AsType[*exposedError](err); ok {
+	if _, ok := errors.AsType[*custody.ExposedError](err); ok {
 		reason = JournalExposed
 	}
 	switch {

@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // FromEnv makes a client of what the environment names, by the same names in all languages:
 //
 //	ROAMCARD_URL                   the service's origin; it is needed
-//	ROAMCARD_SIGNER                a program and its arguments that sign for ROAMCARD_SIGNER_ADDRESS, or else
+//	ROAMCARD_SIGNER                a program and its arguments that sign for ROAMCARD_SIGNER_ADDRESS; it gets the
+//	                               variables that ROAMCARD_SIGNER_ENV names, see CommandSigner; or else
 //	ROAMCARD_WALLET_KEY            a private key, or ROAMCARD_WALLET_KEY_FILE, the file that holds it
 //	ROAMCARD_MODE                  autonomous, policy_gated or human_approval, which is the default
 //	ROAMCARD_MAX_PER_PAYMENT_USD   the cap of one payment in dollars, as in 25.00
@@ -70,14 +72,18 @@ func (e *environment) wrong(name, what string) {
 
 func (e *environment) text(name string) string { return strings.TrimSpace(os.Getenv(name)) }
 
-// secret is what a variable holds, or the file that the variable with _FILE names.
+// maxSecret is more than any key or token needs.
+const maxSecret = 64 << 10
+
+// secret is what a variable holds, or the file that the variable with _FILE names, which nobody else may write, and
+// nobody outside its group may read.
 func (e *environment) secret(name string) string {
 	value, path := e.text(name), e.text(name+"_FILE")
 	switch {
 	case value != "" && path != "":
 		e.wrong(name, "and "+name+"_FILE are both set")
 	case path != "":
-		data, err := os.ReadFile(path)
+		data, err := custody.Read(path, custody.GroupReaders, maxSecret)
 		if err != nil {
 			e.mistakes = append(e.mistakes, fmt.Errorf("%s_FILE: %w", name, err))
 		}
@@ -121,7 +127,9 @@ func (e *environment) signer() Signer {
 	case account != "" && malformed != nil:
 		e.wrong("ROAMCARD_SIGNER_ADDRESS", "is not an address of 0x and 40 hex digits")
 	case account != "":
-		return CommandSigner{Account: account, Command: command}
+		return CommandSigner{
+			Account: account, Command: command, Environment: strings.Fields(e.text("ROAMCARD_SIGNER_ENV")),
+		}
 	}
 	key := e.secret("ROAMCARD_WALLET_KEY")
 	if key == "" {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 const (
@@ -76,8 +78,8 @@ func tryLockFolder(folder string) (lock folderLock, held lockHolder, err error) 
 		highest = max(highest, n)
 	}
 	if highest > 0 && !free[highest] {
-		if held = holderOf(folder, highest); held.state != holderGone {
-			return folderLock{}, held, nil
+		if held, err = holderOf(folder, highest); held.state != holderGone || err != nil {
+			return folderLock{}, held, err
 		}
 	}
 	lock = folderLock{folder: folder, number: highest + 1}
@@ -261,30 +263,33 @@ type lockHolder struct {
 }
 
 // holderOf looks whether a holder is alive. One that cannot be seen from here is neither alive nor gone.
-func holderOf(folder string, number int) lockHolder {
+func holderOf(folder string, number int) (lockHolder, error) {
 	held := lockHolder{number: number, state: holderAlive}
-	f, err := os.Open(filepath.Join(folder, lockPrefix+strconv.Itoa(number)))
+	f, err := custody.OpenIn(filepath.Join(folder, lockPrefix+strconv.Itoa(number)), custody.NoWriters)
+	if _, ok := errors.AsType[*custody.ExposedError](err); ok {
+		return held, err
+	}
 	if err != nil {
-		return held // a higher one has taken its place
+		return held, nil // a higher one has taken its place
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return held
+		return held, nil
 	}
 	held.age = time.Since(info.ModTime())
 	data := make([]byte, min(info.Size(), 4<<10))
 	n, _ := f.ReadAt(data, 0) // what is cut off is no record
 	if string(data[:n]) == released {
 		held.state = holderGone
-		return held
+		return held, nil
 	}
 	if json.Unmarshal(data[:n], &held.record) != nil {
 		held.record, held.state = lockRecord{}, holderUnknown
-		return held
+		return held, nil
 	}
 	held.state = held.record.seen(f, thisProcess())
-	return held
+	return held, nil
 }
 
 func (r lockRecord) seen(f *os.File, from lockRecord) holderState {

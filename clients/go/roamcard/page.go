@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // pageState is how far a page has come.
@@ -75,8 +77,8 @@ func (o *onePage) write() (folder, address string, err error) {
 	return folder, (&url.URL{Scheme: "file", Path: slashes}).String(), nil
 }
 
-// pageFolder makes a folder that this user alone can read. A browser in a snap sees another /tmp, and of the home what
-// is not hidden.
+// pageFolder makes a folder that this user alone can read, where others cannot put another one in its place. A browser
+// in a snap sees another /tmp, and of the home what is not hidden.
 func pageFolder() (string, error) {
 	const pattern = "roamcard-*"
 	if home, err := os.UserHomeDir(); err == nil && runtime.GOOS == "linux" {
@@ -86,7 +88,14 @@ func pageFolder() (string, error) {
 			}
 		}
 	}
-	return os.MkdirTemp("", pattern)
+	folder, err := os.MkdirTemp("", pattern)
+	if err != nil {
+		return "", err
+	}
+	if err := custody.CheckFolder(folder); err != nil {
+		return "", errors.Join(err, os.Remove(folder))
+	}
+	return folder, nil
 }
 
 func randomText() string { return rand.Text() + rand.Text() }

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 
 	"github.com/roamcard/roamcard/clients/go/internal/curve"
 	"github.com/roamcard/roamcard/internal/handshake"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -65,12 +65,15 @@ func (s *KeySigner) SignMessage(_ context.Context, text string) ([]byte, error) 
 //	{"address": "0x…", "method": "eth_signTypedData_v4", "typedData": {…}}
 //	{"address": "0x…", "method": "personal_sign", "message": "…"}
 //
-// and writes the signature to its standard output: 0x and 130 hex digits. Any other exit code than 0 refuses.
+// and writes the signature to its standard output: 0x and 130 hex digits. Any other exit code than 0 refuses. Of this
+// program's environment it gets what programs need, such as PATH, HOME and the language, and no key or token.
 type CommandSigner struct {
 	// Account is the address that the program signs for.
 	Account string
 	// Command is the program and its arguments. It is not run through a shell.
 	Command []string
+	// Environment names the variables that the program gets in addition, as in VAULT_ADDR.
+	Environment []string
 }
 
 // Address implements Signer.
@@ -94,7 +97,7 @@ func (s CommandSigner) run(ctx context.Context, request map[string]any) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("encode what is to be signed: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
+	cmd := custody.Command(ctx, s.Environment, s.Command[0], s.Command[1:]...)
 	cmd.Stdin = bytes.NewReader(in)
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint

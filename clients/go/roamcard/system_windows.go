@@ -19,8 +19,5 @@ func processIsAlive(pid int) bool {
 	return p.Release() == nil
 }
 
-// checkFolder has nothing to look at: modes say nothing here, and a user's folders are the user's.
-func checkFolder(string) error { return nil }
-
 // syncFolder has nothing to do: a renamed file is on the disk with its folder.
 func syncFolder(string) error { return nil }

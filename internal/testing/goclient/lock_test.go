@@ -230,46 +230,6 @@ func TestWriterOfAnOlderGenerationChangesNothing(t *testing.T) {
 	}
 }
 
-// Who can write the folder decides what is paid.
-func TestJournalThatOthersMayWriteIsRefused(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("modes say nothing here")
-	}
-	refused := func(name, folder string, store *roamcard.FileStore) {
-		t.Helper()
-		_, opening := roamcard.NewFileStore(folder)
-		_, reading := store.Read(t.Context())
-		for _, err := range []error{opening, reading, store.Update(t.Context(), notes("a"))} {
-			if !isJournalError(err, roamcard.JournalExposed) || !strings.Contains(err.Error(), folder) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-	for _, mode := range []os.FileMode{0o777, 0o770, 0o702, 0o777 | os.ModeSticky} {
-		folder := t.TempDir()
-		store := journalIn(t, folder)
-		if err := os.Chmod(folder, mode); err != nil {
-			t.Fatal(err)
-		}
-		refused(mode.String(), folder, store)
-	}
-	for _, mode := range []os.FileMode{0o700, 0o755} {
-		folder := t.TempDir()
-		if err := os.Chmod(folder, mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := journalIn(t, folder).Update(t.Context(), notes("a")); err != nil {
-			t.Errorf("%v: %v", mode, err)
-		}
-	}
-	folder := t.TempDir()
-	store := journalIn(t, folder)
-	if err := os.Chown(folder, 12345, -1); err != nil {
-		t.Skipf("no folder can be given away here: %v", err)
-	}
-	refused("of another user", folder, store)
-}
-
 // namespaced is a command in a pid namespace of its own, as a container has; ok is false where there are none.
 func namespaced(ctx context.Context, program string, args ...string) (cmd *exec.Cmd, ok bool) {
 	flags := []string{"-pf", "--mount-proc", "--kill-child"}
