@@ -21,6 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/agent/keys"
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // buyer is what the commands of buyers and operators share: where the service is, who signs, what may be
@@ -39,6 +40,9 @@ type buyer struct {
 	signsAlone bool
 	opened     roamcard.Signer
 }
+
+// maxKeyFile is more than any key needs.
+const maxKeyFile = 64 << 10
 
 const defaultURL = "http://127.0.0.1:8402"
 
@@ -235,7 +239,9 @@ func (b *buyer) openSigner(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, er
 		if address == "" {
 			return nil, fmt.Errorf("%w: ROAMCARD_SIGNER needs ROAMCARD_SIGNER_ADDRESS, too", errUsage)
 		}
-		return roamcard.CommandSigner{Account: address, Command: strings.Fields(command)}, nil
+		return roamcard.CommandSigner{
+			Account: address, Command: strings.Fields(command), Environment: namedVariables(),
+		}, nil
 	}
 	if kept, named := keptKey(cmd); named {
 		return keys.Open(cmd.Context(), kept)
@@ -258,7 +264,7 @@ func (b *buyer) openSigner(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, er
 		if err != nil {
 			return nil, err
 		}
-		data, err := os.ReadFile(path)
+		data, err := custody.Read(path, custody.NoReaders, maxKeyFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -269,6 +275,9 @@ func (b *buyer) openSigner(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, er
 	}
 	return roamcard.NewKeySigner(key)
 }
+
+// namedVariables are those that programs of the wallet's owner get in addition to what programs need.
+func namedVariables() []string { return strings.Fields(os.Getenv("ROAMCARD_SIGNER_ENV")) }
 
 // policy asks before each payment, unless --yes and a cap say that it need not.
 func (b *buyer) policy(cmd *cobra.Command) (roamcard.Policy, error) {

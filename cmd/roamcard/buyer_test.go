@@ -438,6 +438,8 @@ func (c customer) paysWithAnExternalSigner(ready string) {
 	}
 	c.t.Setenv("ROAMCARD_JOURNAL", filepath.Join(c.t.TempDir(), "journal.json"))
 	c.t.Setenv("ROAMCARD_SIGNER", os.Args[0])
+	c.t.Setenv("ROAMCARD_SIGNER_ENV", "TEST_SIGNER_KEY")
+	c.t.Setenv("ROAMCARD_OPERATOR_TOKEN", "not-the-signers")
 	c.t.Setenv("ROAMCARD_SIGNER_ADDRESS", r.Wallets[5].Address)
 	c.t.Setenv("TEST_SIGNER_KEY", r.Wallets[5].PrivateKey)
 	stdout, stderr, code := runWith(c.t, "card", "buy", "--yes", "--max", "25", "--wait", "--json")

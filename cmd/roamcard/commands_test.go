@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,11 +28,18 @@ var whole bool
 func TestMain(m *testing.M) {
 	standIn()
 	if key := os.Getenv("TEST_SIGNER_KEY"); key != "" {
-		if err := sign(key, os.Stdin, os.Stdout); err != nil {
+		err := sign(key, os.Stdin, os.Stdout)
+		if os.Getenv("ROAMCARD_OPERATOR_TOKEN") != "" {
+			err = errors.New("the signer was given a token that is not its own")
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if len(os.Args) == 1 {
+		panic("a program that was started without its part would start all tests again")
 	}
 	whole = os.Getenv("ROAMCARD_TORTURE") != ""
 	apptest.ForgetVariables()
@@ -90,7 +98,8 @@ func home(t *testing.T) {
 	dir := t.TempDir()
 	for name, value := range map[string]string{
 		"ROAMCARD_JOURNAL": filepath.Join(dir, "journal.json"), "ROAMCARD_WALLET_FILE": filepath.Join(dir, "wallet"),
-		"ROAMCARD_URL": "", "ROAMCARD_READY_FILE": "", "ROAMCARD_SIGNER": "", "ROAMCARD_WALLET_KEY": "",
+		"ROAMCARD_URL": "", "ROAMCARD_READY_FILE": "", "ROAMCARD_SIGNER": "", "ROAMCARD_SIGNER_ENV": "",
+		"ROAMCARD_WALLET_KEY":     "",
 		"ROAMCARD_RPC_URL":        "",
 		"ROAMCARD_OPERATOR_TOKEN": "", "ROAMCARD_MAX_PER_PAYMENT_USD": "", "ROAMCARD_MAX_PER_DAY_USD": "",
 	} {

@@ -205,7 +205,9 @@ func TestInstallLetsClaudeCodeWriteItsSettings(t *testing.T) {
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("ROAMCARD_WALLET_KEY", "not-for-other-programs")
 	const claude = `#!/bin/sh
+[ -z "$ROAMCARD_WALLET_KEY" ] || exit 9
 if [ "$2" = get ]; then
   [ -f added ] || exit 1
   printf 'roamcard:\n  Type: stdio\n  Command: roamcard\n  Args: mcp serve\n'

@@ -14,6 +14,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/agent/install"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // installing is one run of `mcp install`.
@@ -155,12 +156,15 @@ func (i *installing) path() (string, error) {
 	return i.client.File()
 }
 
+// claudeVariables say where Claude Code's settings are.
+var claudeVariables = []string{"CLAUDE_CONFIG_DIR"}
+
 // byProgram lets Claude Code write its own settings.
 func (i *installing) byProgram(claude string) error {
 	ctx, cancel := context.WithTimeout(i.cmd.Context(), time.Minute)
 	defer cancel()
 	w := printable{i.cmd.ErrOrStderr()}
-	said, err := exec.CommandContext(ctx, claude, "mcp", "get", i.entry.Name).CombinedOutput()
+	said, err := custody.Command(ctx, claudeVariables, claude, "mcp", "get", i.entry.Name).CombinedOutput()
 	if err == nil {
 		if strings.Contains(string(said), "Command: "+i.entry.Command+"\n") &&
 			strings.Contains(string(said), "Args: "+strings.Join(i.entry.Args, " ")+"\n") {
@@ -177,7 +181,7 @@ func (i *installing) byProgram(claude string) error {
 	if err := i.agree("Run it?"); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, claude, i.adding()...).CombinedOutput()
+	out, err := custody.Command(ctx, claudeVariables, claude, i.adding()...).CombinedOutput()
 	fmt.Fprintf(w, "%s\n", strings.TrimSpace(string(out)))
 	if err != nil {
 		return fmt.Errorf("run claude mcp add: %w", err)

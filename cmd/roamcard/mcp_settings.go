@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/agent"
 	"github.com/roamcard/roamcard/internal/agent/keys"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // begin writes the server's settings where there are none.
@@ -47,8 +47,8 @@ func (i *installing) begin() error {
 	if err := i.agree("Write it?"); err != nil {
 		return err
 	}
-	if err := writeNew(path, append(text, '\n')); err != nil {
-		return err
+	if err := custody.Create(path, append(text, '\n')); err != nil {
+		return fmt.Errorf("write the settings: %w", err)
 	}
 	fmt.Fprintln(w, "Written. Only you can read and change it.")
 	return nil
@@ -98,20 +98,4 @@ func (i *installing) starting() (agent.Settings, error) {
 	}
 	s.PayTo, s.Asset = published.GetNetwork().GetPayTo(), published.GetNetwork().GetAsset()
 	return s, nil
-}
-
-// writeNew makes a file that only its owner can read, and replaces none.
-func writeNew(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the settings' folder: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the settings: %w", err)
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write the settings: %w", err)
-	}
-	return nil
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 func wallet() *cobra.Command {
@@ -62,18 +62,11 @@ func (b *buyer) keepPlain(cmd *cobra.Command, key roamcard.Secret) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the wallet's folder: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
+	err = custody.Create(path, []byte(key.Reveal()+"\n"))
+	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("there is a wallet in %s already; move it away first", path)
 	}
 	if err != nil {
-		return fmt.Errorf("write the wallet: %w", err)
-	}
-	_, err = fmt.Fprintln(f, key.Reveal())
-	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write the wallet: %w", err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "The key is in %s. Keep no real money behind it.\n", path)

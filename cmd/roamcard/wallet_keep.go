@@ -159,6 +159,9 @@ func (k *keeping) config(cmd *cobra.Command) (keys.Config, error) {
 		*path = full
 	}
 	c := keys.Config{Keystore: store}
+	if k.passphraseCommand != "" {
+		c.Environment = namedVariables()
+	}
 	if ask := asker(cmd); ask != nil {
 		c.Ask = func(ctx context.Context, prompt string) (roamcard.Secret, error) {
 			pass, err := ask(ctx, "New passphrase: ")

@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 var someTerms = Terms{
@@ -74,6 +77,38 @@ func TestSettingsAreReadWhollyOrRefused(t *testing.T) {
 	}
 }
 
+// Who writes the settings decides what is paid, and who writes their folder replaces them.
+func TestSettingsThatOthersMayReplaceAreRefused(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("modes say nothing here")
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "agent.json")
+	if err := os.WriteFile(path, []byte(`{"origin":"https://api.example.com"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []struct {
+		path string
+		mode os.FileMode
+	}{{path, 0o640}, {path, 0o602}, {folder, 0o770}, {folder, 0o702}} {
+		before, err := os.Stat(what.path)
+		if err := errors.Join(err, os.Chmod(what.path, what.mode)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = ReadSettings(path)
+		if _, ok := errors.AsType[*custody.ExposedError](err); !ok || !strings.Contains(err.Error(), what.path) {
+			t.Errorf("%s of mode %o: %v", what.path, what.mode, err)
+		}
+		if err := os.Chmod(what.path, before.Mode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ReadSettings(path); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestApprovalIsForItsTermsOnceUntilItExpires(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -83,8 +118,9 @@ func TestApprovalIsForItsTermsOnceUntilItExpires(t *testing.T) {
 	}
 	approve := func() {
 		t.Helper()
-		r, err := a.Find("k")
-		if err := errors.Join(err, a.Approve(r)); err != nil {
+		err := a.ask(someTerms)
+		r, found := a.Find("k")
+		if err := errors.Join(err, found, a.Approve(r)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +132,7 @@ func TestApprovalIsForItsTermsOnceUntilItExpires(t *testing.T) {
 		}
 		return yes
 	}
-	if err := a.ask(Request{Terms: someTerms}); err != nil {
+	if err := a.ask(someTerms); err != nil {
 		t.Fatal(err)
 	}
 	if take(someTerms) {
@@ -131,9 +167,141 @@ func TestApprovalIsForItsTermsOnceUntilItExpires(t *testing.T) {
 	if taken.Load() != 1 {
 		t.Errorf("%d took one approval", taken.Load())
 	}
+	if err := a.ask(someTerms); err != nil {
+		t.Fatal(err)
+	}
 	now = now.Add(requestFor + time.Second)
 	if _, err := a.Find("k"); !errors.Is(err, ErrNoRequest) {
 		t.Errorf("a request of yesterday: %v", err)
+	}
+}
+
+// What a person looks at stays as it is while the agent repeats its call: the yes is for it.
+func TestApprovalIsGoodWhenTheAgentAsksAgainMeanwhile(t *testing.T) {
+	t.Parallel()
+	a := &Approvals{Folder: t.TempDir()}
+	err := a.ask(someTerms)
+	shown, found := a.Find("k")
+	again := a.ask(someTerms)
+	if err := errors.Join(err, found, again, a.Approve(shown)); err != nil {
+		t.Fatal(err)
+	}
+	if yes, err := a.take(someTerms); !yes || err != nil {
+		t.Errorf("%v, %v", yes, err)
+	}
+	other := someTerms
+	other.Amount = "90000000"
+	err = a.ask(someTerms)
+	shown, found = a.Find("k")
+	again = a.ask(other)
+	if err := errors.Join(err, found, again, a.Approve(shown)); err != nil {
+		t.Fatal(err)
+	}
+	if yes, err := a.take(other); yes || err != nil {
+		t.Errorf("what nobody saw was approved: %v, %v", yes, err)
+	}
+}
+
+// Another user of the machine renames files, copies them or makes some, in a folder where that is possible.
+func TestFilesThatOthersRenameOrMakeApproveNothing(t *testing.T) {
+	t.Parallel()
+	made := []byte(fmt.Sprintf(`{"says":"approved","terms":{"key":"k"},"at":%d}`, time.Now().Unix()))
+	approvals := func() *Approvals {
+		a := &Approvals{Folder: t.TempDir()}
+		if err := a.ask(someTerms); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	copied := func(from, to string) error {
+		text, err := os.ReadFile(from)
+		return errors.Join(err, os.WriteFile(to, text, 0o600))
+	}
+	approve := func(a *Approvals, key string) {
+		r, err := a.Find(key)
+		if err := errors.Join(err, a.Approve(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, forge := range map[string]func(a *Approvals, request, approved string) error{
+		"a request by another name": func(_ *Approvals, request, approved string) error {
+			return os.Rename(request, approved)
+		},
+		"a copy of the request": func(_ *Approvals, request, approved string) error { return copied(request, approved) },
+		"one that is made up": func(_ *Approvals, _, approved string) error {
+			return os.WriteFile(approved, made, 0o600)
+		},
+		"one of another secret": func(_ *Approvals, _, approved string) error {
+			theirs := approvals()
+			approve(theirs, "k")
+			return copied(theirs.path("k", "approved"), approved)
+		},
+		"that of another purchase": func(a *Approvals, _, approved string) error {
+			other := someTerms
+			other.Key = "k2"
+			if err := a.ask(other); err != nil {
+				return err
+			}
+			approve(a, "k2")
+			return os.Rename(a.path("k2", "approved"), approved)
+		},
+		"one that was taken": func(a *Approvals, _, approved string) error {
+			approve(a, "k")
+			text, err := os.ReadFile(approved)
+			yes, taking := a.take(someTerms)
+			if !yes {
+				t.Error("the approval was not taken")
+			}
+			return errors.Join(err, taking, os.WriteFile(approved, text, 0o600))
+		},
+	} {
+		a := approvals()
+		request, approved := a.path("k", "request"), a.path("k", "approved")
+		if err := forge(a, request, approved); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.ask(someTerms); err != nil { // as each call of the tool does
+			t.Errorf("%s: %v", name, err)
+		}
+		if yes, err := a.take(someTerms); yes || err != nil {
+			t.Errorf("%s: %v, %v", name, yes, err)
+		}
+		approve(a, "k")
+		if yes, err := a.take(someTerms); !yes || err != nil {
+			t.Errorf("%s, and then a person's yes: %v, %v", name, yes, err)
+		}
+	}
+	a := approvals()
+	if err := os.WriteFile(a.path("k", "request"), made, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Find("k"); !errors.Is(err, ErrNoRequest) {
+		t.Errorf("a made up request: %v", err)
+	}
+}
+
+func TestApprovalsThatOthersMayChangeAreRefused(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("modes say nothing here")
+	}
+	for name, chmod := range map[string]func(a *Approvals) error{
+		"the folder":         func(a *Approvals) error { return os.Chmod(a.Folder, 0o777) },
+		"the folder's":       func(a *Approvals) error { return os.Chmod(filepath.Dir(a.Folder), 0o777) },
+		"the request":        func(a *Approvals) error { return os.Chmod(a.path("k", "request"), 0o666) },
+		"the secret, to see": func(a *Approvals) error { return os.Chmod(filepath.Join(a.Folder, secretName), 0o644) },
+	} {
+		a := &Approvals{Folder: filepath.Join(t.TempDir(), "approvals")}
+		if err := errors.Join(a.ask(someTerms), chmod(a)); err != nil {
+			t.Fatal(err)
+		}
+		_, found := a.Find("k")
+		_, taken := a.take(someTerms)
+		for _, err := range []error{found, taken, a.ask(someTerms)} {
+			if _, ok := errors.AsType[*custody.ExposedError](err); !ok {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }
 

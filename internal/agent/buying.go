@@ -76,7 +76,7 @@ func purchaseOf(e roamcard.Entry) (want purchase, ok bool) {
 type consent struct {
 	want    purchase
 	granted *Terms
-	lacked  *Request
+	lacked  *Terms
 }
 
 type consentKey struct{}
@@ -99,7 +99,7 @@ func (s *Server) approve(ctx context.Context, q roamcard.Quote) (bool, error) {
 	if yes, err := s.Approvals.take(terms); yes || err != nil {
 		return yes, err
 	}
-	c.lacked = &Request{Terms: terms}
+	c.lacked = &terms
 	return false, errUnapproved
 }
 
@@ -146,7 +146,7 @@ func (s *Server) order(ctx context.Context, client *roamcard.Client, want purcha
 }
 
 // unapproved is a purchase that waits for a person's approval.
-type unapproved struct{ Request }
+type unapproved struct{ Terms }
 
 // Error implements error.
 func (unapproved) Error() string { return errUnapproved.Error() }
@@ -171,16 +171,16 @@ func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error)
 	case !ok:
 		return bought, err
 	case c.Params.RequestState != "":
-		return Bought{}, s.ask(lacking.Request, otherTerms)
+		return Bought{}, s.ask(lacking.Terms, otherTerms)
 	}
 	left := answerWithin - time.Since(began)
-	answered, err := s.elicit(ctx, c, lacking.Request)
+	answered, err := s.elicit(ctx, c, lacking.Terms)
 	if err != nil {
 		return Bought{}, err
 	}
 	bought, err = s.attempt(ctx, want, answered, left)
 	if lacking, ok := errors.AsType[unapproved](err); ok {
-		return Bought{}, s.ask(lacking.Request, otherTerms)
+		return Bought{}, s.ask(lacking.Terms, otherTerms)
 	}
 	return bought, err
 }
@@ -255,8 +255,8 @@ func (s *Server) declined(key string) error {
 }
 
 // form is the question that a client shows: yes or no, and nothing else.
-func form(r Request) *sdk.ElicitParams {
-	return &sdk.ElicitParams{Mode: "form", Message: r.Terms.Question(), RequestedSchema: &jsonschema.Schema{
+func form(t Terms) *sdk.ElicitParams {
+	return &sdk.ElicitParams{Mode: "form", Message: t.Question(), RequestedSchema: &jsonschema.Schema{
 		Type: "object", Required: []string{"approve"},
 		Properties: map[string]*jsonschema.Schema{
 			"approve": {Type: "boolean", Title: "Pay", Description: "Yes pays exactly this, once."},
@@ -266,40 +266,40 @@ func form(r Request) *sdk.ElicitParams {
 
 // elicit asks a person through the client, and gives what was approved. With the newest protocol the question is the
 // answer of the call, and what was approved comes back with the next one.
-func (s *Server) elicit(ctx context.Context, c call, r Request) (*Terms, error) {
-	if err := s.Approvals.ask(r); err != nil {
+func (s *Server) elicit(ctx context.Context, c call, t Terms) (*Terms, error) {
+	if err := s.Approvals.ask(t); err != nil {
 		return nil, err
 	}
 	can := c.ClientCapabilities()
 	if can == nil || can.Elicitation == nil || (can.Elicitation.Form == nil && can.Elicitation.URL != nil) {
-		return nil, s.ask(r, "This client cannot ask the user.")
+		return nil, s.ask(t, "This client cannot ask the user.")
 	}
 	if p := c.Session.InitializeParams(); p != nil && p.ProtocolVersion < "2026-07-28" {
-		asked, err := c.Session.Elicit(ctx, form(r))
+		asked, err := c.Session.Elicit(ctx, form(t))
 		switch {
 		case err != nil:
-			return nil, s.ask(r, "This client could not ask the user.")
+			return nil, s.ask(t, "This client could not ask the user.")
 		case !says(asked):
-			return nil, s.declined(r.Terms.Key)
+			return nil, s.declined(t.Key)
 		}
-		return &r.Terms, ctx.Err()
+		return &t, ctx.Err()
 	}
-	state, err := s.states.seal(r.Terms)
+	state, err := s.states.seal(t)
 	if err != nil {
 		return nil, err
 	}
-	return nil, question{&sdk.CallToolResult{InputRequests: sdk.InputRequestMap{approval: form(r)}, RequestState: state}}
+	return nil, question{&sdk.CallToolResult{InputRequests: sdk.InputRequestMap{approval: form(t)}, RequestState: state}}
 }
 
 // ask tells the model to have the user approve at a terminal.
-func (s *Server) ask(r Request, why string) error {
-	if err := s.Approvals.ask(r); err != nil {
+func (s *Server) ask(t Terms, why string) error {
+	if err := s.Approvals.ask(t); err != nil {
 		return err
 	}
-	key := r.Terms.Key
+	key := t.Key
 	p := advise(codeApprovalNeeded, "%s The payment of %s USDC needs the user's approval. Ask the user to run "+
 		"`%s` in a terminal, and then make this call again with the same purchaseKey within %d minutes.",
-		why, r.Terms.Price(), approveCommand(key), int(approvalFor/time.Minute))
+		why, t.Price(), approveCommand(key), int(approvalFor/time.Minute))
 	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	return p
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // Problem is a tool's error as a model reads it, both in the text and in the structured content.
@@ -92,6 +93,9 @@ func (s *Server) kindOf(err error) *Problem {
 	}
 	if broken, ok := errors.AsType[*roamcard.JournalError](err); ok {
 		return problem("journal_unusable", askUser, "%v", broken)
+	}
+	if exposed, ok := errors.AsType[*custody.ExposedError](err); ok { // the approvals, which lie with the journal
+		return problem("journal_unusable", askUser, "%v", exposed)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return problem("service_unreachable", waitAndCall, "The service did not answer in time.")

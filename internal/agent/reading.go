@@ -182,7 +182,7 @@ func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
 		return s.resume(ctx, e, end)
 	case own != nil && !(known && e.State == roamcard.Settled):
 		if lacking, asks := own.(unapproved); asks {
-			return Progress{}, s.ask(lacking.Request, "It was not paid.")
+			return Progress{}, s.ask(lacking.Terms, "It was not paid.")
 		}
 		return Progress{}, s.problemOf(own, key, true)
 	case !known:

@@ -5,16 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
-	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // Settings are what a person allows an agent to do. They come from a file that only this user may read or write, and no
@@ -60,27 +58,13 @@ var operations = map[string]string{
 // maxSettings bounds the settings' file.
 const maxSettings = 64 << 10
 
-// ReadSettings reads the settings' file. One that others may read or write is refused: whoever writes it decides what
-// is paid.
+// ReadSettings reads the settings' file. One that others may read or write, or put another one in the place of, is
+// refused: whoever writes it decides what is paid.
 func ReadSettings(path string) (Settings, error) {
-	f, err := os.Open(path)
+	data, err := custody.Read(path, custody.NoReaders, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Settings{}, fmt.Errorf("there are no settings in %s; docs/agents tells what goes into them", path)
 	}
-	if err != nil {
-		return Settings{}, fmt.Errorf("read the settings: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return Settings{}, fmt.Errorf("read the settings: %w", err)
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return Settings{},
-			fmt.Errorf("%s has mode %04o, so others may use it; `chmod 600 %s` and look whether it still says what you wrote",
-				path, info.Mode().Perm(), path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxSettings))
 	if err != nil {
 		return Settings{}, fmt.Errorf("read the settings: %w", err)
 	}

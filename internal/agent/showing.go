@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // Shown is all that a model learns of a card or an eSIM that was shown.
@@ -105,9 +106,10 @@ func (s *Server) shown(seen roamcard.Presented, err error) (Shown, error) {
 var errNoWindow = errors.New("no browser can be opened here")
 
 // OpenBrowser opens pages in a program, or in the desktop's own browser. The address is on the program's command line,
-// which everybody on this machine can read: it is that of a file, and no secret.
+// which everybody on this machine can read: it is that of a file, and no secret. The program gets neither key nor token
+// of this one's environment.
 func OpenBrowser(program []string) func(ctx context.Context, url string) error {
-	return func(_ context.Context, url string) error {
+	return func(ctx context.Context, url string) error {
 		command := program
 		if len(command) == 0 {
 			command = desktop()
@@ -116,7 +118,7 @@ func OpenBrowser(program []string) func(ctx context.Context, url string) error {
 			return errNoWindow
 		}
 		// It outlives the call, and gets none of our streams: what it prints must not get between the messages.
-		cmd := exec.Command(command[0], append(command[1:len(command):len(command)], url)...)
+		cmd := custody.Command(context.WithoutCancel(ctx), nil, command[0], append(command[1:len(command):len(command)], url)...)
 		if err := cmd.Start(); err != nil {
 			return fmt.Errorf("%w: start %s", errNoWindow, command[0])
 		}

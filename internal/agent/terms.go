@@ -92,16 +92,14 @@ func (s *states) seal(t Terms) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode the terms: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(body) + "." + base64.RawURLEncoding.EncodeToString(s.mac(body)), nil
+	return authenticated(s.secret, body), nil
 }
 
 // open gives the terms of a state that was sealed here, has not expired and was not opened before.
 func (s *states) open(state string) (Terms, bool) {
-	text, sum, _ := strings.Cut(state, ".")
-	body, err1 := base64.RawURLEncoding.DecodeString(text)
-	mac, err2 := base64.RawURLEncoding.DecodeString(sum)
+	body, ok := authentic(s.secret, state)
 	var in sealed
-	if err1 != nil || err2 != nil || !hmac.Equal(mac, s.mac(body)) || json.Unmarshal(body, &in) != nil {
+	if !ok || json.Unmarshal(body, &in) != nil {
 		return Terms{}, false
 	}
 	s.mu.Lock()
@@ -120,8 +118,21 @@ func (s *states) open(state string) (Terms, bool) {
 	return in.Terms, true
 }
 
-func (s *states) mac(body []byte) []byte {
-	h := hmac.New(sha256.New, s.secret)
+// authenticated is a body with its MAC, as a text.
+func authenticated(secret, body []byte) string {
+	return base64.RawURLEncoding.EncodeToString(body) + "." + base64.RawURLEncoding.EncodeToString(macOf(secret, body))
+}
+
+// authentic gives the body of such a text, if its MAC was made with the secret.
+func authentic(secret []byte, text string) (body []byte, ok bool) {
+	text, sum, _ := strings.Cut(text, ".")
+	body, err1 := base64.RawURLEncoding.DecodeString(text)
+	mac, err2 := base64.RawURLEncoding.DecodeString(sum)
+	return body, err1 == nil && err2 == nil && hmac.Equal(mac, macOf(secret, body))
+}
+
+func macOf(secret, body []byte) []byte {
+	h := hmac.New(sha256.New, secret)
 	h.Write(body)
 	return h.Sum(nil)
 }

@@ -503,7 +503,7 @@ func env(
 }
 
 // Env reads a secret of the environment as settings are read: from the variable, or from the file that the variable
-// with the suffix _FILE names.
+// with the suffix _FILE names, which others may neither write nor, outside its group, read.
 func Env(name string) (string, error) {
 	value, _, err := env(name, os.LookupEnv, readValue)
 	if err != nil {

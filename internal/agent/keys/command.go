@@ -14,7 +14,7 @@ func openCommand(c Config) (roamcard.Signer, error) {
 	if _, err := exec.LookPath(c.Command[0]); err != nil {
 		return nil, &Error{Kind: ErrNoProgram, Where: "the signer " + c.Command[0], Advice: "name its path", Err: reason(err)}
 	}
-	return redacting{roamcard.CommandSigner{Account: c.Address, Command: c.Command}}, nil
+	return redacting{roamcard.CommandSigner{Account: c.Address, Command: c.Command, Environment: c.Environment}}, nil
 }
 
 // reason is why a program cannot be run, without the name, which is told already.

@@ -13,7 +13,7 @@ var (
 	ErrUnreadable   = errors.New("it cannot be read")
 	ErrUnwritable   = errors.New("it cannot be written")
 	ErrExists       = errors.New("there is one already")
-	ErrMode         = errors.New("others than its owner can read it")
+	ErrMode         = errors.New("it is exposed")
 	ErrDamaged      = errors.New("it is damaged")
 	ErrPassphrase   = errors.New("the passphrase is wrong")
 	ErrNoPassphrase = errors.New("there is no passphrase")

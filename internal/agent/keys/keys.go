@@ -33,6 +33,9 @@ type Config struct {
 	Keystore *Keystore `json:"keystore,omitempty"`
 	// Keychain is the name of an entry of the operating system's keychain, as `roamcard wallet new --keychain` tells it.
 	Keychain string `json:"keychain,omitempty"`
+	// Environment names the variables that the command, or the passphrase's, gets in addition to what programs need; of a
+	// key or a token in this program's environment it gets none that is not named.
+	Environment []string `json:"environment,omitempty"`
 	// Ask asks the person at the terminal for a passphrase that nothing else names. Nil where nobody can be asked.
 	Ask func(ctx context.Context, prompt string) (roamcard.Secret, error) `json:"-"`
 }

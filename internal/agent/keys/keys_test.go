@@ -30,6 +30,13 @@ const (
 
 // TestMain lets the test's own program stand for the programs of a wallet's owner.
 func TestMain(m *testing.M) {
+	if os.Getenv("KEYS_TEST_PROGRAM") != "" && os.Getenv("ROAMCARD_WALLET_KEY") != "" {
+		fmt.Fprintln(os.Stderr, "a program of the wallet's owner was given a key that is not its own")
+		os.Exit(9)
+	}
+	if len(os.Args) == 1 && os.Getenv("KEYS_TEST_PROGRAM") == "" {
+		panic("a program that was started without its part would start all tests again")
+	}
 	switch os.Getenv("KEYS_TEST_PROGRAM") {
 	case "sign":
 		os.Exit(sign())
@@ -46,6 +53,9 @@ func TestMain(m *testing.M) {
 		os.Exit(7)
 	case "hanging":
 		time.Sleep(time.Hour)
+	}
+	if err := os.Setenv("ROAMCARD_WALLET_KEY", key); err != nil { // what is started does not see it
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -95,6 +105,9 @@ func cheap(t testing.TB) string {
 	return string(text)
 }
 
+// named are the variables that the programs need.
+var named = []string{"KEYS_TEST_PROGRAM"}
+
 func program(t *testing.T, what string) []string {
 	t.Helper()
 	t.Setenv("KEYS_TEST_PROGRAM", what)
@@ -124,7 +137,8 @@ func redacting(t *testing.T, err error) {
 
 func TestSettingsNameASourceAndHoldNoKey(t *testing.T) {
 	for _, text := range []string{
-		`{"kind": "command", "command": ["sign"], "address": "` + account + `"}`, `{"keystore": {"file": "~/k"}}`,
+		`{"kind": "command", "command": ["sign"], "address": "` + account + `", "environment": ["A"]}`,
+		`{"keystore": {"file": "~/k"}}`,
 		`{"keychain": "wallet"}`,
 	} {
 		if _, err := keys.Parse([]byte(text)); err != nil {
@@ -150,8 +164,10 @@ func TestKeystoreOpensWithItsPassphrase(t *testing.T) {
 		"from a file": {
 			Keystore: &keys.Keystore{File: file, PassphraseFile: write(t, "pass", "correct horse\r\n", 0o400)},
 		},
-		"from a program": {Keystore: &keys.Keystore{File: file, PassphraseCommand: program(t, "passphrase")}},
-		"asked for":      {Keystore: &keys.Keystore{File: file}, Ask: asked, Address: strings.ToLower(account)},
+		"from a program": {
+			Keystore: &keys.Keystore{File: file, PassphraseCommand: program(t, "passphrase")}, Environment: named,
+		},
+		"asked for": {Keystore: &keys.Keystore{File: file}, Ask: asked, Address: strings.ToLower(account)},
 	} {
 		signer, err := keys.Open(t.Context(), c)
 		if err != nil || signer.Address() != account {
@@ -166,7 +182,7 @@ func TestOpenSaysWhyItFailsWithoutSecrets(t *testing.T) {
 		return keys.Config{Keystore: &keys.Keystore{File: file, PassphraseFile: pass}}
 	}
 	by := func(command ...string) keys.Config {
-		return keys.Config{Keystore: &keys.Keystore{File: file, PassphraseCommand: command}}
+		return keys.Config{Keystore: &keys.Keystore{File: file, PassphraseCommand: command}, Environment: named}
 	}
 	for name, tt := range map[string]struct {
 		program string
@@ -336,7 +352,7 @@ func TestKeychainEntryOpens(t *testing.T) {
 }
 
 func TestCommandSigns(t *testing.T) {
-	c := keys.Config{Address: account, Command: program(t, "sign")}
+	c := keys.Config{Address: account, Command: program(t, "sign"), Environment: named}
 	signer, err := keys.Open(t.Context(), c)
 	if err != nil || signer.Address() != account {
 		t.Fatalf("%v, %v", signer, err)
@@ -370,7 +386,9 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	file := write(t, "keystore.json", cheap(t), 0o600)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := keys.Open(ctx, keys.Config{Keystore: &keys.Keystore{File: file, PassphraseCommand: program(t, "hanging")}})
+	_, err := keys.Open(ctx, keys.Config{
+		Keystore: &keys.Keystore{File: file, PassphraseCommand: program(t, "hanging")}, Environment: named,
+	})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}

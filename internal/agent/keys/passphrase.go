@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // letGo is how long a killed program may keep its output open.
@@ -25,7 +26,7 @@ func (c *Config) passphrase(ctx context.Context) (roamcard.Secret, error) {
 		}
 		return firstLine(text, where)
 	case len(k.PassphraseCommand) > 0:
-		return run(ctx, k.PassphraseCommand)
+		return run(ctx, k.PassphraseCommand, c.Environment)
 	case c.Ask != nil:
 		pass, err := c.Ask(ctx, "Passphrase of "+k.File+": ")
 		if err == nil && pass.Reveal() == "" {
@@ -40,13 +41,13 @@ func (c *Config) passphrase(ctx context.Context) (roamcard.Secret, error) {
 }
 
 // run takes the passphrase from a program. Its standard error is not shown: it may quote the passphrase.
-func run(ctx context.Context, command []string) (roamcard.Secret, error) {
+func run(ctx context.Context, command, named []string) (roamcard.Secret, error) {
 	where, none := "the passphrase's program "+command[0], roamcard.NewSecret("")
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		return none, &Error{Kind: ErrNoProgram, Where: where, Advice: "name its path", Err: reason(err)}
 	}
-	cmd := exec.CommandContext(ctx, path, command[1:]...)
+	cmd := custody.Command(ctx, named, path, command[1:]...)
 	cmd.WaitDelay = letGo
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
