@@ -178,6 +178,7 @@ scenario("a wallet behind a command signs in and pays by typed data", async (t) 
     address: account.address,
     command: process.execPath,
     args: [join(import.meta.dirname, "support/signer.mjs")],
+    environment: ["TEST_WALLET_KEY"],
   });
   const { make } = await behindProxy(t, account);
   const client = make({ signer });

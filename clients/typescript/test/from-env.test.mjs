@@ -75,6 +75,7 @@ scenario("a key from a file, a command, or nobody at all", async (t) => {
   const behind = {
     ROAMCARD_URL: dev.baseUrl,
     ROAMCARD_SIGNER: program,
+    ROAMCARD_SIGNER_ENV: "TEST_WALLET_KEY TEST_OTHER",
     ROAMCARD_SIGNER_ADDRESS: account.address,
     ROAMCARD_JOURNAL: await folder(t),
   };

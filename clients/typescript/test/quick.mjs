@@ -11,6 +11,7 @@ import "./paying.test.mjs";
 import "./nonces.test.mjs";
 import "./journal.test.mjs";
 import "./lock.test.mjs";
+import "./custody.test.mjs";
 import "./page.test.mjs";
 import "./mishaps.test.mjs";
 import "./official.test.mjs";

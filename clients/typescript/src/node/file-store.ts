@@ -1,9 +1,10 @@
 // The journal in a folder, shared by processes, kept through a power cut.
-import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { open, rename, rm } from "node:fs/promises";
 import { homedir } from "node:os";
-import { dirname, isAbsolute, join } from "node:path";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { JournalError, RoamcardError } from "../errors.js";
 import { type Book, emptyBook, readBook, type Store } from "../journal.js";
+import { checkFolder, ExposedError, makeFolder, noWriters, readIn } from "./custody.js";
 import { type Lock, LockedError, locked, LostError } from "./lock.js";
 
 /**
@@ -26,7 +27,8 @@ function parsed(text: string): unknown {
 
 /**
  * Keeps the journal in a folder that only its owner can read. Processes may share it, also those of containers of this
- * machine; machines may not. A folder that others may write is refused.
+ * machine; machines may not. A journal that others may write is refused, and so is one in a folder that they may write,
+ * or put another one in the place of.
  */
 export class FileStore implements Store {
   readonly #folder: string;
@@ -36,9 +38,10 @@ export class FileStore implements Store {
 
   /** Without a folder it is the one that the clients of all languages share: see defaultJournal. */
   constructor(path = defaultJournal()) {
-    const named = path.endsWith(".json");
-    this.#folder = named ? dirname(path) : path;
-    this.#file = named ? path : join(path, "journal.json");
+    const at = resolve(path); // what is checked is what is used, also when the program changes its folder
+    const named = at.endsWith(".json");
+    this.#folder = named ? dirname(at) : at;
+    this.#file = named ? at : join(at, "journal.json");
   }
 
   async read(): Promise<Book> {
@@ -53,8 +56,7 @@ export class FileStore implements Store {
 
   async #update<T>(change: (book: Book) => T): Promise<T> {
     try {
-      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      await this.#checkFolder();
+      makeFolder(this.#folder);
       return await locked(this.#folder, async (lock) => {
         const text = await this.#text();
         const book = this.#bookOf(text);
@@ -75,31 +77,17 @@ export class FileStore implements Store {
   // text is the file as it is; undefined when there is none.
   async #text(): Promise<string | undefined> {
     try {
-      await this.#checkFolder();
-      return await readFile(this.#file, "utf8");
+      checkFolder(this.#folder);
+      return readIn(this.#file, noWriters);
     } catch (error) {
-      if (error instanceof RoamcardError) throw error;
+      if (error instanceof ExposedError) throw this.#explained(error);
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
       throw new JournalError(this.#file, "unreadable", (error as Error).message, { cause: error });
     }
   }
 
-  // checkFolder refuses a folder that others may write: who writes the journal decides what is paid.
-  async #checkFolder(): Promise<void> {
-    const user = process.geteuid?.();
-    if (user === undefined) return; // modes say nothing here
-    const { uid, mode } = await stat(this.#folder);
-    if (uid !== user) {
-      const told = `the folder ${this.#folder} is that of user ${uid}, and this is user ${user}`;
-      throw new JournalError(this.#file, "exposed", `${told}; name one of your own`);
-    }
-    if (mode & 0o022) {
-      const told = `others may write the folder ${this.#folder}, whose mode is 0${(mode & 0o7777).toString(8)}`;
-      throw new JournalError(this.#file, "exposed", `${told}; \`chmod go-w ${this.#folder}\`, or name another one`);
-    }
-  }
-
   #explained(error: unknown): unknown {
+    if (error instanceof ExposedError) return new JournalError(this.#file, "exposed", error.message);
     if (error instanceof LockedError) return new JournalError(this.#file, "locked", error.message);
     if (error instanceof LostError) return new JournalError(this.#file, "failed", error.message);
     const code = (error as NodeJS.ErrnoException | undefined)?.code;

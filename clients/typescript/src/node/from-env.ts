@@ -1,5 +1,4 @@
 // A client as the environment describes it: the same names in the clients of every language and in the command.
-import { readFileSync } from "node:fs";
 import type { RoamcardOptions } from "../connection.js";
 import { RoamcardError } from "../errors.js";
 import { unitsOfDollars } from "../money.js";
@@ -7,6 +6,7 @@ import type { Policy } from "../policy.js";
 import { Roamcard } from "../roamcard.js";
 import type { Signer } from "../signers.js";
 import { commandSigner } from "./command-signer.js";
+import { ExposedError, groupReaders, readOwn } from "./custody.js";
 import { FileStore } from "./file-store.js";
 
 /** The environment, or what is passed in code, does not make a client. It names every mistake, and no secret. */
@@ -21,12 +21,12 @@ export class ConfigError extends RoamcardError {
 const modes = ["autonomous", "policy_gated", "human_approval"] as const;
 
 /**
- * Makes a client of the environment: ROAMCARD_URL; ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS, or ROAMCARD_WALLET_KEY
- * or ROAMCARD_WALLET_KEY_FILE, without which it only reads; ROAMCARD_MODE, ROAMCARD_MAX_PER_PAYMENT_USD,
- * ROAMCARD_MAX_PER_DAY_USD and ROAMCARD_APPROVE_ABOVE_USD; ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, and
- * ROAMCARD_OPERATOR_TOKEN or ROAMCARD_OPERATOR_TOKEN_FILE. The journal is a file, the one that all clients share unless
- * it is named. What is given here goes before the environment, and `approve` with the policy that it has. It throws a
- * ConfigError that names all mistakes.
+ * Makes a client of the environment: ROAMCARD_URL; ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS and the names of its
+ * variables in ROAMCARD_SIGNER_ENV, or ROAMCARD_WALLET_KEY or ROAMCARD_WALLET_KEY_FILE, without which it only reads;
+ * ROAMCARD_MODE, ROAMCARD_MAX_PER_PAYMENT_USD, ROAMCARD_MAX_PER_DAY_USD and ROAMCARD_APPROVE_ABOVE_USD;
+ * ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, and ROAMCARD_OPERATOR_TOKEN or ROAMCARD_OPERATOR_TOKEN_FILE. The journal is a
+ * file, the one that all clients share unless it is named. What is given here goes before the environment, and
+ * `approve` with the policy that it has. It throws a ConfigError that names all mistakes.
  */
 export async function fromEnv({
   approve,
@@ -83,14 +83,18 @@ class Environment {
     }
   }
 
-  /** A secret, or the content of the file that its name with _FILE names. What is wrong with it is told without it. */
+  /**
+   * A secret, or the content of the file that its name with _FILE names, which nobody else may write, and nobody
+   * outside its group may read. What is wrong with it is told without it.
+   */
   secret(name: string): string | undefined {
     const [text, file] = [this.text(name), this.text(`${name}_FILE`)];
     if (text !== undefined && file !== undefined) return this.wrong(name, `and ${name}_FILE are both set`);
     if (file === undefined) return text;
     try {
-      return readFileSync(file, "utf8").trim() || this.wrong(`${name}_FILE`, "names an empty file");
+      return readOwn(file, groupReaders).trim() || this.wrong(`${name}_FILE`, "names an empty file");
     } catch (error) {
+      if (error instanceof ExposedError) return this.wrong(`${name}_FILE`, `is not used: ${error.message}`);
       return this.wrong(`${name}_FILE`, `cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown"})`);
     }
   }
@@ -104,7 +108,8 @@ async function signerOf(env: Environment): Promise<Signer | undefined> {
     return env.wrong("ROAMCARD_SIGNER", "and ROAMCARD_SIGNER_ADDRESS need each other");
   if (program !== undefined && address !== undefined) {
     const [command, ...args] = program.split(/\s+/);
-    return commandSigner({ address, command: command!, args });
+    const environment = env.text("ROAMCARD_SIGNER_ENV")?.split(/\s+/) ?? [];
+    return commandSigner({ address, command: command!, args, environment });
   }
   const key = env.secret("ROAMCARD_WALLET_KEY")?.replace(/^0x/, "");
   if (key === undefined) return undefined;

@@ -1,8 +1,10 @@
 // A lock between the programs of all languages, of this machine and of its containers, with nothing but files.
-import { link, open, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
+import { closeSync, fstatSync, readFileSync } from "node:fs";
+import { link, readdir, readFile, readlink, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { ExposedError, noWriters, openIn } from "./custody.js";
 
 /** How long one holder is waited for: what is done under the lock takes milliseconds. */
 const timeoutMs = 30_000;
@@ -143,16 +145,21 @@ async function numbersIn(folder: string): Promise<{ highest: number; free: Set<n
 
 /** Looks whether a holder is alive. One that cannot be seen from here is neither alive nor gone. */
 async function holderOf(folder: string, number: number): Promise<Holder> {
-  const handle = await open(join(folder, `lock-${number}`)).catch(() => undefined);
-  if (!handle) return { number, state: "alive", ageMs: 0 }; // a higher one has taken its place
+  let file: number;
   try {
-    const [text, { mtimeMs }] = [await handle.readFile("utf8"), await handle.stat()];
+    file = openIn(join(folder, `lock-${number}`), noWriters);
+  } catch (error) {
+    if (error instanceof ExposedError) throw error;
+    return { number, state: "alive", ageMs: 0 }; // a higher one has taken its place
+  }
+  try {
+    const [text, { mtimeMs }] = [readFileSync(file, "utf8"), fstatSync(file)];
     const ageMs = Date.now() - mtimeMs;
     if (text === "0") return { number, state: "gone", ageMs }; // as the clients of before let go
     const record = recordOf(text);
     return { number, state: record ? await seen(record) : "unknown", ageMs, record };
   } finally {
-    await handle.close();
+    closeSync(file);
   }
 }
 

@@ -13,6 +13,7 @@ import { openEsim } from "../esim-parts.js";
 import type { EsimPresenter, Presented, Presenter } from "../presenter.js";
 import type { EsimCredentials } from "../results.js";
 import { type Credentials, expiry, grouped, sealedPresenter } from "../sealed.js";
+import { checkFolder, programEnvironment } from "./custody.js";
 
 /** How long the page stays after it was seen, for the browser to finish. */
 const afterglow = 1_500;
@@ -220,11 +221,20 @@ function answer(response: ServerResponse, status: number, html: string, written?
   response.writeHead(status, { ...headers, "content-type": "text/html; charset=utf-8" }).end(html, written);
 }
 
-// A folder that this user alone can read. A browser in a snap sees another /tmp, and of the home what is not hidden.
+// A folder that this user alone can read, where others cannot put another one in its place. A browser in a snap sees
+// another /tmp, and of the home what is not hidden.
 async function pageFolder(): Promise<string> {
   const snaps = process.platform === "linux" && (await stat(join(homedir(), "snap")).catch(() => undefined));
   const own = snaps && snaps.isDirectory() && (await mkdtemp(join(homedir(), "roamcard-")).catch(() => undefined));
-  return own || mkdtemp(join(tmpdir(), "roamcard-"));
+  if (own) return own;
+  const folder = await mkdtemp(join(tmpdir(), "roamcard-"));
+  try {
+    checkFolder(folder);
+    return folder;
+  } catch (error) {
+    await rm(folder, { recursive: true });
+    throw new RevealError((error as Error).message);
+  }
 }
 
 // What the pages show needs no escaping: the parts are checked to be what they should.
@@ -253,7 +263,7 @@ dd{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}p{max-width:26rem}</style>
 
 function openBrowser(url: string): Promise<void> {
   const command = { darwin: "open", win32: "explorer" }[process.platform as string] ?? "xdg-open";
-  const child = spawn(command, [url], { stdio: "ignore", detached: true });
+  const child = spawn(command, [url], { stdio: "ignore", detached: true, env: programEnvironment() });
   child.unref();
   return new Promise((done, fail) => {
     child.once("spawn", done);
