@@ -72,7 +72,8 @@ def test_a_command_that_signs_comes_before_a_key(dev: Dev, tmp_path: Path, monke
     monkeypatch.setenv("WALLET_KEY", account.key.hex())
     client = Roamcard.from_env({
         "ROAMCARD_URL": dev.base_url, "ROAMCARD_SIGNER": f"{sys.executable} {Path(__file__).parent / 'signer.py'}",
-        "ROAMCARD_SIGNER_ADDRESS": account.address, "ROAMCARD_WALLET_KEY": KEY, "ROAMCARD_MODE": "autonomous",
+        "ROAMCARD_SIGNER_ADDRESS": account.address, "ROAMCARD_SIGNER_ENV": "WALLET_KEY OTHER",
+        "ROAMCARD_WALLET_KEY": KEY, "ROAMCARD_MODE": "autonomous",
         "ROAMCARD_MAX_PER_PAYMENT_USD": "25", "ROAMCARD_MAX_PER_DAY_USD": "25", "ROAMCARD_JOURNAL": str(tmp_path),
     })  # fmt: skip
     assert client.address == account.address

@@ -110,28 +110,6 @@ def test_a_writer_of_an_older_generation_changes_nothing(
     assert not list(tmp_path.glob("*draft*"))
 
 
-def refused(folder: Path) -> None:
-    for use in (lambda: FileStore(folder).read(), lambda: note(folder, "a")):
-        with pytest.raises(JournalError, match=str(folder)) as raised:
-            use()
-        assert raised.value.reason == "exposed"
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="modes say nothing here")
-def test_a_journal_that_others_may_write_is_refused(tmp_path: Path) -> None:
-    for mode in (0o777, 0o770, 0o702, 0o1777):
-        folder = tmp_path / oct(mode)
-        folder.mkdir()
-        folder.chmod(mode)
-        refused(folder)
-    folder = tmp_path / "own"
-    folder.mkdir(mode=0o755)
-    note(folder, "a")
-    if os.geteuid() == 0:
-        os.chown(folder, 12345, -1)
-        refused(folder)
-
-
 # The same journal by three languages at once. Each writer takes a part of what a day's cap leaves, until it is used up.
 
 CAP, EACH = 3_000_000, 100_000

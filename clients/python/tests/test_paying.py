@@ -140,7 +140,8 @@ def test_a_wallet_behind_a_command_pays_signs_in_and_reveals(
 ) -> None:
     account = dev.wallet()
     monkeypatch.setenv("WALLET_KEY", account.key.hex())
-    client = side.client(CommandSigner(account.address, [sys.executable, str(Path(__file__).parent / "signer.py")]))
+    command = [sys.executable, str(Path(__file__).parent / "signer.py")]
+    client = side.client(CommandSigner(account.address, command, environment=["WALLET_KEY"]))
     card = client.cards.wait_until_active(client.cards.purchase(), interval=0.2)
     assert client.cards.reveal(card.id, PagePresenter(look)).presented
     assert dev.transfers(account) == [CARD]

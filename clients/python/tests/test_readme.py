@@ -27,14 +27,16 @@ for code in json.load(sys.stdin):
 
 
 def run(dev: Dev, account: Any, folder: Path, arguments: list[str], given: str = "") -> str:
-    browser = folder / "browser"
+    browser = folder / "bin/xdg-open"
+    browser.parent.mkdir(exist_ok=True)
     # A person at a browser, who presses the buttons.
     browser.write_text(
         f"#!/bin/sh\nexec {sys.executable} -c 'import sys, roamcard.testing as t; t.look(sys.argv[1])' \"$1\"\n"
     )
     browser.chmod(0o755)
     environment = {
-        **os.environ, "WALLET_KEY": account.key.hex(), "BROWSER": f"{browser} %s", "ROAMCARD_URL": dev.base_url,
+        **os.environ, "WALLET_KEY": account.key.hex(), "PATH": f"{browser.parent}:{os.environ['PATH']}",
+        "ROAMCARD_URL": dev.base_url,
         "ROAMCARD_WALLET_KEY": account.key.hex(), "ROAMCARD_JOURNAL": str(folder / ".roamcard"),
     }  # fmt: skip
     return subprocess.run(

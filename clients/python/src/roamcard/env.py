@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
+from .custody import GROUP_READERS, ExposedError, read_own
 from .errors import ConfigError
 from .filestore import FileStore
 from .journal import default_journal
@@ -82,14 +82,20 @@ class _Environment:
         return value or None
 
     def secret(self, name: str) -> str | None:
-        """The value of a variable, or of the file that its other one names."""
+        """The value of a variable, or of the file that its other one names.
+
+        Nobody else may write that file, and nobody outside its group may read it.
+        """
         value, file = self.text(name), self.text(f"{name}_FILE")
         if value and file:
             self.wrong(name, f"it is set, and {name}_FILE is too: set one of the two")
         if value or not file:
             return value
         try:
-            return Path(file).read_text("utf-8").strip() or None
+            return read_own(file, GROUP_READERS).strip() or None
+        except ExposedError as error:
+            self.wrong(f"{name}_FILE", f"it is not used: {error}")
+            return None
         except (OSError, UnicodeDecodeError) as error:
             self.wrong(f"{name}_FILE", f"it cannot be read ({type(error).__name__})")
             return None
@@ -106,7 +112,8 @@ class _Environment:
             if address is None:
                 self.wrong("ROAMCARD_SIGNER_ADDRESS", "it is needed with ROAMCARD_SIGNER: whose wallet that is")
                 return None
-            return CommandSigner(address, command.split())
+            named = (self.text("ROAMCARD_SIGNER_ENV") or "").split()
+            return CommandSigner(address, command.split(), environment=named)
         return (
             None
             if key is None

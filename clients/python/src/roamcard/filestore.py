@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from .custody import NO_WRITERS, ExposedError, check_folder, make_folder, read_in
 from .errors import JournalError, JournalReason
 from .journal import Book, decode_book, default_journal, encode_book
 from .lock import Lock, LockedError, LostError, locked
@@ -19,11 +20,13 @@ class FileStore:
     """Keeps the journal in a folder that only its owner can read, or in the file that a path ending in .json names.
 
     Without a path it is the folder that the clients of all languages share: see default_journal. Processes may share
-    it, also those of containers of this machine; machines may not. A folder that others may write is refused.
+    it, also those of containers of this machine; machines may not. A journal that others may write is refused, and so
+    is one in a folder that they may write, or put another one in the place of.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        named = Path(default_journal() if path is None else path)
+        # What is checked is what is used, also when the program changes its folder.
+        named = Path(os.path.abspath(default_journal() if path is None else path))
         self._file = named if named.suffix == ".json" else named / "journal.json"
         self._folder = self._file.parent
 
@@ -35,8 +38,7 @@ class FileStore:
     def update(self, change: Callable[[Book], T]) -> T:
         """Changes the book, alone among all who share the folder."""
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._check_folder()
+            make_folder(self._folder)
             with locked(self._folder) as lock:
                 text = self._text()
                 book = Book() if text is None else decode_book(text, str(self._file))
@@ -45,6 +47,8 @@ class FileStore:
                 book.generation = generation + 1
                 self._write(book, text, lock)
                 return result
+        except ExposedError as error:
+            raise JournalError(str(self._file), "exposed", str(error)) from error
         except LockedError as error:
             raise JournalError(str(self._file), "locked", str(error)) from error
         except LostError as error:
@@ -55,26 +59,16 @@ class FileStore:
     def _text(self) -> str | None:
         """The file as it is; None when there is none."""
         try:
-            self._check_folder()
-            return self._file.read_text("utf-8")
+            check_folder(self._folder)
+            return read_in(self._file, NO_WRITERS)
         except FileNotFoundError:
             return None
+        except ExposedError as error:
+            raise JournalError(str(self._file), "exposed", str(error)) from error
         except UnicodeDecodeError as error:
             raise JournalError(str(self._file), "damaged", str(error)) from error
         except OSError as error:
             raise JournalError(str(self._file), "unreadable", str(error)) from error
-
-    def _check_folder(self) -> None:
-        """Refuses a folder that others may write: who writes the journal decides what is paid."""
-        if not hasattr(os, "geteuid"):
-            return  # modes say nothing here
-        info = self._folder.stat()
-        if info.st_uid != os.geteuid():
-            told = f"the folder {self._folder} is that of user {info.st_uid}, and this is user {os.geteuid()}; "
-            raise JournalError(str(self._file), "exposed", told + "name one of your own")
-        if info.st_mode & 0o022:
-            told = f"others may write the folder {self._folder}, whose mode is {info.st_mode & 0o7777:04o}; "
-            raise JournalError(str(self._file), "exposed", told + f"`chmod go-w {self._folder}`, or name another one")
 
     def _write(self, book: Book, was: str | None, lock: Lock) -> None:
         # Whoever reads sees the old book or the new one, also after a power cut. The draft has the lock's number, and

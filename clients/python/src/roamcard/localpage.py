@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs
 
+from .custody import ExposedError, check_folder
+from .errors import RevealError
+
 _AFTERGLOW = 1.5
 """How long a page that was seen still tells who comes again that it was."""
 _MAX_POST = 4096
@@ -207,7 +210,7 @@ def _same(given: str, secret: str) -> bool:
 
 
 def _folder() -> Path:
-    """A folder that this user alone can read.
+    """A folder that this user alone can read, where others cannot put another one in its place.
 
     A browser in a snap sees another /tmp, and of the home what is not hidden.
     """
@@ -217,7 +220,13 @@ def _folder() -> Path:
             return Path(tempfile.mkdtemp(prefix="roamcard-", dir=home))
     except (OSError, RuntimeError):
         pass
-    return Path(tempfile.mkdtemp(prefix="roamcard-"))
+    folder = Path(tempfile.mkdtemp(prefix="roamcard-"))
+    try:
+        check_folder(folder)
+    except ExposedError as error:
+        folder.rmdir()
+        raise RevealError(str(error)) from error
+    return folder
 
 
 def _html(title: str, content: str) -> str:

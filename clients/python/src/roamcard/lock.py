@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from .custody import NO_WRITERS, open_in
+
 try:
     import fcntl
 except ImportError:  # a system without locks of files
@@ -159,7 +161,7 @@ def _numbers(folder: Path) -> tuple[set[int], set[int]]:
 def _holder(folder: Path, number: int) -> _Holder:
     holder = _Holder(number)
     try:
-        file = os.open(folder / f"lock-{number}", os.O_RDONLY)
+        file = open_in(folder / f"lock-{number}", NO_WRITERS)
     except OSError:
         return holder  # a higher one has taken its place
     try:

@@ -6,8 +6,9 @@ import base64
 import json
 import re
 import select
+import subprocess
 import sys
-import webbrowser
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TextIO, TypeAlias, TypeVar, runtime_checkable
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, PyHPKEError
 
 from ._gen.roamcard.v1.order_pb import EsimCredentials
+from .custody import program_environment
 from .errors import RevealError
 from .localpage import LocalPage
 from .model import Model
@@ -152,7 +154,7 @@ class PagePresenter:
     """
 
     def __init__(self, open: Callable[[str], object] | None = None, timeout: float = 60) -> None:
-        self._open = open or webbrowser.open
+        self._open = open or _open_browser
         self._timeout = timeout
 
     def prepare(self) -> Showing:
@@ -183,6 +185,25 @@ class PagePresenter:
             "opened": Presented(False, "not_pressed"),
             "waits": Presented(False, "timeout"),
         }[page.state]
+
+
+def _open_browser(address: str) -> bool:
+    """Starts the desktop's own browser, which gets no key or token of the environment."""
+    program = {"darwin": "open", "win32": "explorer"}.get(sys.platform, "xdg-open")
+    quiet = subprocess.DEVNULL
+    try:
+        browser = subprocess.Popen(
+            [program, address],
+            stdin=quiet,
+            stdout=quiet,
+            stderr=quiet,
+            start_new_session=True,
+            env=program_environment(),
+        )
+    except OSError:
+        return False
+    threading.Thread(target=browser.wait, daemon=True).start()  # its exit code does not matter
+    return True
 
 
 # What the pages show needs no escaping: the parts are checked to be what they should.

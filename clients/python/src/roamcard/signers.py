@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from .custody import program_environment
 from .errors import RoamcardError
 from .x402 import TypedData
 
@@ -99,13 +100,18 @@ class CommandSigner:
     """A wallet behind a command, the same for the clients of every language: the key stays with it.
 
     For each signature the command is started again: it reads {"method": "eth_signTypedData_v4", "address", "typedData"}
-    from its standard input and writes the signature, 0x and hex, to its standard output.
+    from its standard input and writes the signature, 0x and hex, to its standard output. Of this program's environment
+    it gets what programs need, such as PATH, HOME and the language, and the variables that `environment` names: no key
+    or token else.
     """
 
-    def __init__(self, address: str, command: Sequence[str], timeout: float = 120) -> None:
+    def __init__(
+        self, address: str, command: Sequence[str], timeout: float = 120, environment: Sequence[str] = ()
+    ) -> None:
         self._address = address
         self._command = list(command)
         self._timeout = timeout
+        self._environment = tuple(environment)
 
     @property
     def address(self) -> str:
@@ -117,7 +123,12 @@ class CommandSigner:
         request = json.dumps({"method": "eth_signTypedData_v4", "address": self._address, "typedData": data}).encode()
         try:
             done = subprocess.run(
-                self._command, input=request, stdout=subprocess.PIPE, timeout=self._timeout, check=True
+                self._command,
+                input=request,
+                stdout=subprocess.PIPE,
+                timeout=self._timeout,
+                check=True,
+                env=program_environment(self._environment),
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise RoamcardError(f"the signer {self._command[0]} did not sign") from error

@@ -98,9 +98,10 @@ class Roamcard:
         """A client as the environment says, and as is given: any argument of the client, and `approve` of its policy.
 
         It reads ROAMCARD_URL, ROAMCARD_MODE, ROAMCARD_MAX_PER_PAYMENT_USD, ROAMCARD_MAX_PER_DAY_USD,
-        ROAMCARD_APPROVE_ABOVE_USD, ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS, or
-        ROAMCARD_WALLET_KEY or ROAMCARD_WALLET_KEY_FILE, and ROAMCARD_OPERATOR_TOKEN or ROAMCARD_OPERATOR_TOKEN_FILE.
-        The README tells what they mean. Raises a ConfigError that names all that are wrong.
+        ROAMCARD_APPROVE_ABOVE_USD, ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, ROAMCARD_SIGNER, ROAMCARD_SIGNER_ADDRESS and
+        ROAMCARD_SIGNER_ENV, or ROAMCARD_WALLET_KEY or ROAMCARD_WALLET_KEY_FILE, and ROAMCARD_OPERATOR_TOKEN or
+        ROAMCARD_OPERATOR_TOKEN_FILE. The README tells what they mean. Raises a ConfigError that names all that are
+        wrong.
         """
         found = settings(given, environ)
         return cls(found.base_url, found.signer, found.policy, **found.options)
