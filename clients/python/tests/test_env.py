@@ -51,6 +51,7 @@ def test_the_least_is_a_client_that_reads_and_asks(dev: Dev, monkeypatch: pytest
 def test_what_is_given_wins_and_a_key_may_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f" {KEY[2:]}\n")
+    file.chmod(0o600)
     env = {
         "ROAMCARD_URL": "https://roamcard.example",
         "ROAMCARD_WALLET_KEY_FILE": str(file),
