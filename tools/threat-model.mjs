@@ -105,7 +105,8 @@ What one request of a stranger costs at each route is [measured by itself](threa
 Numbers in parentheses are those of the checklists that the suite follows: A of attacks on x402, API of OWASP's list for
 APIs, I of the invariants. What a lost or older database does is proven by the drill of \`roamcard recover\`, and what
 crashes do by the [fault matrix](fault-matrix.md). How those that we ask are reached, and what they cannot do by it, is
-in [the way to others](configuration/network.md).
+in [the way to others](configuration/network.md); what other users of a wallet's machine can do, and the programs that
+it starts, in [the agents' server](agents/server.md#other-users-of-the-machine).
 `);
 for (const page of filled) {
   writeFileSync(join(to, 'threat-model', `${page.name}.md`), `${made}

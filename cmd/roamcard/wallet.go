@@ -23,7 +23,8 @@ func wallet() *cobra.Command {
 			"ROAMCARD_KEYSTORE with the passphrase in ROAMCARD_KEYSTORE_PASSPHRASE_FILE, the keychain's entry " +
 			"ROAMCARD_KEYCHAIN,\n" +
 			"the key in ROAMCARD_WALLET_KEY or the file ROAMCARD_WALLET_KEY_FILE, one of the ready file's, the one that " +
-			"`wallet new` made.",
+			"`wallet new` made.\n" +
+			"A program gets of the environment what programs need, and the variables that ROAMCARD_SIGNER_ENV names.",
 	}
 	b.flags(cmd)
 	cmd.PersistentFlags().IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets, counted from 0")

@@ -14,7 +14,7 @@ var otherwise = []string{
 	"HOSTILE", "JOURNAL",
 	"KEYCHAIN", "KEYSTORE", "KEYSTORE_PASSPHRASE", "KMS_URL", "MATRIX", "MAX_PER_DAY_USD", "MAX_PER_PAYMENT_USD", "MODE",
 	"OPERATOR_TOKEN", "PG_BIN", "READY", "RPC_URL", "RUNS", "SCENARIOS", "SEED", "SETTINGS", "SIGNER", "SIGNER_ADDRESS",
-	"TEST_LOG", "TORTURE", "URL", "VENDOR_OPENAPI", "WALLET", "WALLET_KEY",
+	"SIGNER_ENV", "TEST_LOG", "TORTURE", "URL", "VENDOR_OPENAPI", "WALLET", "WALLET_KEY",
 }
 
 // linked are what Kubernetes and Docker set in programs next to a service named roamcard, and what benchmarks read.
