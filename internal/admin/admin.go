@@ -78,12 +78,12 @@ type Records interface {
 	Review(ctx context.Context, id order.ID, act order.Act) (Review, error)
 	// Decide moves an order out of operator_review, posts the move's postings, and queues its job again unless the move
 	// ends it; once per key. order.ErrNotFound when there is no such order, ErrNotInReview when it is not in review,
-	// ErrKeyReused when the operator used the key for another decision, ErrChanged when it is not at the act's version.
-	// A decision that needs a second operator is stored for one instead: the order's ReviewItem then has it.
+	// order.KeyReused when the operator used the key for another decision, ErrChanged when it is not at the act's
+	// version. A decision that needs a second operator is stored for one instead: the order's ReviewItem then has it.
 	Decide(ctx context.Context, m order.Move, act order.Act) error
 	// Unproven finds the payment of an order in settling. done says that the operator has already proven it with this
-	// key. order.ErrNotFound when there is no such order, ErrNotSettling when it is not settling, ErrKeyReused as
-	// above.
+	// key. order.ErrNotFound when there is no such order, ErrNotSettling when it is not settling, order.KeyReused
+	// as above.
 	Unproven(
 		ctx context.Context, id order.ID, transaction x402.Hash, act order.Act,
 	) (p payment.Payment, done bool, err error)
@@ -96,7 +96,6 @@ type Records interface {
 var (
 	ErrNotSettling = errors.New("the order waits for no payment")
 	ErrNotInReview = errors.New("the order does not wait for an operator")
-	ErrKeyReused   = errors.New("the key was used for another action")
 	ErrChanged     = errors.New("it is at another version")
 )
 
@@ -316,7 +315,7 @@ type Switches interface {
 	// audited.
 	LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error)
 	// SetSwitch pauses or resumes the sale of a product or over a provider, once per key, and returns the current switch.
-	// ErrKeyReused when the operator used the key for another change.
+	// order.KeyReused when the operator used the key for another change.
 	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
 }
 
@@ -340,9 +339,6 @@ func known(err error, act string) error {
 		return fault.New(fault.TokenNotFound, "There is no token with this id.")
 	case errors.Is(err, ErrJobNotFound):
 		return fault.New(fault.JobNotFound, "There is no job with this id.")
-	case errors.Is(err, ErrKeyReused):
-		return fault.New(fault.IdempotencyKeyReused,
-			"This Idempotency-Key was used for something else, or with another reason.")
 	}
 	return fmt.Errorf("%s: %w", act, err)
 }

@@ -29,7 +29,7 @@ type ApprovalRecords interface {
 	// Approval reads one. approval.ErrNotFound when there is none.
 	Approval(ctx context.Context, id uuid.UUID, act order.Act) (approval.Approval, error)
 	// Approve lets one take effect in the same transaction, once per key; delivered are the postings of an order that was
-	// delivered by hand. approval.ErrNotFound when there is none, ErrKeyReused when the operator used the key for
+	// delivered by hand. approval.ErrNotFound when there is none, order.KeyReused when the operator used the key for
 	// another act, ErrChanged when what it is about has changed, else the fault of approval.Approval.Check or of the
 	// decision.
 	Approve(ctx context.Context, id uuid.UUID, delivered []ledger.Posting, act order.Act) (approval.Approval, error)

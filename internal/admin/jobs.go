@@ -29,7 +29,7 @@ type JobRecords interface {
 	// Job reads one. ErrJobNotFound when there is none.
 	Job(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
 	// Retry queues a job again, with all of its attempts, unless may refuses it as it is, and returns it as it is then;
-	// once per key. ErrJobNotFound when there is none, ErrKeyReused when the operator used the key for another act,
+	// once per key. ErrJobNotFound when there is none, order.KeyReused when the operator used the key for another act,
 	// ErrChanged when the job is not at the act's version.
 	Retry(ctx context.Context, id uuid.UUID, may func(job.Row) error, act order.Act) (job.Row, error)
 	// Drop deletes a job unless may refuses it as it is; once per key, with the errors of Retry.

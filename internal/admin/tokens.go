@@ -29,12 +29,13 @@ type Tokens struct {
 
 // TokenRecords keeps the tokens of operators. Each call writes its audit record in the same transaction.
 type TokenRecords interface {
-	// Mint stores a token, once per key; a repeat is the token that was stored, and not fresh. ErrKeyReused when the
+	// Mint stores a token, once per key; a repeat is the token that was stored, and not fresh. order.KeyReused when the
 	// operator used the key for another one.
 	Mint(ctx context.Context, t auth.OperatorToken, act order.Act) (made auth.OperatorToken, fresh bool, err error)
 	// Tokens lists those that a query selects, newest first.
 	Tokens(ctx context.Context, q TokenQuery, act order.Act) ([]auth.OperatorToken, error)
-	// Revoke ends a token; one that is revoked stays as it is. ErrTokenNotFound when there is none, ErrKeyReused as above.
+	// Revoke ends a token; one that is revoked stays as it is. ErrTokenNotFound when there is none,
+	// order.KeyReused as above.
 	Revoke(ctx context.Context, id uuid.UUID, act order.Act) (auth.OperatorToken, error)
 }
 

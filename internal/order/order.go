@@ -169,6 +169,12 @@ type Act struct {
 	Minters []string
 }
 
+// KeyReused is the fault of an act whose key was used for another act on the same subject, or with another reason.
+func KeyReused() error {
+	return fault.New(fault.IdempotencyKeyReused,
+		"This Idempotency-Key was used for something else, or with another reason.")
+}
+
 // Reference is our name for one call to a provider.
 type Reference struct {
 	// Step is what was asked for, Version which attempt at it this was.

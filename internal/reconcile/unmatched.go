@@ -110,14 +110,14 @@ type UnmatchedTransfers interface {
 	// ListUnmatched lists unmatched transfers, newest first.
 	ListUnmatched(ctx context.Context, q UnmatchedQuery, act order.Act) ([]UnmatchedTransfer, error)
 	// Resolve stores a resolution and its postings, once per key. ErrNoUnmatched when no comparison has found the
-	// transfer, ErrResolved when another action resolved it, ErrKeyReused when the operator used the key for another
+	// transfer, ErrResolved when another action resolved it, order.KeyReused when the operator used the key for another
 	// resolution, ErrChanged when it is not at the act's version. A resolution that needs a second operator is Pending.
 	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (UnmatchedTransfer, error)
 	// Findings lists findings, newest first.
 	Findings(ctx context.Context, q FindingQuery, act order.Act) ([]Finding, error)
 	// ResolveFinding stores that a finding is explained, once per key, and resolves the transfer if it is about one.
-	// ErrNoFinding when there is none; ErrResolved, ErrChanged and ErrKeyReused as in Resolve. approval.PendingError when
-	// the transfer needs a second operator.
+	// ErrNoFinding when there is none; ErrResolved, ErrChanged and order.KeyReused as in Resolve; approval.PendingError
+	// when the transfer needs a second operator.
 	ResolveFinding(ctx context.Context, id int64, act order.Act) (Finding, error)
 }
 
@@ -137,7 +137,6 @@ var (
 	ErrNoUnmatched = errors.New("there is no such unmatched transfer")
 	ErrNoFinding   = errors.New("there is no such finding")
 	ErrResolved    = errors.New("it has been resolved")
-	ErrKeyReused   = errors.New("the key was used for another action")
 	ErrChanged     = errors.New("it is at another version")
 )
 
@@ -181,9 +180,6 @@ func Resolving(err error) error {
 		return fault.New(fault.TransferResolved, "This transfer has been resolved, which is final.")
 	case errors.Is(err, ErrChanged):
 		return changed()
-	case errors.Is(err, ErrKeyReused):
-		return fault.New(fault.IdempotencyKeyReused,
-			"This Idempotency-Key was used for something else, or with another reason.")
 	}
 	return fmt.Errorf("resolve the transfer: %w", err)
 }
@@ -224,9 +220,6 @@ func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.
 		return Finding{}, fault.New(fault.FindingNotFound, "Nothing of this kind differs.")
 	case errors.Is(err, ErrResolved):
 		return Finding{}, fault.New(fault.FindingResolved, "This finding has been resolved.")
-	case errors.Is(err, ErrKeyReused):
-		return Finding{},
-			fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
 	case err != nil:
 		return Finding{}, fmt.Errorf("resolve the finding: %w", err)
 	}

@@ -508,8 +508,8 @@ func checkNoOpenRefund(ctx context.Context, tx *ent.Tx, id order.ID) error {
 	return err
 }
 
-// repeats reports whether an operator's action with this key has been done. ErrKeyReused says that it was another
-// action.
+// repeats reports whether an operator's action with this key has been done. It fails with order.KeyReused when that had
+// another reason or, where after is not nil, another result.
 func (s *Store) repeats(
 	ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, after any,
 ) (bool, error) {
@@ -521,11 +521,16 @@ func (s *Store) repeats(
 	if err != nil {
 		return false, err
 	}
-	same, err := sameJSON(before.After, after)
-	if err == nil && (!same || before.Reason != act.Reason) {
-		err = admin.ErrKeyReused
+	same := before.Reason == act.Reason
+	if same && after != nil {
+		if same, err = sameJSON(before.After, after); err != nil {
+			return false, err
+		}
 	}
-	return err == nil, err
+	if !same {
+		return false, order.KeyReused()
+	}
+	return true, nil
 }
 
 // sameJSON compares a stored value with one to be stored; the database writes JSON in its own way.

@@ -68,7 +68,7 @@ func (s *Store) requestApproval(
 		operatorapproval.Action(string(of.Action))).Only(ctx)
 	switch {
 	case err == nil && (same.Reason != act.Reason || same.Resolution != of.Resolution):
-		return nil, admin.ErrKeyReused
+		return nil, order.KeyReused()
 	case err == nil:
 		before := approvalOf(same).At(now)
 		return &before, nil

@@ -106,7 +106,7 @@ func TestRefundAboveTheAmountWaitsForASecondOperator(t *testing.T) {
 	}
 	reused := actOf("ann", "k")
 	reused.Reason = "another"
-	if _, err := o.refund(p, reused); !errors.Is(err, admin.ErrKeyReused) {
+	if _, err := o.refund(p, reused); !errors.Is(err, order.KeyReused()) {
 		t.Errorf("the key with another reason: %v", err)
 	}
 	if _, err := o.refund(p, actOf("bob", "k")); fault.Of(err) != fault.ApprovalPending {

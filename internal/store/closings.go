@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/ent/audit"
 	entcard "github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/job"
@@ -268,10 +267,11 @@ func (c Closings) resume(
 	if errors.Is(err, pgx.ErrNoRows) {
 		return job.Row{}, card.ErrNotFound
 	}
-	if err != nil || row.Status != job.OperatorReview {
-		return row, err
+	if err != nil {
+		return job.Row{}, err
 	}
-	if done, err := done(ctx, tx, r.act, r.action, id.String()); err != nil || done {
+	repeated, err := c.s.repeats(ctx, tx, r.act, r.action, id.String(), nil)
+	if err != nil || repeated || row.Status != job.OperatorReview {
 		return row, err
 	}
 	if at(r.act, row.Version) != nil {
@@ -306,14 +306,8 @@ func (c Closings) resume(
 
 // once records an action, unless it is recorded with its key.
 func (c Closings) once(ctx context.Context, tx *ent.Tx, act card.Act, action, subject string) error {
-	if done, err := done(ctx, tx, act, action, subject); err != nil || done {
+	if repeated, err := c.s.repeats(ctx, tx, act, action, subject, nil); err != nil || repeated {
 		return err
 	}
 	return c.s.record(ctx, tx, act, action, subject, nil, nil)
-}
-
-// done reports whether an operator has used a key for an action before.
-func done(ctx context.Context, tx *ent.Tx, act card.Act, action, subject string) (bool, error) {
-	return tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(action), audit.Subject(subject),
-		audit.IdempotencyKey(act.Key)).Exist(ctx)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
@@ -238,4 +239,49 @@ func TestClosingThatWaitsGoesOnOncePerKey(t *testing.T) {
 	if fault.Of(err) != "" {
 		t.Errorf("the store speaks to users: %v", err)
 	}
+}
+
+// TestClosingsKeyWithAnotherReasonIsReused: whether the closing was ordered, waits for a second operator or goes on.
+func TestClosingsKeyWithAnotherReasonIsReused(t *testing.T) {
+	again := func(act card.Act) card.Act { act.Reason = "another"; return act }
+	reused := func(t *testing.T, what string, err error) {
+		t.Helper()
+		if fault.Of(err) != fault.IdempotencyKeyReused {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	t.Run("ordered", func(t *testing.T) {
+		g := newGarage(t)
+		id, _ := g.closable(1)
+		row := g.close(id)
+		act := card.Act{Operator: "ada", Key: "k", Reason: "r"}
+		_, err := g.s.Closings().OrderClosing(t.Context(), id, asCloseArgs, again(act))
+		reused(t, "ordered", card.Ordering(err))
+		if same, err := g.s.Closings().OrderClosing(t.Context(), id, asCloseArgs, act); err != nil || same.ID != row.ID {
+			t.Errorf("the same again: %s, %v", same.ID, err)
+		}
+		if err := g.s.Jobs().Finish(t.Context(), row.Fence(), job.Review("no trace")); err != nil {
+			t.Fatal(err)
+		}
+		keep := func(row job.Row) (card.CloseArgs, error) { return job.Decode[card.CloseArgs](row) }
+		if _, err := g.s.Closings().RetryClosing(t.Context(), row.ID, keep, act); err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.s.Closings().RetryClosing(t.Context(), row.ID, keep, again(act))
+		reused(t, "went on", err)
+	})
+	t.Run("waits", func(t *testing.T) {
+		o := newOffice(t, 1)
+		claim(t, o.Store, claimRequest("what the other orders are copies of"))
+		id, _ := garage{t, o.Store}.closable(1)
+		var pending *approval.PendingError
+		act := actOf("ann", "k")
+		for range 2 {
+			if _, err := o.Closings().OrderClosing(t.Context(), id, asCloseArgs, act); !errors.As(err, &pending) {
+				t.Fatalf("it does not wait: %v", err)
+			}
+		}
+		_, err := o.Closings().OrderClosing(t.Context(), id, asCloseArgs, again(act))
+		reused(t, "waits", card.Ordering(err))
+	})
 }

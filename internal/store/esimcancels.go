@@ -143,10 +143,11 @@ func (e Esims) RetryCancel(
 		if err != nil {
 			return err
 		}
-		if found, err = cancellationOf(row); err != nil || row.Status != job.OperatorReview {
+		if found, err = cancellationOf(row); err != nil {
 			return err
 		}
-		if done, err := done(ctx, tx, act, actRetryCancel, string(id)); err != nil || done {
+		repeated, err := e.s.repeats(ctx, tx, act, actRetryCancel, string(id), nil)
+		if err != nil || repeated || row.Status != job.OperatorReview {
 			return err
 		}
 		found.Since = since

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -122,7 +121,7 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 		return fmt.Errorf("encode the next version: %w", err)
 	}
 	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		now, repeated, err := lockFeeJob(ctx, tx, row, act, actRetry)
+		now, repeated, err := f.lock(ctx, tx, row, act, actRetry)
 		if err != nil || repeated {
 			return err
 		}
@@ -143,7 +142,7 @@ func (f FeeJobs) WriteOff(
 	ctx context.Context, row job.Row, decide func(job.Row) (card.FeeArgs, []ledger.Posting, error), act card.Act,
 ) error {
 	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		now, repeated, err := lockFeeJob(ctx, tx, row, act, actWriteOff)
+		now, repeated, err := f.lock(ctx, tx, row, act, actWriteOff)
 		if err != nil || repeated {
 			return err
 		}
@@ -165,25 +164,19 @@ func (f FeeJobs) WriteOff(
 	})
 }
 
-// lockFeeJob locks a job, which serializes actions on it, and reports whether this action has been done before.
-func lockFeeJob(
+// lock locks a job, which serializes actions on it, and reports whether this action has been done before.
+func (f FeeJobs) lock(
 	ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string,
 ) (now job.Row, repeated bool, err error) {
 	now, err = lockRow(ctx, tx, jobOfKindSQL, card.FeeJob, row.ID)
 	if err != nil {
 		return now, false, err
 	}
-	before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(action),
-		audit.Subject(row.ID.String()), audit.IdempotencyKey(act.Key)).Only(ctx)
-	switch {
-	case err == nil && before.Reason != act.Reason:
-		return now, false, card.ErrKeyReused
-	case ent.IsNotFound(err) && at(act, now.Version) != nil:
-		return now, false, card.ErrChanged
-	case ent.IsNotFound(err):
-		return now, false, nil
+	repeated, err = f.s.repeats(ctx, tx, act, action, row.ID.String(), nil)
+	if err == nil && !repeated && at(act, now.Version) != nil {
+		err = card.ErrChanged
 	}
-	return now, err == nil, err
+	return now, repeated, err
 }
 
 // feeState is the audit record of a fee job's state.

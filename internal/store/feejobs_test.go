@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -73,7 +74,7 @@ func TestRetryQueuesTheNextVersionOncePerKey(t *testing.T) {
 		t.Errorf("row %+v", got)
 	}
 	if err := s.FeeJobs().Retry(t.Context(), row, next(t, row),
-		card.Act{Operator: "ada", Key: "k", Reason: "another"}); !errors.Is(err, card.ErrKeyReused) {
+		card.Act{Operator: "ada", Key: "k", Reason: "another"}); !errors.Is(err, order.KeyReused()) {
 		t.Errorf("the key was taken for another reason: %v", err)
 	}
 	if err := s.FeeJobs().Retry(t.Context(), got, next(t, got),

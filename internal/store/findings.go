@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -213,9 +212,6 @@ func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (
 		lock(tx, "finding/"+subject)
 		resolution := resolved{reconcile.Explained}
 		repeated, err := t.s.repeats(ctx, tx, act, actExplain, subject, resolution)
-		if errors.Is(err, admin.ErrKeyReused) {
-			return reconcile.ErrKeyReused
-		}
 		if err != nil {
 			return err
 		}

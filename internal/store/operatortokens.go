@@ -98,7 +98,7 @@ func (o OperatorTokens) Mint(
 	return made, fresh, err
 }
 
-// mintedBefore reads the token that was minted with a key before. admin.ErrKeyReused when that was another one.
+// mintedBefore reads the token that was minted with a key before. order.KeyReused when that was another one.
 func (o OperatorTokens) mintedBefore(
 	ctx context.Context, tx *ent.Tx, record *ent.Audit, wanted minted, act order.Act, into *auth.OperatorToken,
 ) error {
@@ -111,7 +111,7 @@ func (o OperatorTokens) mintedBefore(
 		return fmt.Errorf("read the audit row: %w", err)
 	}
 	if wanted.ID = was.ID; was != wanted || record.Reason != act.Reason {
-		return admin.ErrKeyReused
+		return order.KeyReused()
 	}
 	row, err := tx.OperatorToken.Get(ctx, id)
 	if err != nil {

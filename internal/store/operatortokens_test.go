@@ -36,7 +36,7 @@ func TestTokenIsMintedOncePerKeyAndKeptAsHash(t *testing.T) {
 	}
 	other := mintedToken("ann", "three")
 	other.Role = auth.RoleAdmin
-	if _, _, err := tokens.Mint(t.Context(), other, act); !errors.Is(err, admin.ErrKeyReused) {
+	if _, _, err := tokens.Mint(t.Context(), other, act); !errors.Is(err, order.KeyReused()) {
 		t.Errorf("the key for another role: %v", err)
 	}
 	if n := rows(t, s, "SELECT count(*) FROM operator_tokens"); n != 1 {

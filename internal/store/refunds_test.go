@@ -210,11 +210,11 @@ func TestDecisionIsStoredWithItsAuditRowOrNotAtAll(t *testing.T) {
 		"nothing to decide": {Operator: "ann", Key: "k2", Reason: "because"},
 	} {
 		err := s.Admin().Decide(t.Context(), decided(p, order.Provisioning, act), act)
-		if !errors.Is(err, admin.ErrKeyReused) && !errors.Is(err, admin.ErrNotInReview) {
+		if !errors.Is(err, order.KeyReused()) && !errors.Is(err, admin.ErrNotInReview) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, admin.ErrKeyReused) {
+	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, order.KeyReused()) {
 		t.Errorf("another decision with the key: %v", err)
 	}
 	history, err := s.Admin().History(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
@@ -271,7 +271,7 @@ func TestSwitchIsSetOncePerKeyAndSeenByAll(t *testing.T) {
 			t.Fatalf("set %+v, %v", set, err)
 		}
 	}
-	if _, err := s.Admin().SetSwitch(t.Context(), topup.Kind, false, ann); !errors.Is(err, admin.ErrKeyReused) {
+	if _, err := s.Admin().SetSwitch(t.Context(), topup.Kind, false, ann); !errors.Is(err, order.KeyReused()) {
 		t.Errorf("another change with the key: %v", err)
 	}
 	if all, err = other.Admin().Switches(t.Context()); err != nil || all[0].Paused || !all[1].Paused || all[2].Paused {

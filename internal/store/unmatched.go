@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -92,9 +91,6 @@ func (t Treasury) resolve(
 ) (unmatched reconcile.UnmatchedTransfer, err error) {
 	lock(tx, "transfer/"+at.String())
 	repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
-	if errors.Is(err, admin.ErrKeyReused) {
-		return unmatched, reconcile.ErrKeyReused
-	}
 	if err != nil {
 		return unmatched, err
 	}
@@ -116,9 +112,6 @@ func (t Treasury) resolve(
 		unmatched.Pending, err = t.s.requestApproval(ctx, tx, approval.Asked{
 			Action: approval.ResolveTransfer, Subject: at.String(), Amount: centsUp(unmatched.Value), Resolution: string(as),
 		}, act)
-		if errors.Is(err, admin.ErrKeyReused) {
-			err = reconcile.ErrKeyReused
-		}
 		if err != nil || unmatched.Pending != nil {
 			return unmatched, err
 		}

@@ -64,7 +64,7 @@ func TestUnmatchedTransferIsResolvedOnce(t *testing.T) {
 		t.Errorf("resolved %d times without an error, want all", n)
 	}
 	if _, err := books.Resolve(t.Context(), found[0].Place(), reconcile.Known, ada("same",
-		"why")); !errors.Is(err, reconcile.ErrKeyReused) {
+		"why")); !errors.Is(err, order.KeyReused()) {
 		t.Errorf("the key for another act: %v", err)
 	}
 	if n := atOnce(func() error {

@@ -37,12 +37,12 @@ type FeeJobs interface {
 	// Conclude sets a job that is not final to the status that the issuer confirmed, and adds the postings. If the
 	// status is unchanged, it only writes the audit record. done is false when the job has changed since row was read.
 	Conclude(ctx context.Context, row job.Row, c FeeConclusion, act Act) (done bool, err error)
-	// Retry queues the next version of a failed job, once per key. ErrNotFailed when it is not failed, ErrKeyReused
+	// Retry queues the next version of a failed job, once per key. ErrNotFailed when it is not failed, order.KeyReused
 	// when the operator used the key for another reason, ErrChanged when it is not at the act's version.
 	Retry(ctx context.Context, row job.Row, next FeeArgs, act Act) error
 	// WriteOff writes the fee of a job off, once per key. decide is called with the locked job, and returns its new
 	// arguments and the postings. ErrNotFailed when the job has changed since row was read, else the error of decide;
-	// ErrKeyReused and ErrChanged as in Retry.
+	// order.KeyReused and ErrChanged as in Retry.
 	WriteOff(ctx context.Context, row job.Row, decide func(job.Row) (FeeArgs, []ledger.Posting, error), act Act) error
 }
 
@@ -85,7 +85,6 @@ func WriteOffFee(row job.Row) (FeeArgs, []ledger.Posting, error) {
 // The errors of FeeJobs.
 var (
 	ErrNotFailed = errors.New("the job is not failed")
-	ErrKeyReused = errors.New("the key was used for another action")
 	ErrChanged   = errors.New("the job is at another version")
 )
 
@@ -176,8 +175,6 @@ func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, er
 			"retried. Reconcile it first.")
 	case errors.Is(err, ErrChanged):
 		return job.Row{}, changed()
-	case errors.Is(err, ErrKeyReused):
-		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
 	case err != nil:
 		return job.Row{}, fmt.Errorf("retry the job: %w", err)
 	}
@@ -196,8 +193,6 @@ func (d FeeAdmin) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row,
 			"Only a fee that the issuer refused for lack of funds can be written off.")
 	case errors.Is(err, ErrChanged):
 		return job.Row{}, changed()
-	case errors.Is(err, ErrKeyReused):
-		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
 	case err != nil:
 		return job.Row{}, fmt.Errorf("write the fee off: %w", err)
 	}
