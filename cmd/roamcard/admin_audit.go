@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
 	"strings"
 	"time"
 
@@ -150,12 +151,16 @@ func exportCSV(w io.Writer, all iter.Seq2[*roamcardv1.AuditRecord, error]) error
 	return nil
 }
 
+// formula is how a text begins that a spreadsheet runs: some skip what is not seen in front, and read wide signs as
+// others. A tab or a line's end in front may leave the rest to a cell of its own.
+var formula = regexp.MustCompile(`^[\p{Z}\p{C}]*(?:[\t\r\n]|[=+\-@\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}])`)
+
 // inert is a text that neither a terminal obeys nor a spreadsheet runs as a formula: that gets an apostrophe in front.
+// The console's csv.ts has the same rule.
 func inert(cell string) string {
 	var shown strings.Builder
 	_, _ = printable{&shown}.Write([]byte(cell)) // a Builder does not fail
-	cell = shown.String()
-	if cell != "" && strings.Contains("=+-@\t\r", cell[:1]) {
+	if cell = shown.String(); formula.MatchString(cell) {
 		return "'" + cell
 	}
 	return cell

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,6 +77,41 @@ func TestAuditIsExportedAsInertCSV(t *testing.T) {
 	want := []string{"two\nlines, \"quoted\"", "'=HYPERLINK(\"http://evil\")", "'@SUM(A1)"}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestCellsThatSpreadsheetsRunAreQuoted: some of them skip what stands in front and is not seen.
+func TestCellsThatSpreadsheetsRunAreQuoted(t *testing.T) {
+	for _, cell := range []string{
+		"=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\nx", " =1+1", "   +1", "\u00a0-1", "\u3000@A1", " \t=1", "\u200c=1",
+		"\uff1d1+1", " \uff0b1", "\uff0d1", "\uff20A1",
+	} {
+		if got := inert(cell); got != "'"+cell {
+			t.Errorf("%q is shown as %q", cell, got)
+		}
+	}
+	// What the terminal obeys is left out before.
+	for cell, want := range map[string]string{
+		"\r=1": "'=1", "\ufeff=1": "'=1", "\x1b[1m =1": "' =1", "": "", " ": " ", "a=1": "a=1", "  two": "  two",
+		"1-1": "1-1", `{"a":-1}`: `{"a":-1}`, "'=1": "'=1",
+	} {
+		if got := inert(cell); got != want {
+			t.Errorf("%q is shown as %q, want %q", cell, got, want)
+		}
+	}
+}
+
+func TestConsoleQuotesTheSameCells(t *testing.T) {
+	text, err := os.ReadFile("../../web/src/console/csv.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^const formula = /(.*)/u;$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatal("csv.ts has no formula")
+	}
+	if got := regexp.MustCompile(`\\u([0-9A-F]{4})`).ReplaceAllString(string(found[1]), `\x{$1}`); got != formula.String() {
+		t.Errorf("the console quotes %s, and the command %s", got, formula)
 	}
 }
 

@@ -2,6 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import { ApiError, type AuditRecord } from "roamcard";
 import type { OperatorApi, Query } from "./api.js";
+import { csvOf } from "./csv.js";
 import { OrderLink } from "./orders.js";
 import { Failure, List, When } from "./parts.js";
 import { hrefOf } from "./route.js";
@@ -171,17 +172,10 @@ async function patiently<T>(read: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The records as a file. */
-export function fileOf(format: Format, records: AuditRecord[]): string {
+// fileOf is the records as a file.
+function fileOf(format: Format, records: AuditRecord[]): string {
   if (format === "ndjson") return records.map((each) => `${JSON.stringify(each)}\n`).join("");
-  const rows = records.map((each) => columns.map((name) => cellOf(each[name] ?? "")));
-  return [columns, ...rows].map((row) => `${row.join(",")}\r\n`).join("");
-}
-
-// cellOf is a text that no spreadsheet runs as a formula.
-function cellOf(text: string): string {
-  const inert = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
+  return csvOf(columns, records);
 }
 
 function save(format: Format, records: AuditRecord[]): void {
