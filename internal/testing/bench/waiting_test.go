@@ -191,6 +191,17 @@ func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) 
 // launch starts the program in a process of its own, which serves until b ends.
 func launch(b *testing.B, c app.Config, program string, flags ...string) (addr string, pid int) {
 	b.Helper()
+	// The crowd has one address.
+	return launchWith(b, c, program, map[string]string{
+		"LIMITS": "off", "SERVER__MAX_CONNECTIONS_PER_ADDRESS": "3000",
+	}, flags...)
+}
+
+// launchWith starts the program with more settings.
+func launchWith(
+	b *testing.B, c app.Config, program string, more map[string]string, flags ...string,
+) (addr string, pid int) {
+	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -206,8 +217,6 @@ func launch(b *testing.B, c app.Config, program string, flags ...string) (addr s
 	cmd := exec.Command(program, append([]string{"serve"}, flags...)...)
 	cmd.Env = apptest.Environ()
 	for name, value := range map[string]string{
-		// The crowd has one address.
-		"LIMITS": "off", "SERVER__MAX_CONNECTIONS_PER_ADDRESS": "8192",
 		"ADDR": addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(),
 		"CHAIN__RPC_URL":  c.RPCURLs[0],
 		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": strings.Join(keys, ","), "ISSUER__URL": c.IssuerURL,
@@ -216,6 +225,9 @@ func launch(b *testing.B, c app.Config, program string, flags ...string) (addr s
 		"ESIM__TOKEN_KEY": c.Esim.TokenKey.Reveal(),
 		"QUOTE__KEY":      c.QuoteKey.Reveal(),
 	} {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
+	}
+	for name, value := range more {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
 	}
 	var said bytes.Buffer
