@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -242,23 +244,30 @@ type Request struct {
 	Took          time.Duration
 }
 
-// Served counts a request and its call.
+// shapeless are the codes of calls that are none: what strangers try costs one series each, at whatever procedure.
+var shapeless = []string{"invalid_argument", "unimplemented", "out_of_range"}
+
+// Served counts a request and its call. Refused requests are one series for each status, and refused calls have their
+// procedure unless they are malformed: otherwise anybody could make a series for each route, method and refusal.
 func (m *Metrics) Served(ctx context.Context, r Request) {
 	if m == nil {
 		return
 	}
 	took := r.Took.Seconds()
+	if r.Status >= 400 && r.Status < 500 {
+		r.Method, r.Route = "", ""
+	}
 	m.requests.Record(ctx, took, metric.WithAttributes(attribute.String("http.request.method", r.Method),
 		attribute.String("http.route", r.Route), attribute.Int("http.response.status_code", r.Status)))
 	if r.Call.Procedure == "" {
 		return
 	}
-	code := r.Call.Code
-	if code == "" {
-		code = "ok"
+	code, method := cmp.Or(r.Call.Code, "ok"), r.Call.Method()
+	if slices.Contains(shapeless, code) {
+		method = ""
 	}
 	m.procedures.Record(ctx, took, metric.WithAttributes(attribute.String("rpc.system.name", "connectrpc"),
-		attribute.String("rpc.method", r.Call.Method()), attribute.String("rpc.response.status_code", code),
+		attribute.String("rpc.method", method), attribute.String("rpc.response.status_code", code),
 		attribute.String("error.type", r.Call.Problem)))
 }
 

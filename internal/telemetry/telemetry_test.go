@@ -255,6 +255,40 @@ func TestCountersOfAlertsBeginAtZero(t *testing.T) {
 	none.BeginNode("1", "forked")
 }
 
+// TestRefusalsAreOneSeriesEach, whatever route, method and procedure they were at.
+func TestRefusalsAreOneSeriesEach(t *testing.T) {
+	out, err := Start(t.Context(), "roamcard", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Stop(context.WithoutCancel(t.Context())) })
+	serve := func(status int, code, problem string) {
+		for _, route := range []string{"/a", "/b", ""} {
+			for _, method := range []string{"GET", "PUT", "_OTHER"} {
+				out.Metrics.Served(t.Context(), Request{Method: method, Route: route, Status: status, Call: Call{
+					Procedure: "/roamcard.v1.Service" + route + "/Get", Code: code, Problem: problem,
+				}})
+			}
+		}
+	}
+	serve(404, "unimplemented", "route_not_found")
+	serve(405, "unimplemented", "method_not_allowed")
+	serve(400, "invalid_argument", "schema_invalid")
+	serve(401, "unauthenticated", "session_invalid")
+	w := httptest.NewRecorder()
+	out.Page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	series := map[string]int{}
+	for line := range strings.Lines(w.Body.String()) {
+		if name, _, ok := strings.Cut(line, "_count{"); ok {
+			series[name]++
+		}
+	}
+	// Of the calls that are known, each procedure has its own.
+	if series["http_server_request_duration_seconds"] != 4 || series["rpc_server_call_duration_seconds"] != 3+3 {
+		t.Errorf("%v series:\n%s", series, w.Body)
+	}
+}
+
 func TestExemplarNamesTheTraceOfAPayment(t *testing.T) {
 	server := httptest.NewServer(&collector{sent: map[string]*bytes.Buffer{}})
 	defer server.Close()
