@@ -257,7 +257,7 @@ func TestCountersOfAlertsBeginAtZero(t *testing.T) {
 
 // TestRefusalsAreOneSeriesEach, whatever route, method and procedure they were at.
 func TestRefusalsAreOneSeriesEach(t *testing.T) {
-	out, err := Start(t.Context(), "roamcard", "1")
+	out, err := Start(t.Context(), "roamcard", "1", outward.Rule{})
 	if err != nil {
 		t.Fatal(err)
 	}

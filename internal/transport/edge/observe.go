@@ -54,12 +54,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				span.SetStatus(codes.Error, "")
 			}
 			span.End()
-			served := telemetry.Request{Method: method, Route: route, Status: status, Call: call, Took: took}
-			if call.Procedure == "" && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) {
-				// Strangers find many ways to ask for what there is not; all of them are one series for each status.
-				served.Method, served.Route = "_OTHER", ""
-			}
-			s.cfg.Metrics.Served(ctx, served)
+			s.cfg.Metrics.Served(ctx, telemetry.Request{
+				Method: method, Route: route, Status: status, Call: call, Took: took,
+			})
 			var room [10]slog.Attr
 			level := call.Level()
 			if status == http.StatusInternalServerError {

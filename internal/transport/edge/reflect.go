@@ -1,16 +1,11 @@
 package edge
 
 import (
-	"context"
 	"slices"
 
-	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-
-	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // reflector describes the services of this server, and not those that another one serves.
@@ -56,44 +51,4 @@ func (d described) FindDescriptorByName(name protoreflect.FullName) (protoreflec
 		return nil, protoregistry.NotFound
 	}
 	return found, err
-}
-
-// messages counts what arrives in a stream as requests of its address: the first was counted with the stream.
-type messages struct{ limits *limit.Limiter }
-
-// WrapUnary implements connect.Interceptor.
-func (messages) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc { return next }
-
-// WrapStreamingClient implements connect.Interceptor.
-func (messages) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-// WrapStreamingHandler implements connect.Interceptor.
-func (m messages) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		return next(ctx, &countedConn{StreamingHandlerConn: conn, ctx: ctx, limits: m.limits})
-	}
-}
-
-type countedConn struct {
-	connect.StreamingHandlerConn
-	ctx    context.Context
-	limits *limit.Limiter
-	begun  bool
-}
-
-// Receive implements connect.StreamingHandlerConn.
-func (c *countedConn) Receive(into any) error {
-	if err := c.StreamingHandlerConn.Receive(into); err != nil {
-		return err
-	}
-	if !c.begun {
-		c.begun = true
-		return nil
-	}
-	if _, _, err := c.limits.Take(limit.Poll, limit.Address(c.ctx)); err != nil {
-		return rpcx.ToConnect(c.ctx, err)
-	}
-	return nil
 }

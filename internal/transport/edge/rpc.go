@@ -3,6 +3,7 @@ package edge
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -96,10 +97,5 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 }
 
 func (s *Server) isProcedure(path string) bool {
-	for _, service := range s.cfg.Services {
-		if strings.HasPrefix(path, service.Path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.procedures, func(below string) bool { return strings.HasPrefix(path, below) })
 }

@@ -97,15 +97,17 @@ type Config struct {
 
 // Server is the HTTP edge.
 type Server struct {
-	cfg     Config
-	router  *rest.Router
-	rates   map[string]limit.Class
-	safe    http.Header
-	tracer  trace.Tracer
-	refusal *connect.ErrorWriter
-	health  *grpchealth.StaticChecker
-	handler http.Handler
-	http    *http.Server
+	cfg    Config
+	router *rest.Router
+	rates  map[string]limit.Class
+	// procedures are the paths below which calls are refused in their own protocol.
+	procedures []string
+	safe       http.Header
+	tracer     trace.Tracer
+	refusal    *connect.ErrorWriter
+	health     *grpchealth.StaticChecker
+	handler    http.Handler
+	http       *http.Server
 	// conns are the open connections, and underWay the number of running requests.
 	conns    *conns
 	bodies   limit.Bytes
@@ -163,20 +165,22 @@ func (s *Server) route() error {
 	var names []string
 	for _, service := range s.cfg.Services {
 		names = append(names, service.name())
+		s.procedures = append(s.procedures, service.Path)
 		if err := s.addService(service); err != nil {
 			return err
 		}
 	}
 	s.health = grpchealth.NewStaticChecker(names...)
 	reflector := reflector(names)
-	counted := connect.WithInterceptors(messages{s.cfg.Limits})
-	bounded := rpcx.MaxBytes(maxProbe)
+	bounded := connect.WithHandlerOptions(
+		rpcx.MaxBytes(maxProbe), connect.WithInterceptors(rpcx.Messages(s.cfg.Limits)))
 	for _, add := range []func() (string, http.Handler){
 		func() (string, http.Handler) { return grpchealth.NewHandler(s.health, bounded) },
-		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector, bounded, counted) },
-		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector, bounded, counted) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector, bounded) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector, bounded) },
 	} {
 		path, handler := add()
+		s.procedures = append(s.procedures, path)
 		if err := s.router.Handle(path, handler); err != nil {
 			return err
 		}

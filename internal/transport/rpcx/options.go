@@ -53,7 +53,7 @@ func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
 		connect.WithInterceptors(Errors()),
 		JSON(),
 		connect.WithInterceptors(Policies(c), UnlessPreview(validation)),
-		connect.WithInterceptors(Streams(c, validation)),
+		connect.WithInterceptors(Streams(c, validation), Messages(c.Limits)),
 		MaxBytes(MaxMessage),
 		connect.WithCompressMinBytes(1024),
 		connect.WithRecover(recovered),
