@@ -21,8 +21,8 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0: {"money", "decimal", "secret", "fault", "paging", "recent", "outward", "testing/faultpoint", "testing/oidctest",
-		"provider/sandbox/scenario"},
+	0: {"money", "decimal", "secret", "secret/custody", "fault", "paging", "recent", "outward", "testing/faultpoint",
+		"testing/oidctest", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger", "telemetry"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},
 	3: {"approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing",
@@ -93,6 +93,8 @@ var allowed = map[string][]string{
 		module + "gen/go/roamcard/v1", module + "clients/go/roamcard", "github.com/modelcontextprotocol/go-sdk/mcp",
 		// And what serves it to an agent, which no service runs.
 		module + "internal/agent", module + "internal/agent/keys", module + "internal/agent/install",
+		// Keys and settings are the user's, and what is started gets neither.
+		module + "internal/secret/custody",
 	},
 	// The issuer of the tests plays the sandbox's scenarios, too.
 	"product/card/cardtest": {module + "internal/provider/sandbox/scenario"},
@@ -116,7 +118,7 @@ var narrow = map[string][]string{
 	// The processes are run and asked from outside, as an operator and a buyer do.
 	"devtools/cluster": {"devtools/devnet", "outward", "testing/invariants"},
 	// The wallet's owner is a client like any other, who reads numbers as exactly.
-	"agent": {"decimal"},
+	"agent": {"decimal", "secret/custody"},
 	// What checks the program's books believes none of its code.
 	"testing/invariants": {},
 	// What plays a vendor shares nothing with the adapter that is tested against it.

@@ -110,7 +110,8 @@ func TestConsoleQuotesTheSameCells(t *testing.T) {
 	if found == nil {
 		t.Fatal("csv.ts has no formula")
 	}
-	if got := regexp.MustCompile(`\\u([0-9A-F]{4})`).ReplaceAllString(string(found[1]), `\x{$1}`); got != formula.String() {
+	got := regexp.MustCompile(`\\u([0-9A-F]{4})`).ReplaceAllString(string(found[1]), `\x{$1}`)
+	if got != formula.String() {
 		t.Errorf("the console quotes %s, and the command %s", got, formula)
 	}
 }

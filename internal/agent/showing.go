@@ -118,7 +118,8 @@ func OpenBrowser(program []string) func(ctx context.Context, url string) error {
 			return errNoWindow
 		}
 		// It outlives the call, and gets none of our streams: what it prints must not get between the messages.
-		cmd := custody.Command(context.WithoutCancel(ctx), nil, command[0], append(command[1:len(command):len(command)], url)...)
+		arguments := append(command[1:len(command):len(command)], url)
+		cmd := custody.Command(context.WithoutCancel(ctx), nil, command[0], arguments...)
 		if err := cmd.Start(); err != nil {
 			return fmt.Errorf("%w: start %s", errNoWindow, command[0])
 		}

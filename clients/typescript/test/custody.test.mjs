@@ -1,7 +1,8 @@
 // What belongs to a wallet stays with its user: the cases of all languages, clients/testing/custody.json.
 import assert from "node:assert/strict";
 import {
-  chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync,
+  chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync,
+  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

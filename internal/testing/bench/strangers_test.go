@@ -22,9 +22,9 @@ const (
 )
 
 // BenchmarkStrangers has ten addresses ask for what costs most, as fast as their rates allow, and measures how long
-// honest buyers wait for the terms of a card meanwhile, against how long they wait in the same process before: while the
-// strangers use up what a rate allows at once (burst), and then at their full rate. All are on the same cores as the
-// service and its database. It fails when the slowest hundredth waits more than twice as long at the full rate.
+// honest buyers wait for the terms of a card meanwhile, against how long they wait in the same process before: while
+// the strangers use up what a rate allows at once (burst), and then at their full rate. All are on the same cores as
+// the service and its database. It fails when the slowest hundredth waits more than twice as long at the full rate.
 func BenchmarkStrangers(b *testing.B) {
 	p := newProgram(b)
 	addr, _ := launchWith(b, p.config, build(b), map[string]string{"LIMITS": "default"})

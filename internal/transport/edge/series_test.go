@@ -13,7 +13,8 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// TestOddRequestsMakeFewSeries sends each route and procedure each method, with bodies and headers that they do not take.
+// TestOddRequestsMakeFewSeries sends each route and procedure each method, with bodies and headers that they do not
+// take.
 // What is refused is a series for each status and code; only answers have one for each route.
 func TestOddRequestsMakeFewSeries(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
