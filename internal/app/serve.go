@@ -53,6 +53,9 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	if len(cfg.PlaintextHosts) > 0 {
+		log.Warn("hosts may be reached without TLS", "hosts", cfg.PlaintextHosts)
+	}
 	log.Info("routing", "rules", cfg.RoutingInEffect())
 	log.Info("serving", "addr", cfg.Addr, "version", Version, "commit", BuiltFrom())
 	return a.Run(ctx)
