@@ -1,7 +1,8 @@
 // Package oidc verifies operators who signed in with an issuer of OpenID Connect, by their ID or access tokens.
 //
 // Issuer, audience, time and signature are checked by go-oidc; the issuer's keys are fetched here, within bounds that a
-// sender of tokens cannot exceed: one request at a time, and a pause after each, whatever key a token names.
+// sender of tokens cannot exceed: one request at a time, and a pause after each, whatever key a token names. Who has a key
+// that is known does not wait for it.
 package oidc
 
 import (
@@ -74,7 +75,10 @@ func New(c Config) *Issuer {
 
 // Check asks the issuer for its description and keys, as the first token does. It fails when the issuer does not
 // answer, calls itself by another name or has no key that could verify a token.
-func (i *Issuer) Check(ctx context.Context) error { return newKeys(i.config).fetch(ctx) }
+func (i *Issuer) Check(ctx context.Context) error {
+	_, err := newKeys(i.config).fetch(ctx)
+	return err
+}
 
 // Identify implements auth.Issuers.
 func (i *Issuer) Identify(ctx context.Context, token string) (auth.Identity, error) {

@@ -7,10 +7,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/auth"
@@ -198,6 +201,98 @@ func TestUnknownKeysAskTheIssuerOnce(t *testing.T) {
 		t.Errorf("a new key: %v", err)
 	}
 }
+
+// TestUnknownKeysKeepNoOperatorWaiting: while the issuer is asked for a stranger's key, and does not answer, who has a
+// key that is known comes in, and no second stranger makes a second request.
+func TestUnknownKeysKeepNoOperatorWaiting(t *testing.T) {
+	i := newIssuer(t)
+	key := i.AddKey(t, "1")
+	v := i.verifier()
+	if _, err := v.Identify(t.Context(), key.Sign(t, i.claims(nil))); err != nil {
+		t.Fatal(err)
+	}
+	i.pass(time.Minute)
+	asked, release := i.Hold()
+	defer release()
+	stranger := oidctest.NewKey(t, "unknown").Sign(t, i.claims(nil))
+	var strangers sync.WaitGroup
+	answered := make(chan struct{}, 8)
+	for range 8 {
+		strangers.Go(func() {
+			if _, err := v.Identify(t.Context(), stranger); err == nil {
+				t.Error("a stranger comes in")
+			}
+			answered <- struct{}{}
+		})
+	}
+	<-asked
+	for range 8 {
+		if _, err := v.Identify(t.Context(), key.Sign(t, i.claims(nil))); err != nil {
+			t.Errorf("an operator: %v", err)
+		}
+	}
+	select {
+	case <-answered:
+		t.Error("the operator has waited for the issuer")
+	case <-asked:
+		t.Error("the issuer is asked twice at once")
+	default:
+	}
+	release()
+	strangers.Wait()
+	if n := i.Described(); n != 2 {
+		t.Errorf("the issuer was asked %d times", n)
+	}
+}
+
+// TestOldKeysWaitAMomentForNewOnes: an operator who is the first for long gets what the issuer has now, if it says so
+// soon; while it is known not to answer, nobody waits for it.
+func TestOldKeysWaitAMomentForNewOnes(t *testing.T) {
+	i := newIssuer(t)
+	key := i.AddKey(t, "1")
+	synctest.Test(t, func(t *testing.T) {
+		hangs := false
+		v := oidc.New(oidc.Config{
+			Issuer: i.URL, Audience: "roamcard", Now: i.clock, Roles: map[string]auth.Role{"ops": auth.RoleSupport},
+			HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+				if hangs {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				w := httptest.NewRecorder()
+				i.Config.Handler.ServeHTTP(w, r)
+				return w.Result(), nil
+			})},
+		})
+		waits := func(what string, want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if _, err := v.Identify(t.Context(), key.Sign(t, i.claims(nil))); err != nil || time.Since(began) != want {
+				t.Errorf("%s: after %s, %v", what, time.Since(began), err)
+			}
+		}
+		waits("the first", 0)
+		i.pass(11 * time.Minute)
+		waits("old keys", 0)
+		hangs = true
+		i.pass(6 * time.Minute)
+		waits("keys that age", 0)
+		synctest.Wait()
+		i.pass(5 * time.Minute)
+		waits("old keys, the issuer hangs", time.Second)
+		time.Sleep(time.Minute) // until the issuer is given up
+		i.pass(time.Minute)
+		waits("the issuer is down", 0)
+		i.pass(time.Hour)
+		if _, err := v.Identify(t.Context(), key.Sign(t, i.claims(nil))); err == nil || errors.Is(err, auth.ErrNotFound) {
+			t.Errorf("with keys of more than an hour ago: %v", err)
+		}
+	})
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestIssuerThatIsDownIsNotAnInvalidToken(t *testing.T) {
 	i := newIssuer(t)

@@ -21,8 +21,10 @@ type Issuer struct {
 
 	mu   sync.Mutex
 	down bool
-	name string
-	keys []Key
+	// held keeps requests waiting while it is open, and asked tells of each of them.
+	held, asked chan struct{}
+	name        string
+	keys        []Key
 	// elsewhere are keys at other addresses, and visits counts who came to each address.
 	elsewhere map[string]Key
 	visits    map[string]int
@@ -49,6 +51,13 @@ func New(t *testing.T, now func() time.Time) *Issuer {
 }
 
 func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	held, asked := i.held, i.asked
+	i.mu.Unlock()
+	if held != nil {
+		asked <- struct{}{}
+		<-held
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.down {
@@ -83,6 +92,20 @@ func (i *Issuer) Break(down bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.down = down
+}
+
+// Hold makes the issuer take requests and answer none until release. asked has one element for each.
+func (i *Issuer) Hold() (asked <-chan struct{}, release func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	held, all := make(chan struct{}), make(chan struct{}, 1000)
+	i.held, i.asked = held, all
+	return all, sync.OnceFunc(func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.held = nil
+		close(held)
+	})
 }
 
 // Call makes the issuer call itself another name than its address.
