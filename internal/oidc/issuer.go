@@ -1,8 +1,8 @@
 // Package oidc verifies operators who signed in with an issuer of OpenID Connect, by their ID or access tokens.
 //
 // Issuer, audience, time and signature are checked by go-oidc; the issuer's keys are fetched here, within bounds that a
-// sender of tokens cannot exceed: one request at a time, and a pause after each, whatever key a token names. Who has a key
-// that is known does not wait for it.
+// sender of tokens cannot exceed: one request at a time, and a pause after each, whatever key a token names. Who has a
+// key that is known does not wait for it.
 package oidc
 
 import (

@@ -91,9 +91,9 @@ func allowed() (all []jose.SignatureAlgorithm) {
 }
 
 // candidates are the keys that may have signed a token: those of its key id, or all where it names none. Keys are asked
-// for when they age or the id is unknown, by one request at a time and not twice within fetchPause. Who has no key waits
-// for the answer, and nobody else, so that a stranger's token keeps no operator waiting: only the first to use keys that
-// nobody has used for long wait, a moment, for newer ones.
+// for when they age or the id is unknown, by one request at a time and not twice within fetchPause. Who has no key
+// waits for the answer, and nobody else, so that a stranger's token keeps no operator waiting: only the first to use
+// keys that nobody has used for long wait, a moment, for newer ones.
 func (k *keys) candidates(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	found, age, under, failed := k.look(ctx, id)
 	switch {
