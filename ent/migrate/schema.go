@@ -1447,7 +1447,7 @@ func init() {
 	OperatorApprovalsTable.Annotation = &entsql.Annotation{}
 	OperatorApprovalsTable.Annotation.Checks = map[string]string{
 		"operator_approvals_action": "action IN ('order.refund', 'order.fulfill', 'transfer.resolve', 'card.close')",
-		"operator_approvals_second": "status <> 'approved' OR (decided_by <> '' AND decided_by <> requested_by)",
+		"operator_approvals_second": "status <> 'approved' OR (decided_by <> '' AND CASE WHEN position('~' in decided_by) > 0 AND position('~' in requested_by) > 0 THEN split_part(decided_by, '~', 2) <> split_part(requested_by, '~', 2) ELSE split_part(decided_by, '~', 1) <> split_part(requested_by, '~', 1) END)",
 		"operator_approvals_status": "status IN ('pending', 'approved', 'rejected', 'expired')",
 	}
 	OperatorTokensTable.Annotation = &entsql.Annotation{}

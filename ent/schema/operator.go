@@ -88,7 +88,11 @@ func (OperatorApproval) Annotations() []schema.Annotation {
 	return []schema.Annotation{entsql.Checks(map[string]string{
 		"operator_approvals_action": oneOf("action", approvalActions),
 		"operator_approvals_status": oneOf("status", approvalStatuses),
-		// Whatever the program believes, nobody is the second operator of their own decision.
-		"operator_approvals_second": "status <> 'approved' OR (decided_by <> '' AND decided_by <> requested_by)",
+		// Whatever the program believes, nobody is the second operator of their own decision: package approval says who is
+		// one person.
+		"operator_approvals_second": "status <> 'approved' OR (decided_by <> '' AND CASE " +
+			"WHEN position('~' in decided_by) > 0 AND position('~' in requested_by) > 0 " +
+			"THEN split_part(decided_by, '~', 2) <> split_part(requested_by, '~', 2) " +
+			"ELSE split_part(decided_by, '~', 1) <> split_part(requested_by, '~', 1) END)",
 	})}
 }

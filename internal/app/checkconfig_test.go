@@ -73,3 +73,14 @@ func TestHalfAnIssuerIsAMistake(t *testing.T) {
 		}
 	}
 }
+
+// TestConfiguredOperatorIsNobodyOfTheIssuers: a name with a mark is made by signing in alone.
+func TestConfiguredOperatorIsNobodyOfTheIssuers(t *testing.T) {
+	hash := strings.Repeat("0a", 32)
+	if _, err := operators("ann:" + hash + ",ann@example.com:" + hash); err != nil {
+		t.Errorf("without a mark: %v", err)
+	}
+	if _, err := operators("ann~vtrhwoucqfog2m2i:" + hash); err == nil {
+		t.Error("a name has a mark")
+	}
+}

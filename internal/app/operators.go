@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -120,6 +121,9 @@ func operators(s string) ([]auth.Operator, error) {
 		b, err := hex.DecodeString(sum)
 		if !ok || err != nil || len(b) != sha256.Size || name == "" {
 			return nil, errors.New("must be name:sha256 pairs, the hash of 64 hex digits")
+		}
+		if strings.Contains(name, auth.NameMark) {
+			return nil, fmt.Errorf("a name has no %s: what follows it tells those apart whom an issuer knows", auth.NameMark)
 		}
 		if named && !auth.Role(role).Known() {
 			return nil, errors.New("a role is viewer, support, treasurer or admin")

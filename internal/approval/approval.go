@@ -8,6 +8,7 @@ package approval
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -104,12 +105,24 @@ func (a Approval) closed() error {
 	return fault.Newf(fault.ApprovalClosed, "It was %s by %s.", a.Status, a.DecidedBy)
 }
 
-// independent reports whether two operators are two: they have two names, and nobody, neither of them nor a third one,
+// independent reports whether two operators are two: they are two persons, and nobody, neither of them nor a third one,
 // could have kept the tokens of both when they were minted.
 func independent(one, other order.Act) bool {
 	could := append([]string{other.Operator}, other.Minters...)
-	return !slices.Contains(could, one.Operator) &&
-		!slices.ContainsFunc(one.Minters, func(name string) bool { return slices.Contains(could, name) })
+	return !slices.ContainsFunc(append([]string{one.Operator}, one.Minters...), func(name string) bool {
+		return slices.ContainsFunc(could, func(other string) bool { return samePerson(name, other) })
+	})
+}
+
+// samePerson reports whether two names may be one person's. Those whom an issuer knows have a mark after a ~, which
+// tells them, whatever they are called; everybody else is who they are called. The database has the same rule.
+func samePerson(one, other string) bool {
+	name, mark, marked := strings.Cut(one, "~")
+	otherName, otherMark, bothMarked := strings.Cut(other, "~")
+	if marked && bothMarked {
+		return mark == otherMark
+	}
+	return name == otherName
 }
 
 // Possible reports whether, of some operators, one may approve what another one asks for.

@@ -58,6 +58,32 @@ func TestSecondOperatorIsAnother(t *testing.T) {
 	}
 }
 
+// TestPersonIsOneByAnyName: whom an issuer knows is told by the mark, and may be anybody else of the same name only
+// where that one has a mark, too.
+func TestPersonIsOneByAnyName(t *testing.T) {
+	act := func(operator string, minters ...string) order.Act {
+		return order.Act{Operator: operator, Minters: minters}
+	}
+	for name, tt := range map[string]struct {
+		one, other order.Act
+		want       fault.Code
+	}{
+		"who was called otherwise":             {act("ann~a"), act("anna~a"), fault.SecondOperatorRequired},
+		"whose minter was called otherwise":    {act("ann~a"), act("bob", "anna~a"), fault.SecondOperatorRequired},
+		"two minters, called otherwise":        {act("bob", "ann~a"), act("eve", "anna~a"), fault.SecondOperatorRequired},
+		"another of the same name":             {act("ann~a"), act("ann~b"), ""},
+		"who may be the same, by a token":      {act("ann~a"), act("ann"), fault.SecondOperatorRequired},
+		"who may be the same, by a sign-in":    {act("ann"), act("ann~a"), fault.SecondOperatorRequired},
+		"another, by a token":                  {act("ann~a"), act("bob"), ""},
+		"who is called as another is marked":   {act("ann~a"), act("a"), ""},
+		"another of two whom the issuer knows": {act("ann~a"), act("bob~b"), ""},
+	} {
+		if got := fault.Of(asked(tt.one).Check(tt.other, noon)); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 func TestExpiredIsNotApproved(t *testing.T) {
 	a, bob := asked(order.Act{Operator: "ann"}), order.Act{Operator: "bob"}
 	if err := a.Check(bob, noon.Add(time.Hour-time.Nanosecond)); err != nil {

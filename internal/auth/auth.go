@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/handshake"
@@ -113,6 +114,9 @@ func checkOperators(operators []Operator) []error {
 	for _, o := range operators {
 		if o.Name == "" || o.Hash == [32]byte{} {
 			errs = append(errs, errors.New("an operator has no name or no token hash"))
+		}
+		if strings.Contains(o.Name, NameMark) {
+			errs = append(errs, fmt.Errorf("operator %q has %s in the name, as those of an issuer have", o.Name, NameMark))
 		}
 		if names[o.Name] || hashes[o.Hash] {
 			errs = append(errs, fmt.Errorf("operator %q has the name or token of another", o.Name))

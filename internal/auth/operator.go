@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,11 +66,23 @@ type Issuers interface {
 // ErrNoRole says that the issuer knows somebody to whom the configuration gives no role.
 var ErrNoRole = errors.New("no role is given to them")
 
-// Identity is an operator as an issuer knows them.
+// Identity is an operator as an issuer knows them: the subject of the issuer, whatever they are called.
 type Identity struct {
-	Name      string
-	Role      Role
-	ExpiresAt time.Time
+	Issuer, Subject string
+	Name            string
+	Role            Role
+	ExpiresAt       time.Time
+}
+
+// NameMark stands in an operator's name before what tells the person, where an issuer knows them. No name has it
+// otherwise.
+const NameMark = "~"
+
+// Operator is the operator's name everywhere: what the issuer calls them, which may change and be another's too, and a
+// mark of the issuer and the subject, which stays and is nobody else's.
+func (i Identity) Operator() string {
+	sum := sha256.Sum256([]byte(i.Issuer + "\n" + i.Subject))
+	return i.Name + NameMark + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
 
 // MintedPrefix begins every token that is minted, and mintedLength is how long it is.
@@ -149,6 +162,6 @@ func (a *Auth) byIssuer(ctx context.Context, token string) (Caller, error) {
 			"The issuer that operators sign in with does not answer, so that its tokens cannot be checked now."), err))
 	}
 	return Caller{
-		Kind: KindOperator, Name: who.Name, Role: who.Role, Source: SourceIssuer, ExpiresAt: who.ExpiresAt,
+		Kind: KindOperator, Name: who.Operator(), Role: who.Role, Source: SourceIssuer, ExpiresAt: who.ExpiresAt,
 	}, nil
 }

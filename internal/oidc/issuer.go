@@ -97,6 +97,13 @@ func (i *Issuer) Identify(ctx context.Context, token string) (auth.Identity, err
 	if err := verified.Claims(&claims); err != nil {
 		return auth.Identity{}, fmt.Errorf("%w: %w", auth.ErrNotFound, err)
 	}
+	if _, told := claims["events"]; told {
+		// What an issuer tells of a person, such as that they signed out, proves nobody (RFC 8417, section 2.2).
+		return auth.Identity{}, fmt.Errorf("%w: it tells of an event", auth.ErrNotFound)
+	}
+	if verified.Subject == "" {
+		return auth.Identity{}, fmt.Errorf("%w: it is of no subject", auth.ErrNotFound)
+	}
 	name, err := i.name(claims)
 	if err != nil {
 		return auth.Identity{}, fmt.Errorf("%w: %w", auth.ErrNotFound, err)
@@ -105,7 +112,9 @@ func (i *Issuer) Identify(ctx context.Context, token string) (auth.Identity, err
 	if !ok {
 		return auth.Identity{}, auth.ErrNoRole
 	}
-	return auth.Identity{Name: name, Role: role, ExpiresAt: verified.Expiry.UTC()}, nil
+	return auth.Identity{
+		Issuer: verified.Issuer, Subject: verified.Subject, Name: name, Role: role, ExpiresAt: verified.Expiry.UTC(),
+	}, nil
 }
 
 // name is the operator's, from the claim that the configuration names.

@@ -68,7 +68,10 @@ func TestTokenOfTheIssuerNamesItsOperator(t *testing.T) {
 		"one audience of two": {map[string]any{"aud": []string{"other", "roamcard"}}, auth.RoleSupport},
 	} {
 		got, err := v.Identify(t.Context(), key.Sign(t, i.claims(tt.changes)))
-		if err != nil || got.Name != "ann" || got.Role != tt.want || !got.ExpiresAt.Equal(i.clock().Add(time.Hour)) {
+		want := auth.Identity{
+			Issuer: i.URL, Subject: "ann", Name: "ann", Role: tt.want, ExpiresAt: i.clock().Add(time.Hour).UTC(),
+		}
+		if err != nil || got != want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -141,17 +144,21 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		"another kind of key":        with(map[string]any{"alg": "ES256", "kid": "1"}, oidctest.ES256(t, curve)),
 		"other claims": header + "." + part(i.claims(map[string]any{"groups": []string{"finance"}})) + "." +
 			signature,
-		"a key of its own":   with(map[string]any{"alg": "RS256", "jwk": stranger.Public()}, oidctest.RS256(t, stranger)),
-		"expired":            key.Sign(t, i.claims(map[string]any{"exp": i.clock().Add(-time.Second).Unix()})),
-		"without an end":     key.Sign(t, i.claims(map[string]any{"exp": nil})),
-		"not valid yet":      key.Sign(t, i.claims(map[string]any{"nbf": i.clock().Add(time.Hour).Unix()})),
-		"another audience":   key.Sign(t, i.claims(map[string]any{"aud": "other"})),
-		"no audience":        key.Sign(t, i.claims(map[string]any{"aud": nil})),
-		"another issuer":     key.Sign(t, i.claims(map[string]any{"iss": "https://example.com"})),
-		"an issuer below":    key.Sign(t, i.claims(map[string]any{"iss": i.URL + "/other"})),
-		"no issuer":          key.Sign(t, i.claims(map[string]any{"iss": nil})),
-		"no token":           "a.b.c",
-		"nothing at all":     "..",
+		"a key of its own": with(map[string]any{"alg": "RS256", "jwk": stranger.Public()}, oidctest.RS256(t, stranger)),
+		"expired":          key.Sign(t, i.claims(map[string]any{"exp": i.clock().Add(-time.Second).Unix()})),
+		"without an end":   key.Sign(t, i.claims(map[string]any{"exp": nil})),
+		"not valid yet":    key.Sign(t, i.claims(map[string]any{"nbf": i.clock().Add(time.Hour).Unix()})),
+		"another audience": key.Sign(t, i.claims(map[string]any{"aud": "other"})),
+		"no audience":      key.Sign(t, i.claims(map[string]any{"aud": nil})),
+		"another issuer":   key.Sign(t, i.claims(map[string]any{"iss": "https://example.com"})),
+		"an issuer below":  key.Sign(t, i.claims(map[string]any{"iss": i.URL + "/other"})),
+		"no issuer":        key.Sign(t, i.claims(map[string]any{"iss": nil})),
+		"no token":         "a.b.c",
+		"nothing at all":   "..",
+		"no subject":       key.Sign(t, i.claims(map[string]any{"sub": nil})),
+		"of a sign-out": key.Sign(t, i.claims(map[string]any{"events": map[string]any{
+			"http://schemas.openid.net/event/backchannel-logout": map[string]any{},
+		}})),
 		"cut":                good[:len(good)-4],
 		"with another's end": good[:len(good)-8] + "AAAAAAAA",
 	} {
@@ -161,6 +168,31 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	}
 	if _, err := v.Identify(t.Context(), good); err != nil {
 		t.Errorf("the good one: %v", err)
+	}
+}
+
+// TestOnlyIDAndAccessTokensProveAnOperator: an issuer signs other things with the same keys.
+func TestOnlyIDAndAccessTokensProveAnOperator(t *testing.T) {
+	i := newIssuer(t)
+	key := i.AddKey(t, "1")
+	v := i.verifier()
+	for _, tt := range []struct {
+		typ   any
+		taken bool
+	}{
+		{nil, true}, {"JWT", true}, {"jwt", true}, {"at+jwt", true}, {"AT+JWT", true}, {"application/at+jwt", true},
+		{"logout+jwt", false}, {"application/logout+jwt", false}, {"secevent+jwt", false}, {"dpop+jwt", false},
+		{"oauth-authz-req+jwt", false}, {"token-introspection+jwt", false}, {"refresh+jwt", false}, {"", false}, {7, false},
+		{[]string{"JWT"}, false}, {"JWT ", false}, {"application/application/jwt", false},
+	} {
+		header := map[string]any{"alg": "RS256", "kid": "1", "typ": tt.typ}
+		if tt.typ == nil {
+			delete(header, "typ")
+		}
+		_, err := v.Identify(t.Context(), oidctest.Token(t, header, i.claims(nil), oidctest.RS256(t, key)))
+		if (err == nil) != tt.taken || err != nil && !errors.Is(err, auth.ErrNotFound) {
+			t.Errorf("%v: %v", tt.typ, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,8 +33,12 @@ const (
 	fetchMost = 1 << 20
 )
 
-// errKey says that no key of the issuer signed a token.
-var errKey = errors.New("no key of the issuer signed it")
+var (
+	// errKey says that no key of the issuer signed a token.
+	errKey = errors.New("no key of the issuer signed it")
+	// errType says that what is signed is something else.
+	errType = errors.New("it is no ID or access token")
+)
 
 // keys are the issuer's, as far as they are known.
 type keys struct {
@@ -69,6 +74,9 @@ func (k *keysOfCall) VerifySignature(ctx context.Context, token string) ([]byte,
 	if len(signed.Signatures) != 1 {
 		return nil, errors.New("the token has not one signature")
 	}
+	if !isToken(signed.Signatures[0].Header) {
+		return nil, errType
+	}
 	id := signed.Signatures[0].Header.KeyID
 	candidates, err := k.candidates(ctx, id)
 	if err != nil {
@@ -81,6 +89,17 @@ func (k *keysOfCall) VerifySignature(ctx context.Context, token string) ([]byte,
 		}
 	}
 	return nil, errKey
+}
+
+// types are those of ID and access tokens (RFC 7519 section 5.1, RFC 9068 section 2.1). A token may have none.
+var types = []string{"jwt", "at+jwt"}
+
+// isToken reports whether a header is one of an ID or access token. What else an issuer signs has another type, such as
+// logout+jwt, and proves nobody.
+func isToken(h jose.Header) bool {
+	value, typed := h.ExtraHeaders[jose.HeaderType]
+	name, _ := value.(string)
+	return !typed || slices.Contains(types, strings.TrimPrefix(strings.ToLower(name), "application/"))
 }
 
 func allowed() (all []jose.SignatureAlgorithm) {

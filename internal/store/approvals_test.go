@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/approval"
+	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/ledger"
@@ -221,6 +222,44 @@ func TestSecondOperatorIsAnother(t *testing.T) {
 	if _, err := o.Pool().Exec(t.Context(), `UPDATE operator_approvals SET status = 'approved', decided_by = requested_by
 		WHERE id = $1`, a.ID); err == nil {
 		t.Error("the database lets who asked approve")
+	}
+}
+
+// TestPersonApprovesTheirOwnDecisionUnderNoName: neither the program nor the database takes two names of one person of
+// the issuer for two, and both take two persons of one name for two.
+func TestPersonApprovesTheirOwnDecisionUnderNoName(t *testing.T) {
+	o := newOffice(t, 1)
+	name := func(issuer, subject, name string) string {
+		return auth.Identity{Issuer: issuer, Subject: subject, Name: name}.Operator()
+	}
+	ann := name("https://a.example", "1", "ann")
+	others := map[string]bool{
+		ann: false, name("https://a.example", "1", "bob"): false, "ann": false,
+		name("https://b.example", "1", "ann"): true, name("https://a.example", "2", "ann"): true, "bob": true,
+	}
+	for by, want := range others {
+		p, _ := paidOrder(t, o.Store, by, order.Provisioning, order.OperatorReview)
+		item, err := o.refund(p, actOf(ann, "k"))
+		if err != nil || item.Pending == nil {
+			t.Fatalf("%+v, %v", item, err)
+		}
+		tx, err := o.Pool().Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.Exec(t.Context(), `UPDATE operator_approvals SET status = 'approved', decided_by = $2 WHERE id = $1`,
+			item.Pending.ID, by)
+		if (err == nil) != want {
+			t.Errorf("the database has %s approve what %s asks for: %v", by, ann, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !want {
+			o.refuses("by "+by, *item.Pending, actOf(by, "1"), fault.SecondOperatorRequired)
+		} else if _, err := o.approvals.Approve(t.Context(), item.Pending.ID, nil, actOf(by, "1")); err != nil {
+			t.Errorf("by %s: %v", by, err)
+		}
 	}
 }
 

@@ -5061,7 +5061,8 @@ func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
 
 type WhoAmIResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operator's name, as the audit trail has it.
+	// The operator's name, as the audit trail has it. Of one who signed in with the issuer it has a mark of the person
+	// after a ~, whatever the issuer calls them.
 	Operator string `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
 	// viewer, support, treasurer or admin.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
@@ -7074,7 +7075,7 @@ func (x *Approval) GetDecidedAt() *timestamppb.Timestamp {
 type MintTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator's name, for the audit trail. One person has one name, so that nobody is the second operator of
-	// their own decision.
+	// their own decision: of somebody who signs in with the issuer, too, that which the issuer has.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// When the token ends, counted from now; a minute to 400 days.
@@ -8502,7 +8503,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x122\n" +
 	"\x06latest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06latest\"\x90\x03\n" +
 	"\x10ListAuditRequest\x12$\n" +
-	"\x05actor\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18dH\x00R\x05actor\x88\x01\x01\x123\n" +
+	"\x05actor\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18xH\x00R\x05actor\x88\x01\x01\x123\n" +
 	"\x06action\x18\x02 \x01(\tB\x16\xbaH\x13r\x112\x0f^[a-z_.]{1,64}$H\x01R\x06action\x88\x01\x01\x12(\n" +
 	"\asubject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18dH\x02R\asubject\x88\x01\x01\x12$\n" +
 	"\x05since\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x03R\x05since\x88\x01\x01\x12$\n" +

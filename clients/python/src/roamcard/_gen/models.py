@@ -1321,7 +1321,9 @@ class MintTokenResponse(Model):
 class WhoAmIResponse(Model):
     """Part of an answer."""
     operator: str
-    """The operator's name, as the audit trail has it."""
+    """The operator's name, as the audit trail has it. Of one who signed in with the issuer it has a mark of the person
+    after a ~, whatever the issuer calls them.
+    """
     role: str
     """viewer, support, treasurer or admin."""
     expires_at: datetime | None = None

@@ -2685,7 +2685,8 @@ export const WhoAmIRequestSchema: GenMessage<WhoAmIRequest> = /*@__PURE__*/
  */
 export type WhoAmIResponse = Message<"roamcard.v1.WhoAmIResponse"> & {
   /**
-   * The operator's name, as the audit trail has it.
+   * The operator's name, as the audit trail has it. Of one who signed in with the issuer it has a mark of the person
+   * after a ~, whatever the issuer calls them.
    *
    * @generated from field: string operator = 1;
    */
@@ -3729,7 +3730,7 @@ export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
 export type MintTokenRequest = Message<"roamcard.v1.MintTokenRequest"> & {
   /**
    * The operator's name, for the audit trail. One person has one name, so that nobody is the second operator of
-   * their own decision.
+   * their own decision: of somebody who signs in with the issuer, too, that which the issuer has.
    *
    * @generated from field: string name = 1;
    */

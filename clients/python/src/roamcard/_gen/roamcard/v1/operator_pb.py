@@ -3669,7 +3669,8 @@ class WhoAmIResponse(Message[_WhoAmIResponseFields]):
 
     Attributes:
         operator:
-            The operator's name, as the audit trail has it.
+            The operator's name, as the audit trail has it. Of one who signed in with the issuer it has a mark of the person
+            after a ~, whatever the issuer calls them.
 
             ```proto
             string operator = 1;
@@ -5115,7 +5116,7 @@ class MintTokenRequest(Message[_MintTokenRequestFields]):
     Attributes:
         name:
             The operator's name, for the audit trail. One person has one name, so that nobody is the second operator of
-            their own decision.
+            their own decision: of somebody who signs in with the issuer, too, that which the issuer has.
 
             ```proto
             string name = 1;
