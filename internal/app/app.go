@@ -135,7 +135,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := a.checkInUse(ctx); err != nil {
 		return nil, err
 	}
-	if a.page, err = listenForMetrics(c.MetricsAddr, o.Telemetry); err != nil {
+	if a.page, err = listenForMetrics(c.MetricsAddr, o.Telemetry, a.log); err != nil {
 		return nil, err
 	}
 	if a.page != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/edge"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -291,7 +292,7 @@ type metricsPage struct {
 	server   *http.Server
 }
 
-func listenForMetrics(addr string, t *telemetry.Telemetry) (*metricsPage, error) {
+func listenForMetrics(addr string, t *telemetry.Telemetry, log *slog.Logger) (*metricsPage, error) {
 	if addr == "" || t == nil {
 		return nil, nil
 	}
@@ -301,7 +302,9 @@ func listenForMetrics(addr string, t *telemetry.Telemetry) (*metricsPage, error)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", t.Page)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, ErrorLog: edge.ErrorLog(log),
+	}
 	return &metricsPage{listener, server}, nil
 }
 

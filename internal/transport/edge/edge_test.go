@@ -2,7 +2,6 @@ package edge
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -439,28 +438,5 @@ func TestDoubledSingletonsAreRefused(t *testing.T) {
 				t.Errorf("two of %s at %s: %d %s", name, route[1], w.Code, w.Body)
 			}
 		}
-	}
-}
-
-// TestServersOwnLogNamesNoClient, whatever the standard library says of one.
-func TestServersOwnLogNamesNoClient(t *testing.T) {
-	var out bytes.Buffer
-	from := nameless{&out}
-	for _, line := range []string{
-		"http2: server connection error from 203.0.113.7:4711: connection error: PROTOCOL_ERROR",
-		"http: TLS handshake error from [2001:db8::7]:4711: EOF", "http: panic serving [fe80::1%eth0]:9: oh",
-		"http: Accept error: accept tcp 10.0.0.1:8402: too many open files; retrying in 5ms",
-	} {
-		if _, err := from.Write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, address := range []string{"203.0.113", "2001:db8", "fe80", "4711"} {
-		if strings.Contains(out.String(), address) {
-			t.Errorf("%s is in %s", address, out.String())
-		}
-	}
-	if !strings.Contains(out.String(), "PROTOCOL_ERROR") {
-		t.Errorf("what went wrong is lost: %s", out.String())
 	}
 }

@@ -2,10 +2,8 @@ package edge
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -78,19 +76,6 @@ func linksTo(ctx context.Context) []trace.Link {
 		return nil
 	}
 	return []trace.Link{trace.LinkFromContext(ctx)}
-}
-
-// nameless writes what the HTTP server logs, without the addresses of clients.
-type nameless struct{ to io.Writer }
-
-var clientAddress = regexp.MustCompile(`(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-fA-F:.]+(%\w+)?\]):\d+`)
-
-// Write implements io.Writer.
-func (n nameless) Write(line []byte) (int, error) {
-	if _, err := n.to.Write(clientAddress.ReplaceAll(line, []byte("a client"))); err != nil {
-		return 0, err
-	}
-	return len(line), nil
 }
 
 // routeOf is the path of a mux pattern.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"maps"
 	"net"
@@ -155,7 +154,7 @@ func New(cfg Config) (*Server, error) {
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
-		ErrorLog:          log.New(nameless{slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn).Writer()}, "", 0),
+		ErrorLog:          ErrorLog(cfg.Log),
 	}
 	return s, nil
 }
