@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ func (a *App) serveConsole(handlers []rpc.Handler, limits *limit.Limiter) error 
 			return err
 		}
 	}
-	pages, err := web.Console()
+	pages, err := web.Console(http.HandlerFunc(rest.NotFound))
 	if err != nil {
 		return err
 	}

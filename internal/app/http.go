@@ -32,7 +32,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	site, err := discovery.New(discovery.Config{
 		OpenAPI: openAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
 		Terms: c.terms(), Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: time.Now(),
-		Paused: pausedPaths(a.products),
+		Paused: pausedPaths(a.products), NotFound: http.HandlerFunc(rest.NotFound),
 	})
 	if err != nil {
 		return fmt.Errorf("make the documents: %w", err)
@@ -59,7 +59,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	}
 	a.server, err = edge.New(edge.Config{
 		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
-		Raw: raw, Limits: p.limits, Rates: rates, Weights: site.Weights(),
+		Raw: raw, Limits: p.limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath, card.LinkPath, web.AssetsPath},
 		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
@@ -125,7 +125,7 @@ func (a *App) raw(
 
 // pages are what people open: the shop, the status, and what they load.
 func (a *App) pages() (map[string]http.Handler, error) {
-	pages, err := web.Assets()
+	pages, err := web.Assets(http.HandlerFunc(rest.NotFound))
 	if err != nil {
 		return nil, err
 	}

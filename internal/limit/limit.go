@@ -161,16 +161,39 @@ const maxCallers = 100_000
 // Take counts a request. It returns the state, whether the class is limited at all, and a Refusal for a
 // caller who has to wait; such a request is not counted.
 func (l *Limiter) Take(class Class, name string) (s State, limited bool, err error) {
-	return l.TakeN(class, name, 1)
+	return l.Weigh(class, name, 1)
 }
 
-// TakeN is Take for a request that costs as much as n, or as the whole rate where that is less.
-func (l *Limiter) TakeN(class Class, name string, n int) (s State, limited bool, err error) {
-	s, limited, err = l.take(class, name, n)
+// Weigh is Take for what costs as much as so many requests, before it is done. What costs more than the whole rate needs
+// all that a request of its own has left of it.
+func (l *Limiter) Weigh(class Class, name string, requests int) (s State, limited bool, err error) {
+	s, limited, err = l.take(class, name, requests)
 	if err != nil {
 		l.refuse(class)
 	}
 	return s, limited, err
+}
+
+// Owe counts what a request turned out to cost, in requests. It refuses nothing; the caller's next requests wait for it.
+func (l *Limiter) Owe(class Class, name string, requests int) {
+	rate, limited := l.limits(class)
+	if !limited {
+		return
+	}
+	now, key := l.Now(), caller{class, name}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	full := l.fullOf(key, now)
+	l.prune(now)
+	l.full[key] = full.Add(rate.each() * time.Duration(requests))
+}
+
+// fullOf is when a caller's rate is whole again, with the lock held.
+func (l *Limiter) fullOf(key caller, now time.Time) time.Time {
+	if full := l.full[key]; full.After(now) {
+		return full
+	}
+	return now
 }
 
 // limits is the rate of a class, if its requests are limited in time.
@@ -187,7 +210,7 @@ func (l *Limiter) refuse(class Class) {
 	}
 }
 
-func (l *Limiter) take(class Class, name string, n int) (s State, limited bool, err error) {
+func (l *Limiter) take(class Class, name string, requests int) (s State, limited bool, err error) {
 	rate, limited := l.limits(class)
 	if !limited {
 		return State{}, false, nil
@@ -195,14 +218,14 @@ func (l *Limiter) take(class Class, name string, n int) (s State, limited bool, 
 	now, key, each := l.Now(), caller{class, name}, rate.each()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	full := l.full[key]
-	if full.Before(now) {
-		full = now
-	}
-	next := full.Add(each * time.Duration(min(n, rate.Count)))
+	full := l.fullOf(key, now)
+	// With the request that asks, it is never more than the whole rate, which nobody would ever have.
+	weight := each * time.Duration(max(1, min(requests, rate.Count-1)))
+	next := full.Add(weight)
 	s = State{Limit: rate.Count, Reset: next.Sub(now)}
 	if wait := next.Sub(now) - each*time.Duration(rate.Count); wait > 0 {
 		s.Reset, s.RetryAfter = full.Sub(now), wait
+		s.Remaining = max(0, int((each*time.Duration(rate.Count)-s.Reset)/each))
 		return s, true, tooOften(s)
 	}
 	s.Remaining = int((each*time.Duration(rate.Count) - s.Reset) / each)

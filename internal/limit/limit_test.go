@@ -63,6 +63,43 @@ func TestTakeAllowsBurstAndRefillsEvenly(t *testing.T) {
 	}
 }
 
+// TestWeighCountsAsManyRequests: before what it costs is done, and never more than a caller can have.
+func TestWeighCountsAsManyRequests(t *testing.T) {
+	c := &clock{time.Unix(1_000_000, 0)}
+	l := New(Rates{Poll: {10, time.Minute}}, c.now)
+	weigh := func(requests, remaining int, retryAfter time.Duration) {
+		t.Helper()
+		s, limited, err := l.Weigh(Poll, "ada", requests)
+		if !limited || (err != nil) != (retryAfter > 0) || s.Remaining != remaining || s.RetryAfter != retryAfter {
+			t.Errorf("%d at once: %+v, %v", requests, s, err)
+		}
+	}
+	weigh(4, 6, 0)
+	weigh(7, 6, 6*time.Second)
+	weigh(5, 1, 0)
+	weigh(1000, 1, 48*time.Second)
+	c.at = c.at.Add(48 * time.Second)
+	weigh(1000, 0, 0)
+}
+
+// TestOweIsWaitedFor: what a request has cost beyond the rate is waited for before the next one.
+func TestOweIsWaitedFor(t *testing.T) {
+	c := &clock{time.Unix(1_000_000, 0)}
+	l := New(Rates{Poll: {10, time.Minute}}, c.now)
+	l.Owe(Poll, "ada", 25)
+	if s, _, err := l.Take(Poll, "ada"); fault.Of(err) != fault.RateLimited || s.RetryAfter != 96*time.Second ||
+		s.Remaining != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	c.at = c.at.Add(96 * time.Second)
+	if _, _, err := l.Take(Poll, "ada"); err != nil {
+		t.Error(err)
+	}
+	var none *Limiter
+	none.Owe(Poll, "ada", 1)
+	New(nil, c.now).Owe(Poll, "ada", 1)
+}
+
 func TestTakeWithoutRateAllowsAll(t *testing.T) {
 	for _, l := range []*Limiter{nil, New(nil, time.Now), New(Rates{Poll: {}}, time.Now)} {
 		for range 1000 {

@@ -2,7 +2,10 @@ package discovery
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -234,28 +237,34 @@ func (s *Site) contract() contract {
 	return c
 }
 
-// agent serves the contract with the products that are paused marked; unpaused serves it without.
-func (s *Site) agent(unpaused http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var paused map[string]bool
-		if s.Paused != nil {
-			paused = s.Paused(r.Context())
+// agent serves the contract, with the products that are paused marked.
+func (s *Site) agent(w http.ResponseWriter, r *http.Request) {
+	page := s.pages["/api/agent"]
+	if s.Paused != nil {
+		if paused := s.Paused(r.Context()); len(paused) > 0 {
+			page = s.pausedContract(paused)
 		}
-		if len(paused) == 0 {
-			unpaused.ServeHTTP(w, r)
-			return
-		}
-		c := s.contract()
-		for i := range c.Products {
-			c.Products[i].Paused = paused[c.Products[i].Path]
-		}
-		body, err := encode(c)
-		if err != nil {
-			unpaused.ServeHTTP(w, r) // cannot happen: the same contract was encoded before
-			return
-		}
-		page{Content: static.Once(asJSON, body)}.ServeHTTP(w, r)
-	})
+	}
+	page.ServeHTTP(w, r)
+}
+
+// pausedContract is the contract while some products are paused. Each is made once; there are as many as products can
+// be chosen.
+func (s *Site) pausedContract(paused map[string]bool) *static.Body {
+	which := strings.Join(slices.Sorted(maps.Keys(paused)), " ")
+	if made, ok := s.contracts.Load(which); ok {
+		return made.(*static.Body)
+	}
+	c := s.contract()
+	for i := range c.Products {
+		c.Products[i].Paused = paused[c.Products[i].Path]
+	}
+	body, err := encode(c)
+	if err != nil {
+		return s.pages["/api/agent"] // cannot happen: the same contract was encoded before
+	}
+	made, _ := s.contracts.LoadOrStore(which, document(asJSON, body))
+	return made.(*static.Body)
 }
 
 func failureOf(k fault.Kind) failure {

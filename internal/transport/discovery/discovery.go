@@ -11,9 +11,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/transport/static"
 )
 
 // Config is the settings of one deployment that the documents show.
@@ -36,6 +38,8 @@ type Config struct {
 	Started time.Time
 	// Paused names the products whose sale is closed for now, by the paths at which they are bought. It may be nil.
 	Paused func(ctx context.Context) map[string]bool
+	// NotFound answers for a failure that there is none of; by default as net/http does.
+	NotFound http.Handler
 }
 
 // Site is every document of a deployment.
@@ -45,16 +49,21 @@ type Site struct {
 	// card is the MCP server card.
 	card   []byte
 	bazaar map[string]object
-	pages  map[string]page
-	// paths are those of the pages, except the API reference.
-	paths []string
-	// problems are the pages that explain failures, by their patterns.
-	problems map[string]http.Handler
+	pages  map[string]*static.Body
+	// reference are the handlers of the API reference, by their patterns.
+	reference map[string]http.Handler
+	// problems explains failures.
+	problems http.Handler
+	// contracts are those of paused products, by what is paused.
+	contracts sync.Map
 }
 
 // New makes the documents.
 func New(c Config) (*Site, error) {
 	s := &Site{Config: c}
+	if s.NotFound == nil {
+		s.NotFound = http.NotFoundHandler()
+	}
 	var err error
 	if s.api, err = describe(c); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
@@ -108,41 +117,34 @@ func (s *Site) build() error {
 	if err != nil {
 		return fmt.Errorf("make the catalogue of APIs: %w", err)
 	}
-	if s.problems, err = problems(); err != nil {
+	if s.problems, err = problems(s.NotFound); err != nil {
 		return fmt.Errorf("make the pages of problems: %w", err)
 	}
-	if s.pages, err = reference(); err != nil {
-		return err
+	if s.reference, err = reference(); err != nil {
+		return fmt.Errorf("make the API reference: %w", err)
 	}
-	for path, d := range map[string]struct {
-		mediaType string
-		body      []byte
-	}{
-		"/api/agent":                        {asJSON, contract},
-		"/openapi.json":                     {asJSON, s.api.document},
-		"/api/openapi.json":                 {asJSON, s.api.document},
-		"/.well-known/openapi.json":         {asJSON, s.api.document},
-		"/.well-known/agent-card.json":      {asJSON, agent},
-		"/.well-known/agent.json":           {asJSON, agent},
-		"/.well-known/mcp.json":             {asJSON, s.card},
-		"/.well-known/mcp/server-card.json": {asJSON, s.card},
-		"/mcp/server-card":                  {"application/mcp-server-card+json", s.card},
-		"/.well-known/ai-catalog.json":      {"application/ai-catalog+json", catalog},
-		"/.well-known/api-catalog": {`application/linkset+json; ` +
-			`profile="https://www.rfc-editor.org/info/rfc9727"`, linkset},
-		"/.well-known/agent-skills/index.json": {asJSON, skills},
-		"/.well-known/security.txt":            {asText, s.securityText()},
-		"/SKILL.md":                            {asMarkdown, skill},
-		"/llms.txt":                            {asText, llms},
-		"/favicon.svg":                         {"image/svg+xml", favicon},
-		"/favicon.ico":                         {"image/svg+xml", favicon},
-	} {
-		if s.pages[path], err = newPage(d.mediaType, d.body); err != nil {
-			return fmt.Errorf("keep %s: %w", path, err)
-		}
-		s.paths = append(s.paths, path)
+	api, a2a, mcp, icon := document(asJSON, s.api.document), document(asJSON, agent), document(asJSON, s.card),
+		document("image/svg+xml", favicon)
+	s.pages = map[string]*static.Body{
+		"/api/agent":                        document(asJSON, contract),
+		"/openapi.json":                     api,
+		"/api/openapi.json":                 api,
+		"/.well-known/openapi.json":         api,
+		"/.well-known/agent-card.json":      a2a,
+		"/.well-known/agent.json":           a2a,
+		"/.well-known/mcp.json":             mcp,
+		"/.well-known/mcp/server-card.json": mcp,
+		"/mcp/server-card":                  document("application/mcp-server-card+json", s.card),
+		"/.well-known/ai-catalog.json":      document("application/ai-catalog+json", catalog),
+		"/.well-known/api-catalog": document(`application/linkset+json; `+
+			`profile="https://www.rfc-editor.org/info/rfc9727"`, linkset),
+		"/.well-known/agent-skills/index.json": document(asJSON, skills),
+		"/.well-known/security.txt":            document(asText, s.securityText()),
+		"/SKILL.md":                            document(asMarkdown, skill),
+		"/llms.txt":                            document(asText, llms),
+		"/favicon.svg":                         icon,
+		"/favicon.ico":                         icon,
 	}
-	slices.Sort(s.paths)
 	return nil
 }
 
@@ -152,31 +154,28 @@ func (s *Site) Handlers() map[string]http.Handler {
 	for path, p := range s.pages {
 		all["GET "+path] = p
 	}
-	all["GET /api/agent"] = s.agent(all["GET /api/agent"])
+	all["GET /api/agent"] = http.HandlerFunc(s.agent)
 	// The older path links to the newer one.
-	old := all["GET /.well-known/agent.json"]
+	old := s.pages["/.well-known/agent.json"]
 	all["GET /.well-known/agent.json"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", `</.well-known/agent-card.json>; rel="canonical"`)
 		old.ServeHTTP(w, r)
 	})
-	maps.Copy(all, s.problems)
+	maps.Copy(all, s.reference)
+	all[problemPattern] = s.problems
 	return all
 }
 
 // Paths lists the paths of the documents, except the API reference and the pages of problems.
-func (s *Site) Paths() []string { return slices.Clone(s.paths) }
-
-// Weights say for how many requests one of a document counts, by the patterns of Handlers; one where nothing is said.
-func (s *Site) Weights() map[string]int {
-	all := map[string]int{}
-	for path, p := range s.pages {
-		all["GET "+path] = p.Weight()
-	}
-	return all
-}
+func (s *Site) Paths() []string { return slices.Sorted(maps.Keys(s.pages)) }
 
 // Document is the document at a path, or nil.
-func (s *Site) Document(path string) []byte { return s.pages[path].Plain() }
+func (s *Site) Document(path string) []byte {
+	if p, ok := s.pages[path]; ok {
+		return p.Content()
+	}
+	return nil
+}
 
 // ServerCard describes the MCP endpoint.
 func (s *Site) ServerCard() []byte { return s.card }

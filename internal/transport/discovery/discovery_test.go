@@ -2,11 +2,10 @@ package discovery
 
 import (
 	"bytes"
-	"compress/gzip"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +48,15 @@ func config() Config {
 		Protocol: "2025-06-18", Protocols: []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
 		Started: time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC),
 	}
+}
+
+// muxOf serves a site's documents.
+func muxOf(s *Site) *http.ServeMux {
+	mux := http.NewServeMux()
+	for pattern, handler := range s.Handlers() {
+		mux.Handle(pattern, handler)
+	}
+	return mux
 }
 
 func site(t *testing.T, c Config) *Site {
@@ -169,7 +177,7 @@ func TestOpenAPIListsEveryDocument(t *testing.T) {
 	s := site(t, config())
 	handlers := s.Handlers()
 	// The URL of an explanation is the problem's type, which is described.
-	maps.DeleteFunc(handlers, func(pattern string, _ http.Handler) bool { return s.problems[pattern] != nil })
+	delete(handlers, problemPattern)
 	served := slices.Sorted(maps.Keys(handlers))
 	var described []string
 	for _, op := range s.api.operations() {
@@ -301,13 +309,14 @@ func TestOpenAPIIsEqualOnEveryPath(t *testing.T) {
 }
 
 func TestDocumentWithKnownETagAnswers304(t *testing.T) {
-	handlers := site(t, config()).Handlers()
-	for pattern, h := range handlers {
+	mux := muxOf(site(t, config()))
+	for pattern := range site(t, config()).Handlers() {
 		get := func(tag string) *httptest.ResponseRecorder {
-			r := httptest.NewRequest(http.MethodGet, strings.TrimPrefix(pattern, "GET "), nil)
+			path := strings.ReplaceAll(strings.TrimPrefix(pattern, "GET "), "{code}", "internal")
+			r := httptest.NewRequest(http.MethodGet, path, nil)
 			r.Header.Set("If-None-Match", tag)
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
+			mux.ServeHTTP(w, r)
 			return w
 		}
 		first := get("")
@@ -326,27 +335,46 @@ func TestDocumentWithKnownETagAnswers304(t *testing.T) {
 	}
 }
 
-func TestScriptIsGzippedWhereAccepted(t *testing.T) {
-	h := site(t, config()).Handlers()["GET /docs/scalar.js"]
-	get := func(accept string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodGet, "/docs/scalar.js", nil)
-		r.Header.Set("Accept-Encoding", accept)
+// TestBigDocumentsAreKeptCompressed, which package static sends to those who take them so.
+func TestBigDocumentsAreKeptCompressed(t *testing.T) {
+	mux := muxOf(site(t, config()))
+	for _, at := range []string{"/docs/scalar.js", "/openapi.json", "/api/agent", "/llms.txt"} {
+		r, w := httptest.NewRequest(http.MethodGet, at, nil), httptest.NewRecorder()
+		r.Header.Set("Accept-Encoding", "gzip")
+		mux.ServeHTTP(w, r)
+		if w.Header().Get("Content-Encoding") != "gzip" || w.Header().Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: %d %v", at, w.Code, w.Header())
+		}
+	}
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/docs/scalar.js", nil))
+	if !strings.Contains(w.Body.String(), "createApiReference") {
+		t.Errorf("%d bytes of another script", w.Body.Len())
+	}
+}
+
+// TestPausedContractIsMadeOnce asks for the contract while some sales are closed.
+func TestPausedContractIsMadeOnce(t *testing.T) {
+	c := config()
+	paused := map[string]bool{"/api/card/purchase": true}
+	c.Paused = func(context.Context) map[string]bool { return paused }
+	s := site(t, c)
+	mux := muxOf(s)
+	get := func() string {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/agent", nil))
+		return w.Body.String()
 	}
-	packed, plain := get("br, gzip;q=0.5"), get("gzip;q=0")
-	if packed.Header().Get("Content-Encoding") != "gzip" || plain.Header().Get("Content-Encoding") != "" {
-		t.Fatalf("encodings %q and %q", packed.Header().Get("Content-Encoding"), plain.Header().Get("Content-Encoding"))
+	first := get()
+	if strings.Count(first, `"paused": true`) != 1 || get() != first {
+		t.Errorf("paused: %.500s", first)
 	}
-	reader, err := gzip.NewReader(packed.Body)
-	if err != nil {
-		t.Fatal(err)
+	if a, b := s.pausedContract(paused), s.pausedContract(paused); a != b {
+		t.Error("the same contract is made again")
 	}
-	unpacked, err := io.ReadAll(reader)
-	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) ||
-		!bytes.Contains(unpacked, []byte("createApiReference")) {
-		t.Errorf("%v; %d bytes packed, %d plain", err, len(unpacked), plain.Body.Len())
+	paused = nil
+	if strings.Contains(get(), `"paused"`) {
+		t.Error("it is still paused")
 	}
 }
 

@@ -3,7 +3,6 @@ package discovery
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"mime"
@@ -24,8 +23,11 @@ type explained struct {
 	Advice string `json:"advice"`
 }
 
+// problemPattern is the route of the URLs of problem types.
+var problemPattern = "GET " + fault.Code("{code}").Path()
+
 // problems are the pages that explain the codes of the catalogue, at the URLs of their problem types.
-func problems() (map[string]http.Handler, error) {
+func problems(notFound http.Handler) (http.Handler, error) {
 	form, err := template.New("problem").Parse(problemPage)
 	if err != nil {
 		return nil, fmt.Errorf("read the page: %w", err)
@@ -41,14 +43,15 @@ func problems() (map[string]http.Handler, error) {
 		if err := form.Execute(&forPeople, e); err != nil {
 			return nil, fmt.Errorf("explain %s to people: %w", k.Code, err)
 		}
-		program, err := newPage(asJSON, text)
-		person, wrong := newPage(asHTML, forPeople.Bytes())
-		if err = errors.Join(err, wrong); err != nil {
-			return nil, err
-		}
-		all["GET "+e.Type] = either(program, person)
+		all[string(k.Code)] = either(document(asJSON, text), document(asHTML, forPeople.Bytes()))
 	}
-	return all, nil
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page, ok := all[r.PathValue("code")]
+		if !ok {
+			page = notFound
+		}
+		page.ServeHTTP(w, r)
+	}), nil
 }
 
 // either serves JSON, or HTML to a client that prefers it.

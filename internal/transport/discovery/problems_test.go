@@ -11,13 +11,8 @@ import (
 )
 
 func TestProblemPagesExplainEveryCode(t *testing.T) {
-	handlers := site(t, config()).Handlers()
+	h := muxOf(site(t, config()))
 	for _, k := range fault.Catalogue() {
-		h, ok := handlers["GET "+k.Code.Path()]
-		if !ok {
-			t.Errorf("%s is not explained", k.Code)
-			continue
-		}
 		get := func(accept string) *httptest.ResponseRecorder {
 			r, w := httptest.NewRequest(http.MethodGet, k.Code.Path(), nil), httptest.NewRecorder()
 			r.Header.Set("Accept", accept)
@@ -53,8 +48,23 @@ func TestProblemPagesExplainEveryCode(t *testing.T) {
 	}
 }
 
+func TestUnknownProblemIsNotFound(t *testing.T) {
+	c := config()
+	c.NotFound = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	for _, s := range []struct {
+		site   *Site
+		status int
+	}{{site(t, c), http.StatusTeapot}, {site(t, config()), http.StatusNotFound}} {
+		w := httptest.NewRecorder()
+		muxOf(s.site).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/problems/nothing", nil))
+		if w.Code != s.status {
+			t.Errorf("%d, want %d", w.Code, s.status)
+		}
+	}
+}
+
 func TestProblemPagesFollowAccept(t *testing.T) {
-	h := site(t, config()).Handlers()["GET /problems/internal"]
+	h := muxOf(site(t, config()))
 	for accept, want := range map[string]string{
 		"":    asJSON,
 		"*/*": asJSON,

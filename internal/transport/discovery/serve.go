@@ -8,28 +8,16 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/static"
 )
 
-// page is one document, which anyone may read and cache.
-type page struct {
-	static.Content
-	// policy is its Content-Security-Policy, where it has another than all answers.
-	policy string
-}
+// document is a body that anyone may read and cache.
+func document(mediaType string, body []byte) *static.Body { return static.New(public(mediaType), body) }
 
-func newPage(mediaType string, body []byte) (page, error) {
-	content, err := static.New(mediaType, body)
-	return page{Content: content}, err
-}
-
-// ServeHTTP implements http.Handler.
-func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
+func public(mediaType string) http.Header {
+	h := http.Header{}
+	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-	if p.policy != "" {
-		h.Set("Content-Security-Policy", p.policy)
-	}
-	p.Content.ServeHTTP(w, r)
+	return h
 }
 
 // encode writes indented JSON, with <, > and & unescaped.

@@ -109,12 +109,18 @@ func (s *Server) recover(next http.Handler) http.Handler {
 			if answer, ok := w.(*recorder); ok && answer.status != 0 {
 				panic(http.ErrAbortHandler)
 			}
-			maps.DeleteFunc(w.Header(), func(name string, _ []string) bool { return !outer(name) })
-			s.secure(w, r)
-			s.refuse(w, r, fault.New(fault.Internal, ""))
+			s.instead(w, r, fault.New(fault.Internal, ""), nil)
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// instead answers with a fault in place of what a handler was about to answer.
+func (s *Server) instead(w http.ResponseWriter, r *http.Request, f *fault.Fault, headers http.Header) {
+	maps.DeleteFunc(w.Header(), func(name string, _ []string) bool { return !outer(name) })
+	s.secure(w, r)
+	maps.Copy(w.Header(), headers)
+	s.refuse(w, r, f)
 }
 
 // outer reports whether a header was set before the handler began.

@@ -121,6 +121,21 @@ func (e *edge) ask(t *testing.T, method, target string, body []byte, headers ...
 	return w
 }
 
+// askFrom is ask from a network of its own, by a number.
+func (e *edge) askFrom(
+	t *testing.T, from, method, target string, headers ...string,
+) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody)
+	r.RemoteAddr = "203.0.113." + from + ":1"
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	e.Handler().ServeHTTP(w, r)
+	return w
+}
+
 // overHTTP2 is a client that speaks HTTP/2 without TLS, as gRPC needs it.
 func overHTTP2(t *testing.T) *http.Client {
 	t.Helper()

@@ -71,8 +71,6 @@ type Config struct {
 	Origins []string
 	// Rates are the classes of raw handlers, by pattern; a handler without one is not limited.
 	Rates map[string]limit.Class
-	// Weights say for how many requests one under a pattern counts; one where nothing is said.
-	Weights map[string]int
 	// Limits counts requests; nil does not limit.
 	Limits *limit.Limiter
 	// MaxRequests is how many requests may run at once; zero does not limit.

@@ -9,8 +9,8 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
-// throttle counts requests by address, and refuses those over the address's rate or over its number of concurrent
-// requests. A request with a payment is counted as an unpaid one and continues, see limit.Presume: whether the
+// throttle counts requests by address and what their answers weigh, and refuses those over the address's rate or over its
+// number of concurrent requests. A request with a payment is counted as an unpaid one and continues, see limit.Presume: whether the
 // payment is valid, or repeats a paid request, which is never refused, is known only later.
 func (s *Server) throttle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,11 +28,13 @@ func (s *Server) throttle(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
-		if f := s.take(w.Header(), class, address, s.cfg.Weights[r.Pattern]); f != nil {
+		if f := s.take(w.Header(), class, address); f != nil {
 			s.refuse(w, r, f)
 			return
 		}
-		next.ServeHTTP(w, r)
+		answer := &weighed{ResponseWriter: w, server: s, request: r, class: class, address: address}
+		defer answer.settle()
+		next.ServeHTTP(answer, r)
 	})
 }
 
@@ -51,9 +53,9 @@ func (s *Server) enter(address string) (leave func(), err error) {
 	return func() { s.underWay.Add(-1); one() }, nil
 }
 
-// take counts a request by its weight, and sets the rate limit headers. It returns the refusal of one over the limit.
-func (s *Server) take(h http.Header, class limit.Class, address string, weight int) *fault.Fault {
-	state, limited, err := s.cfg.Limits.TakeN(class, address, max(1, weight))
+// take counts a request, and sets the rate limit headers. It returns the refusal of one over the limit.
+func (s *Server) take(h http.Header, class limit.Class, address string) *fault.Fault {
+	state, limited, err := s.cfg.Limits.Take(class, address)
 	if limited {
 		maps.Copy(h, state.Headers())
 	}

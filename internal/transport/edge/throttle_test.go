@@ -115,20 +115,3 @@ func TestThrottleUsesRatesOfRawHandlers(t *testing.T) {
 		}
 	}
 }
-
-// TestBigAnswersCountForMore: a rate bounds what is sent, not only how often.
-func TestBigAnswersCountForMore(t *testing.T) {
-	e := start(t, &shop{}, func(c *Config) {
-		limited(limit.Rates{limit.Poll: {Count: 10, Per: time.Hour}})(c)
-		c.Raw = map[string]http.Handler{"GET /big": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-		c.Weights = map[string]int{"GET /big": 4}
-	})
-	for n, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		if w := e.ask(t, http.MethodGet, "/big", nil); w.Code != want {
-			t.Errorf("number %d: %d, want %d", n+1, w.Code, want)
-		}
-	}
-	if w := e.ask(t, http.MethodGet, "/nothing", nil); w.Code != http.StatusNotFound {
-		t.Errorf("a small one: %d", w.Code)
-	}
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/transport/static"
 )
 
 const (
@@ -29,7 +30,7 @@ type front struct {
 	// host is the service's own name, self its origin.
 	host, self string
 	origins    []string
-	descriptor []byte
+	descriptor *static.Body
 	sdk        http.Handler
 }
 
@@ -51,13 +52,7 @@ func (f *front) get(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, nil, invalidRequest, "There is no event stream; send requests by POST.")
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "public, max-age=300")
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Add("Vary", "Accept")
-	// A failed write means that the caller has disconnected.
-	_, _ = w.Write(f.descriptor)
+	f.descriptor.ServeHTTP(w, r)
 }
 
 // post answers one JSON-RPC message.

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/transport/static"
 )
 
 // Protocol is the documented version.
@@ -52,7 +53,10 @@ func Handlers(c Config) (map[string]http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &front{host: base.Hostname(), self: c.BaseURL, origins: c.Origins, descriptor: c.Descriptor}
+	f := &front{host: base.Hostname(), self: c.BaseURL, origins: c.Origins, descriptor: static.New(http.Header{
+		"Content-Type": {"application/json"}, "Cache-Control": {"public, max-age=300"},
+		"Access-Control-Allow-Origin": {"*"}, "Vary": {"Accept"},
+	}, c.Descriptor)}
 	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard", Version: c.Version},
 		&sdk.ServerOptions{
 			Instructions: "Read-only discovery of roamcard: virtual cards and travel eSIMs, paid by " +

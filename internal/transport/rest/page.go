@@ -24,5 +24,5 @@ func (p paged) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.operation.ServeHTTP(&answer, r)
 	maps.Copy(w.Header(), answer.Header())
 	w.Header().Del("Content-Length")
-	p.page.Send(w, answer.Status)
+	p.page.Send(w, r, answer.Status)
 }

@@ -35,7 +35,7 @@ type Page interface {
 	// Wanted reports whether a request asks for the page.
 	Wanted(r *http.Request) bool
 	// Send writes the headers of the page, the status and the page.
-	Send(w http.ResponseWriter, status int)
+	Send(w http.ResponseWriter, r *http.Request, status int)
 }
 
 // Router serves REST routes, and other handlers under their patterns. Every other path is answered with a

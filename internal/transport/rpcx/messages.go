@@ -67,7 +67,7 @@ func (c *countedConn) Send(message any) error {
 		return c.tooMany()
 	}
 	if n > c.received.Load() {
-		_, _, _ = c.limits.Take(limit.Poll, limit.Address(c.ctx))
+		c.limits.Owe(limit.Poll, limit.Address(c.ctx), 1)
 	}
 	return c.StreamingHandlerConn.Send(message)
 }

@@ -1,5 +1,4 @@
-// Package static serves bytes that do not change while the process runs. They are kept as they are and compressed, so
-// that no request packs or unpacks anything.
+// Package static serves bodies that do not change while the process runs, from memory.
 package static
 
 import (
@@ -7,107 +6,120 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// Content is one body in both forms.
-type Content struct {
-	mediaType     string
-	plain, zipped []byte
-	// tag begins the ETag of both.
-	tag string
+// Body is one body in both forms: as it is and, where that is shorter, compressed by gzip. It is compressed when it is
+// made, never for a request.
+type Body struct {
+	header        http.Header
+	plain, packed form
 }
 
-// New keeps a body.
-func New(mediaType string, plain []byte) (Content, error) {
-	c := Once(mediaType, plain)
+// form is a body as it is sent. Each has an ETag of its own, because their bytes differ.
+type form struct {
+	content               []byte
+	encoding, length, tag string
+}
+
+func newForm(content []byte, encoding string) form {
+	sum := sha256.Sum256(content)
+	return form{content, encoding, strconv.Itoa(len(content)), `"` + hex.EncodeToString(sum[:16]) + `"`}
+}
+
+// New makes a body. The header is set on each answer with it, and has at least the Content-Type.
+func New(header http.Header, content []byte) *Body {
+	b := &Body{header: header.Clone(), plain: newForm(content, "")}
+	if packed := pack(content); len(packed) < len(content) {
+		b.keep(packed)
+	}
+	return b
+}
+
+// Unpack makes a body of its compressed form.
+func Unpack(header http.Header, packed []byte) (*Body, error) {
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	content, err := io.ReadAll(unpacked)
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	b := &Body{header: header.Clone(), plain: newForm(content, "")}
+	b.keep(packed)
+	return b, nil
+}
+
+func (b *Body) keep(packed []byte) {
+	b.packed = newForm(packed, "gzip")
+	b.header.Add("Vary", "Accept-Encoding")
+}
+
+// writers are reused, because each takes a megabyte.
+var writers = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestCompression) // the level is one that there is
+	return w
+}}
+
+func pack(content []byte) []byte {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err == nil {
-		_, err = z.Write(plain)
-		err = errors.Join(err, z.Close())
-	}
-	if err != nil {
-		return Content{}, fmt.Errorf("compress: %w", err)
-	}
-	if b.Len() < len(plain) {
-		c.zipped = b.Bytes()
-	}
-	return c, nil
+	w, _ := writers.Get().(*gzip.Writer)
+	defer writers.Put(w)
+	w.Reset(&b)
+	_, _ = w.Write(content) // a buffer takes everything
+	_ = w.Close()
+	return b.Bytes()
 }
 
-// Once is a body that is made for one answer, and not compressed.
-func Once(mediaType string, plain []byte) Content {
-	return Content{mediaType: mediaType, plain: plain, tag: tagOf(plain)}
-}
+// Content is the body as it is.
+func (b *Body) Content() []byte { return b.plain.content }
 
-// Zipped keeps a body that is compressed already.
-func Zipped(mediaType string, zipped []byte) (Content, error) {
-	z, err := gzip.NewReader(bytes.NewReader(zipped))
-	if err != nil {
-		return Content{}, fmt.Errorf("unpack: %w", err)
-	}
-	plain, err := io.ReadAll(z)
-	if err != nil {
-		return Content{}, fmt.Errorf("unpack: %w", err)
-	}
-	return Content{mediaType: mediaType, plain: plain, zipped: zipped, tag: tagOf(plain)}, nil
-}
+// ServeHTTP implements http.Handler.
+func (b *Body) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.Send(w, r, http.StatusOK) }
 
-func tagOf(plain []byte) string {
-	sum := sha256.Sum256(plain)
-	return hex.EncodeToString(sum[:16])
-}
-
-// Plain is the body as it is.
-func (c Content) Plain() []byte { return c.plain }
-
-// perRequest is how many bytes one request may have for its one.
-const perRequest = 256 << 10
-
-// Weight is for how many requests one of this body counts.
-func (c Content) Weight() int { return 1 + len(c.plain)/perRequest }
-
-// ServeHTTP implements http.Handler: the form that the client takes, with its ETag, or 304 to a client that has it.
-// Headers that are set already stay.
-func (c Content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, tag := c.plain, `"`+c.tag+`"`
+// Send answers with the body and a status, in the form that the client takes. One that has a 200 already gets a 304.
+func (b *Body) Send(w http.ResponseWriter, r *http.Request, status int) {
 	h := w.Header()
-	zip := c.zipped != nil && takesGzip(r)
-	if c.zipped != nil {
-		h.Add("Vary", "Accept-Encoding")
+	for name, values := range b.header {
+		if name == "Vary" {
+			values = slices.Concat(h[name], values)
+		}
+		h[name] = values
 	}
-	if zip {
-		body, tag = c.zipped, `"`+c.tag+`-gzip"`
+	sent := b.plain
+	if b.packed.content != nil && takesGzip(r.Header) {
+		sent = b.packed
 	}
-	h.Set("ETag", tag)
-	if known(r, c.tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
+	if status == http.StatusOK {
+		h.Set("ETag", sent.tag)
+		if has(r.Header, sent.tag) {
+			h.Del("Content-Type")
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
 	}
-	h.Set("Content-Type", c.mediaType)
-	if zip {
-		h.Set("Content-Encoding", "gzip")
+	if sent.encoding != "" {
+		h.Set("Content-Encoding", sent.encoding)
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if r.Method == http.MethodHead {
-		return
-	}
-	_, _ = w.Write(body) // the client may have gone
+	h.Set("Content-Length", sent.length)
+	w.WriteHeader(status)
+	// A failed write means that the client has disconnected.
+	_, _ = w.Write(sent.content)
 }
 
-// known reports whether a client has the body, in either form.
-func known(r *http.Request, tag string) bool {
-	for _, list := range r.Header.Values("If-None-Match") {
+// has reports whether a client says that it has a form already.
+func has(h http.Header, tag string) bool {
+	for _, list := range h.Values("If-None-Match") {
 		for given := range strings.SplitSeq(list, ",") {
-			given = strings.Trim(strings.TrimPrefix(strings.TrimSpace(given), "W/"), `"`)
-			if given == "*" || strings.TrimSuffix(given, "-gzip") == tag {
+			given = strings.TrimPrefix(strings.TrimSpace(given), "W/")
+			if given == tag || given == "*" {
 				return true
 			}
 		}
@@ -115,27 +127,16 @@ func known(r *http.Request, tag string) bool {
 	return false
 }
 
-func takesGzip(r *http.Request) bool {
-	for _, list := range r.Header.Values("Accept-Encoding") {
-		for item := range strings.SplitSeq(list, ",") {
-			name, params, err := mime.ParseMediaType(item)
-			if err == nil && name == "gzip" && Quality(params) > 0 {
-				return true
+// takesGzip reports whether a client accepts gzip.
+func takesGzip(h http.Header) bool {
+	for _, list := range h.Values("Accept-Encoding") {
+		for part := range strings.SplitSeq(list, ",") {
+			coding, weight, _ := strings.Cut(part, ";")
+			if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+				q, given := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
+				return !given || strings.Trim(q, "0.") != ""
 			}
 		}
 	}
 	return false
-}
-
-// Quality is a media type's weight (RFC 9110, 12.4.2): 1 when it has none, and 0 when it has none that can be read.
-func Quality(params map[string]string) float64 {
-	text, ok := params["q"]
-	if !ok {
-		return 1
-	}
-	q, err := strconv.ParseFloat(text, 64)
-	if err != nil || q < 0 || q > 1 {
-		return 0
-	}
-	return q
 }

@@ -4,26 +4,23 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+
+	"github.com/roamcard/roamcard/internal/transport/static"
 )
 
 // Console are the handlers of the operators' console, by patterns of http.ServeMux: its page at the root, and what the
 // page loads. They are for an origin of their own, where nothing else is served.
-func Console() (map[string]http.Handler, error) {
-	page, err := document("console/console.html")
+func Console(notFound http.Handler) (map[string]http.Handler, error) {
+	page, err := document("console/console.html", unlisted, fresh)
 	if err != nil {
 		return nil, err
 	}
-	routes, err := consoleAssets()
+	all, err := handlers(consoleAssets, notFound)
 	if err != nil {
 		return nil, fmt.Errorf("make the console: %w", err)
 	}
-	all := map[string]http.Handler{"GET /{$}": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		page.Send(w, http.StatusOK)
-	})}
-	for pattern, handler := range routes {
-		all[pattern] = handler
-	}
+	all["GET /{$}"] = page
 	return all, nil
 }
 
-var consoleAssets = sync.OnceValues(func() (map[string]http.Handler, error) { return assetsIn("dist/console/assets") })
+var consoleAssets = sync.OnceValues(func() (map[string]*static.Body, error) { return assetsIn("dist/console/assets") })

@@ -2,7 +2,7 @@ package web_test
 
 import (
 	"net/http"
-	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,16 +11,8 @@ import (
 )
 
 func TestConsoleIsByItself(t *testing.T) {
-	console, err := web.Console()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := web.Assets()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := httptest.NewRecorder()
-	console["GET /{$}"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	console, pages := muxOf(t, web.Console), muxOf(t, web.Assets)
+	w := ask(console, http.MethodGet, "/", "")
 	document, policy := w.Body.String(), w.Header().Get("Content-Security-Policy")
 	if w.Code != http.StatusOK || !strings.Contains(policy, "frame-ancestors 'none'") ||
 		!strings.Contains(policy, "trusted-types 'none'") || w.Header().Get("Cross-Origin-Opener-Policy") != "same-origin" {
@@ -31,26 +23,36 @@ func TestConsoleIsByItself(t *testing.T) {
 	}
 	spent := map[string]int{}
 	for _, found := range loads.FindAllStringSubmatch(document, -1) {
-		asset, ok := console["GET "+found[1]]
-		if !ok {
-			t.Fatalf("the console loads %s, which is not there", found[1])
-		}
 		kind := found[1][strings.LastIndexByte(found[1], '.'):]
-		spent[kind] += len(load(t, asset, found[1]))
-		if _, ok := pages["GET "+found[1]]; ok && kind != ".svg" {
-			t.Errorf("%s is at the buyers' origin, too", found[1])
-		}
+		spent[kind] += len(load(t, console, found[1]))
 	}
 	for kind, most := range map[string]int{".js": 75 << 10, ".css": 10 << 10} {
 		if spent[kind] == 0 || spent[kind] > most {
 			t.Errorf("%s: %d bytes compressed, at most %d", kind, spent[kind], most)
 		}
 	}
-	for pattern := range pages {
-		// The texts of a language that both use are the same file, without code of a page.
-		texts := strings.HasPrefix(pattern, "GET /ui/assets/de-")
-		if _, ok := console[pattern]; ok && !texts && !strings.HasSuffix(pattern, ".svg") {
-			t.Errorf("the console's origin serves %s of the buyers' pages", pattern)
+	served := map[string]int{}
+	for folder, of := range map[string][2]http.Handler{
+		"dist/assets": {pages, console}, "dist/console/assets": {console, pages},
+	} {
+		files, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, f := range files {
+			path := web.AssetsPath + f.Name()
+			if own := ask(of[0], http.MethodGet, path, ""); own.Code == http.StatusOK {
+				served[folder]++
+			}
+			// The texts of a language that both use are the same file, without code of a page.
+			texts := strings.HasPrefix(f.Name(), "de-")
+			if other := ask(of[1], http.MethodGet, path, ""); other.Code != http.StatusNotFound && !texts &&
+				!strings.HasSuffix(path, ".svg") {
+				t.Errorf("%s of %s is at the other origin, too", path, folder)
+			}
+		}
+	}
+	if served["dist/assets"] < 10 || served["dist/console/assets"] < 3 {
+		t.Errorf("files that are served: %v", served)
 	}
 }

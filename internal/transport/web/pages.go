@@ -32,28 +32,33 @@ const (
 )
 
 // Document is a page that runs in the browser. It is the same for everyone: what it shows it asks the API for.
-type Document struct {
-	content []byte
-	// found says that search engines may list it.
-	found bool
-}
+type Document struct{ *static.Body }
 
 // PayDocument is the page that pays an order at its link.
-func PayDocument() (Document, error) { return document("pay.html") }
+func PayDocument() (Document, error) { return document("pay.html", unlisted) }
 
-// ShopDocument is the page at the service's address, which sells and shows what was bought.
-func ShopDocument() (Document, error) {
-	d, err := document("shop.html")
-	d.found = true
-	return d, err
-}
+// ShopDocument is the page at the service's address, which sells and shows what was bought. Search engines may list it.
+func ShopDocument() (Document, error) { return document("shop.html", fresh) }
 
-func document(name string) (Document, error) {
+var (
+	unlisted = http.Header{"X-Robots-Tag": {"noindex"}}
+	// fresh is of a page that names what it loads by digests: an old one would ask for what is not there any more.
+	fresh = http.Header{"Cache-Control": {"no-cache"}}
+)
+
+func document(name string, headers ...http.Header) (Document, error) {
 	content, err := dist.ReadFile("dist/" + name)
 	if err != nil {
 		return Document{}, fmt.Errorf("read the page: %w", err)
 	}
-	return Document{content: content}, nil
+	all := http.Header{
+		"Vary": {"Accept"}, "Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {policyOfPages},
+		"Cross-Origin-Opener-Policy": {"same-origin"},
+	}
+	for _, more := range headers {
+		maps.Copy(all, more)
+	}
+	return Document{static.New(all, content)}, nil
 }
 
 // HomePattern is the service's address, whatever the method.
@@ -66,9 +71,7 @@ func Home(page Document, otherwise http.Handler) http.Handler {
 			otherwise.ServeHTTP(w, r)
 			return
 		}
-		// It names what it loads by digests: an old one would ask for what is not there any more.
-		w.Header().Set("Cache-Control", "no-cache")
-		page.Send(w, http.StatusOK)
+		page.ServeHTTP(w, r)
 	})
 }
 
@@ -87,7 +90,7 @@ func (d Document) Wanted(r *http.Request) bool {
 			if err != nil {
 				continue
 			}
-			quality := static.Quality(params)
+			quality := qualityOf(params)
 			switch {
 			case kind == "text/html":
 				page = max(page, quality)
@@ -99,33 +102,48 @@ func (d Document) Wanted(r *http.Request) bool {
 	return page > answer
 }
 
-// Send implements rest.Page.
-func (d Document) Send(w http.ResponseWriter, status int) {
-	h := w.Header()
-	h.Add("Vary", "Accept")
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(d.content)))
-	h.Set("Content-Security-Policy", policyOfPages)
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	if !d.found {
-		h.Set("X-Robots-Tag", "noindex")
+// qualityOf is a media type's weight: 1 when it has none, and 0 when it has none that can be read.
+func qualityOf(params map[string]string) float64 {
+	text, ok := params["q"]
+	if !ok {
+		return 1
 	}
-	w.WriteHeader(status)
-	_, _ = w.Write(d.content) // the browser may have gone
+	q, err := strconv.ParseFloat(text, 64)
+	if err != nil || q < 0 || q > 1 {
+		return 0
+	}
+	return q
 }
 
-// Assets are the handlers of what pages load, by patterns of http.ServeMux.
-func Assets() (map[string]http.Handler, error) {
-	all, err := assets()
-	return maps.Clone(all), err
+// Assets is the handler of what pages load, by its pattern of http.ServeMux. notFound answers for what there is not.
+func Assets(notFound http.Handler) (map[string]http.Handler, error) {
+	return handlers(assets, notFound)
 }
 
-// assets are made once for all servers of a process, because they take long to compress.
-var assets = sync.OnceValues(func() (map[string]http.Handler, error) { return assetsIn("dist/assets") })
+func handlers(
+	read func() (map[string]*static.Body, error), notFound http.Handler,
+) (map[string]http.Handler, error) {
+	files, err := read()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]http.Handler{
+		"GET " + AssetsPath + "{file}": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if file, ok := files[r.PathValue("file")]; ok {
+				file.ServeHTTP(w, r)
+				return
+			}
+			notFound.ServeHTTP(w, r)
+		}),
+	}, nil
+}
 
-// assetsIn are the handlers of what pages load from one folder.
-func assetsIn(folder string) (map[string]http.Handler, error) {
-	routes := map[string]http.Handler{}
+// assets are read once for all servers of a process, because they take long to compress.
+var assets = sync.OnceValues(func() (map[string]*static.Body, error) { return assetsIn("dist/assets") })
+
+// assetsIn are what pages load from one folder, by name.
+func assetsIn(folder string) (map[string]*static.Body, error) {
+	all := map[string]*static.Body{}
 	files, err := fs.ReadDir(dist, folder)
 	if err != nil {
 		return nil, fmt.Errorf("list what pages load: %w", err)
@@ -139,16 +157,9 @@ func assetsIn(folder string) (map[string]http.Handler, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s has no known media type", f.Name())
 		}
-		asset, err := static.New(kind, content)
-		if err != nil {
-			return nil, err
-		}
-		routes["GET "+AssetsPath+f.Name()] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Cache-Control", forAYear)
-			asset.ServeHTTP(w, r)
-		})
+		all[f.Name()] = static.New(http.Header{"Content-Type": {kind}, "Cache-Control": {forAYear}}, content)
 	}
-	return routes, nil
+	return all, nil
 }
 
 // kinds are the media types of assets by their names' ends; those of the system may differ.

@@ -22,14 +22,9 @@ const StatusPath = "/status"
 
 // StatusPage is the handlers of the page that shows how the service stands, by patterns of http.ServeMux.
 func StatusPage(b Board) map[string]http.Handler {
-	css, _ := files.ReadFile("status.css") // it is embedded
 	return map[string]http.Handler{
-		"GET " + StatusPath: statusPage{b},
-		"GET " + StatusPath + "/style.css": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/css; charset=utf-8")
-			w.Header().Set("Cache-Control", "public, max-age=300")
-			_, _ = w.Write(css) // the browser may have gone
-		}),
+		"GET " + StatusPath:                statusPage{b},
+		"GET " + StatusPath + "/style.css": file("text/css; charset=utf-8", "public, max-age=300", style("status.css")),
 	}
 }
 

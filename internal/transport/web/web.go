@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/transport/static"
 )
 
 // Cards show cards on pages, by links that work once.
@@ -44,10 +45,10 @@ func RevealPages(c Config) map[string]http.Handler {
 	routes := map[string]http.Handler{
 		"GET " + card.LinkPath + "{token}":        http.HandlerFunc(p.ask),
 		"POST " + card.LinkPath + "{token}":       http.HandlerFunc(p.open),
-		"GET " + card.LinkPath + "page/style.css": file("text/css; charset=utf-8", style()),
+		"GET " + card.LinkPath + "page/style.css": file("text/css; charset=utf-8", "no-store", style("reveal.css")),
 	}
 	if c.Parts.VendorScript != "" {
-		routes["GET "+card.LinkPath+"page/script.js"] = file("text/javascript; charset=utf-8", c.Parts.Script)
+		routes["GET "+card.LinkPath+"page/script.js"] = file("text/javascript; charset=utf-8", "no-store", c.Parts.Script)
 		routes["POST "+card.LinkPath+"page/unlock"] = http.HandlerFunc(p.unlock)
 	}
 	return routes
@@ -57,11 +58,6 @@ func RevealPages(c Config) map[string]http.Handler {
 var files embed.FS
 
 var page = template.Must(template.ParseFS(files, "reveal.html"))
-
-func style() []byte {
-	content, _ := files.ReadFile("reveal.css") // it is embedded
-	return content
-}
 
 // pages shows cards in frames of their issuer's.
 type pages struct{ Config }
@@ -232,9 +228,12 @@ func (p pages) own(r *http.Request) bool {
 	return same && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
 
-func file(kind string, content []byte) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", kind)
-		_, _ = w.Write(content) // the browser may have gone
-	})
+func style(name string) []byte {
+	content, _ := files.ReadFile(name) // it is embedded
+	return content
+}
+
+// file is what a page loads.
+func file(kind, cache string, content []byte) http.Handler {
+	return static.New(http.Header{"Content-Type": {kind}, "Cache-Control": {cache}}, content)
 }
