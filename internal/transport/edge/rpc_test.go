@@ -193,6 +193,9 @@ func TestReflectionDescribesNoServiceOfAnotherListener(t *testing.T) {
 	if files, err := stream.FileContainingSymbol("google.protobuf.Timestamp"); err != nil || len(files) == 0 {
 		t.Errorf("what its own refers to: %d files, %v", len(files), err)
 	}
+	if files, err := stream.FileContainingSymbol("grpc.health.v1.Health"); err != nil || len(files) == 0 {
+		t.Errorf("health: %d files, %v", len(files), err)
+	}
 	for _, hidden := range []protoreflect.FullName{"roamcard.v1.OperatorService", "roamcard.v1.GetSummaryRequest"} {
 		if files, err := stream.FileContainingSymbol(hidden); err == nil {
 			t.Errorf("%s: %d files", hidden, len(files))
@@ -200,6 +203,15 @@ func TestReflectionDescribesNoServiceOfAnotherListener(t *testing.T) {
 	}
 	if files, err := stream.FileByFilename("roamcard/v1/operator.proto"); err == nil {
 		t.Errorf("the operators' file: %d files", len(files))
+	}
+}
+
+// TestReflectionOverHTTP1IsRefused, and does not look like a failure of the service, which would set off an alert.
+func TestReflectionOverHTTP1IsRefused(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	w := e.ask(t, "POST", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", nil)
+	if w.Code != http.StatusNotFound || codeIn(t, w.Body.Bytes()) != "route_not_found" {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

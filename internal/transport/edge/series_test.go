@@ -69,7 +69,7 @@ func TestOddRequestsMakeFewSeries(t *testing.T) {
 			}
 		}
 	}
-	if n := series["http.server.request.duration"]; n == 0 || n > 20 {
+	if n := series["http.server.request.duration"]; n == 0 || n > 14 {
 		t.Errorf("%d requests made %d series of requests", sent, n)
 	}
 	if n := series["rpc.server.call.duration"]; n == 0 || n > 10 {

@@ -168,17 +168,23 @@ func (s *Server) route() error {
 		}
 	}
 	s.health = grpchealth.NewStaticChecker(names...)
-	reflector := reflector(names)
+	reflects, err := reflector(names)
+	if err != nil {
+		return err
+	}
 	bounded := connect.WithHandlerOptions(
 		rpcx.MaxBytes(maxProbe), connect.WithInterceptors(rpcx.Messages(s.cfg.Limits)))
-	for _, add := range []func() (string, http.Handler){
-		func() (string, http.Handler) { return grpchealth.NewHandler(s.health, bounded) },
-		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector, bounded) },
-		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector, bounded) },
+	path, health := grpchealth.NewHandler(s.health, bounded)
+	own := []Service{{path, health}}
+	for _, reflection := range []func(*grpcreflect.Reflector, ...connect.HandlerOption) (string, http.Handler){
+		grpcreflect.NewHandlerV1, grpcreflect.NewHandlerV1Alpha,
 	} {
-		path, handler := add()
-		s.procedures = append(s.procedures, path)
-		if err := s.router.Handle(path, handler); err != nil {
+		path, handler := reflection(reflects, bounded)
+		own = append(own, Service{path, s.overHTTP2Only(handler)})
+	}
+	for _, service := range own {
+		s.procedures = append(s.procedures, service.Path)
+		if err := s.router.Handle(service.Path, service.Handler); err != nil {
 			return err
 		}
 	}
