@@ -74,3 +74,25 @@ func TestCompressedMessageIsUnpackedToItsBound(t *testing.T) {
 		}
 	}
 }
+
+// TestNoAnswerIsPackedForACaller, by any protocol.
+func TestNoAnswerIsPackedForACaller(t *testing.T) {
+	long := strings.Repeat("a", 8<<10)
+	handler := connect.NewUnaryHandlerSimple("/test.v1.Test/Echo",
+		func(context.Context, *wrapperspb.StringValue) (*wrapperspb.StringValue, error) {
+			return wrapperspb.String(long), nil
+		}, MaxBytes(1<<20))
+	for kind, body := range map[string]string{
+		"application/json": `""`, "application/proto": "", "application/grpc-web+proto": "\x00\x00\x00\x00\x00",
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/test.v1.Test/Echo", strings.NewReader(body))
+		r.Header.Set("Content-Type", kind)
+		r.Header.Set("Accept-Encoding", "gzip")
+		r.Header.Set("Grpc-Accept-Encoding", "gzip")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), long) || w.Header().Get("Content-Encoding") != "" {
+			t.Errorf("%s: %d, %d bytes, %v", kind, w.Code, w.Body.Len(), w.Header())
+		}
+	}
+}

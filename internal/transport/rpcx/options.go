@@ -55,7 +55,6 @@ func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
 		connect.WithInterceptors(Policies(c), UnlessPreview(validation)),
 		connect.WithInterceptors(Streams(c, validation), Messages(c.Limits)),
 		MaxBytes(MaxMessage),
-		connect.WithCompressMinBytes(1024),
 		connect.WithRecover(recovered),
 	}, nil
 }
