@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+	"connectrpc.com/grpcreflect"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -269,6 +273,22 @@ func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 	} {
 		if got := own(path); got != want {
 			t.Errorf("their listener at %s: %d, want %d", path, got, want)
+		}
+	}
+	for at, described := range map[string]map[protoreflect.FullName]bool{
+		w.instances[0].url: {"roamcard.v1.CardService": true, "roamcard.v1.OperatorService": false},
+		"http://" + addr:   {"roamcard.v1.CardService": false, "roamcard.v1.OperatorService": true},
+	} {
+		var protocols http.Protocols
+		protocols.SetUnencryptedHTTP2(true)
+		transport := &http.Transport{Protocols: &protocols}
+		defer transport.CloseIdleConnections()
+		stream := grpcreflect.NewClient(&http.Client{Transport: transport}, at, connect.WithGRPC()).NewStream(t.Context())
+		defer func() { _, _ = stream.Close() }()
+		for service, want := range described {
+			if _, err := stream.FileContainingSymbol(service); (err == nil) != want {
+				t.Errorf("reflection at %s of %s: %v", at, service, err)
+			}
 		}
 	}
 }

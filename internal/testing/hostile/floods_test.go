@@ -1,10 +1,13 @@
 package hostile_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -58,14 +61,16 @@ func floods() []attack {
 		},
 		{
 			name: "json-bombs", ref: "A31", by: stranger, do: floodsBombs,
-			aim:     "memory or time, by texts that are small outside and large inside",
-			defence: "sizes and depth are bounded before anything is decoded; compressed bodies are refused",
+			aim: "memory or time, by texts that are small outside and large inside",
+			defence: "sizes and depth are bounded before anything is decoded; compressed bodies are refused, and compressed " +
+				"messages unpacked to their bound",
 		},
 		{
 			name: "reads-flood", by: stranger, do: floodsReads,
-			held:    "transport/edge TestThrottleCountsByClientAddress",
-			aim:     "public reads keep the service from selling",
-			defence: "600 a minute for each address; discovery is made once and served from memory",
+			held: "transport/edge TestThrottleCountsByClientAddress",
+			aim:  "public reads keep the service from selling",
+			defence: "600 a minute for each address, and long answers count by their bytes; documents are kept in memory, " +
+				"compressed and not",
 		},
 		{
 			name: "orders-by-guessing", ref: "A43", by: stranger, do: guessesOrders,
@@ -259,12 +264,20 @@ func floodsBombs(r *trial) {
 	headers := []string{
 		base64.StdEncoding.EncodeToString([]byte(deep(1000))), base64.StdEncoding.EncodeToString(random)[:16<<10-4],
 	}
+	var packed bytes.Buffer // 24 MiB of spaces in 24 KiB
+	z := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(z, strings.Repeat(" ", 24<<20)) // to memory
+	_ = z.Close()
 	before := r.programs[0].memory()
 	r.besiege(func(ctx context.Context) {
 		counts := flood(ctx, sized(100, 300), 10, 100, func(ctx context.Context, n int) answer {
 			c := r.caller() // a rate would only hide it
 			if n%3 == 0 {
 				return c.send(ctx, http.MethodPost, cardPath, keyed("k"), headerPayment, headers[n%2])
+			}
+			if n%10 == 1 {
+				return c.send(ctx, http.MethodPost, "/roamcard.v1.CardService/PurchaseCard", packed.String(), "Content-Encoding",
+					"gzip", "Content-Type", "application/json")
 			}
 			return c.send(ctx, http.MethodPost, []string{cardPath, esimPath, "/api/events", "/mcp"}[n%4], bombs[n%len(bombs)])
 		})

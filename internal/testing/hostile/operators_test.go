@@ -62,8 +62,8 @@ func operations(s *staff) []attack {
 		{
 			name: "operators-routes-in-public", ref: "API9", by: operator, do: with((*staff).comeInPublic),
 			aim: "a token that was read somewhere is used from the internet",
-			defence: "with admin.addr the public listener serves no operators' route in any protocol; gRPC reflection " +
-				"still describes them",
+			defence: "with admin.addr the public listener serves no operators' route in any protocol, and gRPC reflection " +
+				"does not describe them",
 		},
 		{
 			name: "keys-read-anywhere", by: stranger, do: with((*staff).lookForKeys),
