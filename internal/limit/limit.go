@@ -164,8 +164,8 @@ func (l *Limiter) Take(class Class, name string) (s State, limited bool, err err
 	return l.Weigh(class, name, 1)
 }
 
-// Weigh is Take for what costs as much as so many requests, before it is done. What costs more than the whole rate needs
-// all that a request of its own has left of it.
+// Weigh is Take for what costs as much as so many requests, before it is done. What costs more than the whole rate
+// needs all that a request of its own has left of it.
 func (l *Limiter) Weigh(class Class, name string, requests int) (s State, limited bool, err error) {
 	s, limited, err = l.take(class, name, requests)
 	if err != nil {
@@ -174,7 +174,8 @@ func (l *Limiter) Weigh(class Class, name string, requests int) (s State, limite
 	return s, limited, err
 }
 
-// Owe counts what a request turned out to cost, in requests. It refuses nothing; the caller's next requests wait for it.
+// Owe counts what a request turned out to cost, in requests. It refuses nothing; the caller's next requests wait for
+// it.
 func (l *Limiter) Owe(class Class, name string, requests int) {
 	rate, limited := l.limits(class)
 	if !limited {

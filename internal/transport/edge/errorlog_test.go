@@ -18,8 +18,8 @@ func TestErrorLogHasNoAddresses(t *testing.T) {
 			"error reading preface from client [address]: bogus greeting",
 		"http: read tcp 10.0.0.1:8080->[::ffff:203.0.113.7]:1: reset": "http: read tcp [address]->[address]: reset",
 		"http: panic serving 203.0.113.7:1: lost\ngoroutine 7":        "http: panic serving [address]: lost",
-		"timeout waiting for SETTINGS frames from 2001:db8::7":        "timeout waiting for SETTINGS frames from [address]",
-		"http: Accept error: too many open files; retrying in 1s":     "http: Accept error: too many open files; retrying in 1s",
+		"timeout waiting for SETTINGS from 2001:db8::7":               "timeout waiting for SETTINGS from [address]",
+		"Accept error: too many open files; retrying in 1s":           "Accept error: too many open files; retrying in 1s",
 	} {
 		out := &logs{}
 		ErrorLog(telemetry.NewLogger(out, slog.LevelInfo, true)).Print(text)

@@ -9,9 +9,9 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
-// throttle counts requests by address and what their answers weigh, and refuses those over the address's rate or over its
-// number of concurrent requests. A request with a payment is counted as an unpaid one and continues, see limit.Presume: whether the
-// payment is valid, or repeats a paid request, which is never refused, is known only later.
+// throttle counts requests by address and what their answers weigh, and refuses those over the address's rate or over
+// its number of concurrent requests. A request with a payment is counted as an unpaid one and continues, see
+// limit.Presume: whether the payment is valid, or repeats a paid request, which is never refused, is known only later.
 func (s *Server) throttle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := limit.Address(r.Context())

@@ -67,8 +67,8 @@ func TestBodyIsSentInTheFormThatTheClientTakes(t *testing.T) {
 			}
 		}
 	}
-	if short := get(static.New(header, []byte("short")), "Accept-Encoding", "gzip").Header(); short.Get("Vary") != "Origin" ||
-		short.Get("Content-Encoding") != "" {
+	short := get(static.New(header, []byte("short")), "Accept-Encoding", "gzip").Header()
+	if short.Get("Vary") != "Origin" || short.Get("Content-Encoding") != "" {
 		t.Errorf("a short body: %v", short)
 	}
 	if _, err := static.Unpack(header, packed[:len(packed)/2]); err == nil {
