@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider"
 	"github.com/roamcard/roamcard/internal/routing"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/secret/custody"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -505,7 +506,9 @@ func env(
 // Env reads a secret of the environment as settings are read: from the variable, or from the file that the variable
 // with the suffix _FILE names, which others may neither write nor, outside its group, read.
 func Env(name string) (string, error) {
-	value, _, err := env(name, os.LookupEnv, readValue)
+	value, _, err := env(name, os.LookupEnv, func(path string) ([]byte, error) {
+		return custody.Read(path, custody.GroupReaders, maxFile)
+	})
 	if err != nil {
 		return "", fmt.Errorf("read %s_FILE: %w", name, err)
 	}

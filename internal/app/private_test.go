@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/roamcard/roamcard/internal/secret/custody"
 )
 
 // TestConfigurationFileWithSecretsIsPrivate: one that has none itself may be read by anybody.
@@ -157,6 +159,30 @@ func TestFileIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readFile(path); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Error(err)
+	}
+}
+
+// TestSecretOfACommandIsItsUsers: a key or a token of a command's environment, in a file that others could put another
+// one in the place of.
+func TestSecretOfACommandIsItsUsers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "key")
+	if err := os.WriteFile(path, []byte("a key\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ROAMCARD_WALLET_KEY_FILE", path)
+	if key, err := Env("ROAMCARD_WALLET_KEY"); key != "a key" || err != nil {
+		t.Errorf("%q, %v", key, err)
+	}
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Env("ROAMCARD_WALLET_KEY")
+	if _, ok := errors.AsType[*custody.ExposedError](err); !ok || !strings.Contains(err.Error(), folder) {
 		t.Error(err)
 	}
 }
