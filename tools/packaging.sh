@@ -108,6 +108,9 @@ chart() {
   # A schema that refuses nothing would be no check.
   sed 's/containerPort: 8402/containerPort: many/' "$work/chart.yaml" >"$work/wrong.yaml"
   ! python kubernetes-validate --strict --quiet --kubernetes-version 1.37 "$work/wrong.yaml" >/dev/null 2>&1 || return 1
+  # The owner of the tables is known to the migration alone, and to nobody where there is no Secret of theirs.
+  charted --set command={doctor} && [[ $(grep -c 'secretName: roamcard-owner' "$work/chart.yaml") == 1 ]] &&
+    charted --set migrate.owner.secret= && ! grep -q 'owner' "$work/chart.yaml" || return 1
   charted --set metrics.podMonitor=true && grep -q 'preStop: {sleep: {seconds: 10}}' "$work/chart.yaml" &&
     ! grep -q 'name: roamcard-command' "$work/chart.yaml" || return 1
   ! charted --set server.replicas=many && grep -q "want integer" "$work/chart.yaml" &&

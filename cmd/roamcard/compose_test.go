@@ -268,6 +268,12 @@ func TestComposeSecretsAreReadByTheirGroups(t *testing.T) {
 			groups[filepath.Base(file)] = words[0]
 		}
 	}
+	for file, role := range map[string]string{"owner_url": "roamcard", "database_url": "roamcard_service"} {
+		url, err := os.ReadFile(filepath.Join(dir, "secrets", file))
+		if err != nil || !strings.HasPrefix(string(url), "postgres://"+role+":") {
+			t.Errorf("%s is not of %s: %q, %v", file, role, url, err)
+		}
+	}
 	user := regexp.MustCompile(`(?m)^USER \d+:(\d+)$`).FindStringSubmatch(packaged(t, "Containerfile"))
 	for name, service := range composeServices(t) {
 		for _, file := range service.Secrets {
@@ -279,6 +285,34 @@ func TestComposeSecretsAreReadByTheirGroups(t *testing.T) {
 			if err != nil || info.Mode().Perm() != 0o440 || groups[file] != group {
 				t.Errorf("%s: %s is %v of the group %q, %v", name, file, info.Mode(), groups[file], err)
 			}
+		}
+	}
+}
+
+// TestOnlyTheMigrationHasTheOwnersPassword: what serves, and who is told a command, is a role that owns nothing.
+func TestOnlyTheMigrationHasTheOwnersPassword(t *testing.T) {
+	for name, service := range composeServices(t) {
+		given := slices.Contains(service.Secrets, "owner_url") || slices.Contains(service.Secrets, "postgres_password")
+		if service.isOurs() && given != (name == "migrate") {
+			t.Errorf("compose gives %s the secrets %q", name, service.Secrets)
+		}
+	}
+	if !strings.Contains(packaged(t, "compose/primary.sh"), "CREATE ROLE roamcard_service LOGIN PASSWORD :'service';") {
+		t.Error("the primary does not make the role that serves")
+	}
+	// Its own Secret is mounted in the pod of the migration alone.
+	helpers := packaged(t, "helm/roamcard/templates/_helpers.tpl")
+	if !strings.Contains(helpers, `{{- $owner := and (eq .component "migrate") .root.Values.migrate.owner.secret }}`) {
+		t.Error("the chart gives the owner's URL to others than the migration")
+	}
+	for _, template := range []string{"processes", "command"} {
+		if strings.Contains(packaged(t, "helm/roamcard/templates/"+template+".yaml"), "owner") {
+			t.Errorf("the chart's %s know the owner's Secret", template)
+		}
+	}
+	for _, unit := range []string{"server", "worker"} {
+		if strings.Contains(packaged(t, "systemd/roamcard-"+unit+".service"), "owner") {
+			t.Errorf("the %s's unit knows the owner's URL", unit)
 		}
 	}
 }

@@ -72,6 +72,29 @@ Environment=ROAMCARD_TELEGRAM__TOKEN_FILE=%d/telegram_token
 	}
 }
 
+// TestMigrationAloneGetsTheOwnersURL runs the script, with the owner's file in a folder of the test's.
+func TestMigrationAloneGetsTheOwnersURL(t *testing.T) {
+	dir := t.TempDir()
+	script := strings.ReplaceAll(packaged(t, "systemd/roamcard-run"), "/etc/roamcard/owner", dir)
+	for name, text := range map[string]string{
+		"database_url": "postgres://owner", "roamcard-run": script, "systemctl": "#!/bin/sh\n",
+		"systemd-run": "#!/bin/sh\nprintf '%s\\n' \"$@\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // run here
+			t.Fatal(err)
+		}
+	}
+	given := "--property=LoadCredential=ROAMCARD_DATABASE__OWNER_URL_FILE:" + dir + "/database_url"
+	for command, want := range map[string]bool{"migrate": true, "doctor": false, "serve": false} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "roamcard-run"), command)
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := cmd.Output()
+		if err != nil || slices.Contains(strings.Split(string(out), "\n"), given) != want {
+			t.Errorf("%s: %q, %v", command, out, err)
+		}
+	}
+}
+
 // TestServersMayReadTheBacklog: Go takes the number of connections that may wait from /proc/sys, or 128 without it.
 func TestServersMayReadTheBacklog(t *testing.T) {
 	unit := packaged(t, "systemd/roamcard-server.service")

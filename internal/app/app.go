@@ -116,7 +116,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 		}
 	}()
 	if o.Migrate {
-		if _, err := store.Migrate(ctx, c.migrateURL(), o.Log); err != nil {
+		if _, err := c.migrate(ctx, o.Log); err != nil {
 			return nil, fmt.Errorf("migrate: %w", err)
 		}
 	}

@@ -217,6 +217,9 @@ func (m Modules) settings() []setting {
 		{key: "database.listen_url", help: "the server itself, where database.url is a pooler: for LISTEN and migrations",
 			secret: true, holds: holdsPassword, byDefault: none,
 			set: secretAt(func(c *Config) *secret.Text { return &c.Database.ListenURL })},
+		{key: "database.owner_url", help: "the owner of the tables, for migrate alone: it grants the user of database.url " +
+			"what serving takes", secret: true, holds: holdsPassword, byDefault: none,
+			set: secretAt(func(c *Config) *secret.Text { return &c.Database.OwnerURL })},
 		{key: "database.max_conns", help: "the most connections of a process's pool, 4 to 500; one more listens",
 			byDefault: strconv.Itoa(defaultMaxConns),
 			set:       within(leastMaxConns, mostMaxConns, func(c *Config) *int { return &c.Database.MaxConns })},

@@ -2,8 +2,10 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +18,8 @@ import (
 type DatabaseConfig struct {
 	// ListenURL reaches the server itself where the database's URL goes through a pooler; empty is that URL.
 	ListenURL secret.Text
+	// OwnerURL is of the owner of the tables, who migrates; empty is who serves.
+	OwnerURL secret.Text
 	// MaxConns bounds a process's pool; zero takes the default.
 	MaxConns int
 	// QueryMode is one of store.QueryModes; empty is what the URL says.
@@ -39,9 +43,29 @@ func (c Config) StoreConfig() store.Config {
 	}
 }
 
-// migrateURL reaches the server itself: migrations hold a lock of their session, which a pooler would share.
+// migrateURL is the owner's, and reaches the server itself: migrations hold a lock of their session, which a pooler
+// would share.
 func (c Config) migrateURL() string {
-	return cmp.Or(c.Database.ListenURL.Reveal(), c.DatabaseURL.Reveal())
+	return cmp.Or(c.Database.OwnerURL.Reveal(), c.Database.ListenURL.Reveal(), c.DatabaseURL.Reveal())
+}
+
+// migrate brings the database up to date, as its owner, and grants who serves what that takes.
+func (c Config) migrate(ctx context.Context, log *slog.Logger) (applied int, err error) {
+	owner := c.Database.OwnerURL.Reveal()
+	if owner == "" {
+		return store.Migrate(ctx, c.migrateURL(), log)
+	}
+	role, err := store.UserOf(c.DatabaseURL.Reveal())
+	if err == nil {
+		err = store.CheckRole(ctx, owner, role)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if applied, err = store.Migrate(ctx, c.migrateURL(), log); err != nil {
+		return applied, err
+	}
+	return applied, store.Grant(ctx, owner, role)
 }
 
 // databaseMistakes are those of settings that can be read.
@@ -56,6 +80,12 @@ func (c Config) databaseMistakes() (wrong []error) {
 		if mode != "" && !slices.Contains(store.QueryModes(), mode) {
 			wrong = append(wrong, fmt.Errorf("%s: default_query_exec_mode=%s does not work, %s do", of.key, mode,
 				strings.Join(store.QueryModes(), " and ")))
+		}
+	}
+	if serves, err := store.UserOf(c.DatabaseURL.Reveal()); err == nil && !c.Database.OwnerURL.IsZero() {
+		if owner, err := store.UserOf(c.Database.OwnerURL.Reveal()); err == nil && owner == serves {
+			wrong = append(wrong, fmt.Errorf("database.owner_url: has the user of database.url, %q, who then owns the tables; "+
+				"name another there, or leave this out", owner))
 		}
 	}
 	named := store.QueryModeOf(c.DatabaseURL.Reveal())

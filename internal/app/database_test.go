@@ -34,6 +34,14 @@ func TestDatabaseSettingsThatCannotWorkAreRefused(t *testing.T) {
 			"database.url":        "postgres://u:hunter2@h/d?default_query_exec_mode=cache_statement",
 			"database.query_mode": "cache_describe",
 		}, "is cache_describe, but database.url says cache_statement"},
+		"another who owns": {more: map[string]string{
+			"database.url": "postgres://u:hunter2@h/d", "database.owner_url": "postgres://o:hunter2@h/d",
+		}},
+		"who owns serves": {map[string]string{
+			"database.url": "postgres://u:hunter2@h/d", "database.owner_url": "postgres://u:hunter2@other/d",
+		}, `database.owner_url: has the user of database.url, "u"`},
+		"no URL of who owns": {map[string]string{"database.owner_url": "postgres://u:hunter2@h:x/d"},
+			"database.owner_url: is not a URL"},
 		"no URL to listen at": {map[string]string{"database.listen_url": "postgres://u:hunter2@h:x/d"},
 			"database.listen_url: is not a URL"},
 	} {

@@ -120,7 +120,7 @@ func Migrate(ctx context.Context, file string, logTo io.Writer) (int, error) {
 	if err := cfg.databaseUsable(err); err != nil {
 		return 0, err
 	}
-	return store.Migrate(ctx, cfg.migrateURL(), telemetry.NewLogger(logTo, slog.LevelInfo, false))
+	return cfg.migrate(ctx, telemetry.NewLogger(logTo, slog.LevelInfo, false))
 }
 
 // databaseUsable is what keeps a command from the database alone, of all that is wrong with the configuration.

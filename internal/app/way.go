@@ -104,6 +104,7 @@ type databaseURL struct {
 func (c Config) databaseURLs() (all []databaseURL) {
 	for _, of := range []databaseURL{
 		{"database.url", c.DatabaseURL}, {"database.listen_url", c.Database.ListenURL},
+		{"database.owner_url", c.Database.OwnerURL},
 	} {
 		if !of.url.IsZero() {
 			all = append(all, of)

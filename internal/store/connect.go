@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,6 +56,15 @@ func Unverified(url string) (hosts []string) {
 		}
 	}
 	return hosts
+}
+
+// UserOf is the role as whom a connection string connects.
+func UserOf(url string) (string, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return "", errors.New("read database URL") // the parser's own words may quote the password
+	}
+	return config.ConnConfig.User, nil
 }
 
 // QueryModeOf is the query mode that a connection string names; empty when it names none.

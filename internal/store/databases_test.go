@@ -111,7 +111,7 @@ func TestOddDatabaseIsNotHandedOn(t *testing.T) {
 	odd := map[uint32]string{}
 	for _, what := range slices.Sorted(maps.Keys(changes)) {
 		t.Run(what, func(t *testing.T) {
-			s := storetest.New(t)
+			s := storetest.Open(t, storetest.URL(t)) // as the owner, who may do all of it
 			if was := odd[id(s)]; was != "" {
 				t.Errorf("handed on with another %s", was)
 			}
@@ -120,7 +120,7 @@ func TestOddDatabaseIsNotHandedOn(t *testing.T) {
 			exec(t, s, changes[what])
 		})
 		t.Run("after "+what, func(t *testing.T) {
-			s := storetest.New(t)
+			s := storetest.Open(t, storetest.URL(t)) // as the owner, who may do all of it
 			if was := odd[id(s)]; was != "" {
 				t.Errorf("handed on with another %s", was)
 			}

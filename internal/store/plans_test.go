@@ -50,7 +50,7 @@ func pages(t *testing.T, s *store.Store, all []store.Statement) map[string]int {
 // or nothing. Ten times the rows cost some levels of indexes more, for each row that is deleted.
 func TestMaintenanceReadsNoMoreInALargerDatabase(t *testing.T) {
 	storetest.NeedsOneServer(t, "plans are made by the workers")
-	s := storetest.New(t)
+	s := storetest.Open(t, storetest.URL(t)) // as the owner, who makes statistics
 	const few, many, limit = 600, 6_000, 10
 	fill := func(from, to int) {
 		t.Helper()

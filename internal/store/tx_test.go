@@ -50,7 +50,7 @@ func exists(t *testing.T, s *store.Store, key string) bool {
 }
 
 func TestTransactionsThatDeadlockBothCommit(t *testing.T) {
-	s := storetest.New(t)
+	s := storetest.Open(t, storetest.URL(t)) // as the owner, who waits shorter for locks
 	for _, key := range []string{"a", "b"} {
 		if err := s.Tx(t.Context(), insert(key)); err != nil {
 			t.Fatal(err)

@@ -15,8 +15,11 @@ keep() {
 random() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
 
 keep postgres_password "$(random)"
-password=$(cat secrets/postgres_password)
-keep database_url "postgres://roamcard:$password@primary:5432,standby:5432/roamcard?target_session_attrs=read-write"
+keep service_password "$(random)"
+# url ROLE PASSWORD
+url() { echo "postgres://$1:$(cat "secrets/$2")@primary:5432,standby:5432/roamcard?target_session_attrs=read-write"; }
+keep owner_url "$(url roamcard postgres_password)"
+keep database_url "$(url roamcard_service service_password)"
 keep relayer_keys "$(random)"
 keep treasury_key "$(random)"
 keep quote_key "$(random)"
@@ -37,7 +40,8 @@ readable() {
   chgrp "$1" "${files[@]}" 2>/dev/null || sudo chgrp "$1" "${files[@]}"
   chmod 440 "${files[@]}"
 }
-readable "$program" database_url relayer_keys treasury_key quote_key esim_keys esim_token_key sandbox_key operators
-readable "$postgres" postgres_password
+readable "$program" database_url owner_url relayer_keys treasury_key quote_key esim_keys esim_token_key sandbox_key \
+  operators
+readable "$postgres" postgres_password service_password
 # It is mounted nowhere.
 chmod 400 secrets/operator_token

@@ -142,7 +142,7 @@ func (c *cluster) startHAProxy(ctx context.Context) error {
 	if err := c.haproxy.until(ctx, "wait until it knows the primary", c.routed); err != nil {
 		return err
 	}
-	// As whom Patroni has made the database's owner; the service is no superuser.
+	// As whom Patroni has made the database's owner. Neither who migrates nor who serves is a superuser.
 	return c.haproxy.until(ctx, "make the database", func(ctx context.Context) error {
 		conn, err := pgx.Connect(ctx, c.database(c.Primary, "postgres"))
 		if err != nil {
@@ -150,7 +150,9 @@ func (c *cluster) startHAProxy(ctx context.Context) error {
 		}
 		defer conn.Close(ctx)
 		for _, statement := range []string{
-			fmt.Sprintf("CREATE ROLE roamcard LOGIN PASSWORD '%s'", c.Password), "CREATE DATABASE roamcard OWNER roamcard",
+			fmt.Sprintf("CREATE ROLE roamcard LOGIN PASSWORD '%s'", c.Password),
+			fmt.Sprintf("CREATE ROLE roamcard_service LOGIN PASSWORD '%s'", c.Password),
+			"CREATE DATABASE roamcard OWNER roamcard",
 		} {
 			if _, err := conn.Exec(ctx, statement); err != nil {
 				return err
@@ -240,7 +242,7 @@ func (c *cluster) startOutside(ctx context.Context) error {
 
 func (c *cluster) migrate(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, c.roamcard, "migrate", "--config", c.conf("roamcard.yaml"))
-	cmd.Env = append(withoutSettings(cmd.Environ()), "ROAMCARD_DATABASE__URL="+c.DirectURL())
+	cmd.Env = append(withoutSettings(cmd.Environ()), "ROAMCARD_DATABASE__OWNER_URL="+c.OwnerURL())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("migrate: %w: %s", err, out)
 	}

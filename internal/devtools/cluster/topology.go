@@ -122,11 +122,14 @@ func (t *topology) RPCURL() string { return "http://" + t.RPC }
 
 // PooledURL is the database through PgBouncer, which has no place for prepared statements.
 func (t *topology) PooledURL() string {
-	return t.database(t.Pool, "roamcard") + "?default_query_exec_mode=cache_describe"
+	return t.database(t.Pool, "roamcard_service") + "?default_query_exec_mode=cache_describe"
 }
 
 // DirectURL is the primary by HAProxy alone.
-func (t *topology) DirectURL() string { return t.database(t.Primary, "roamcard") }
+func (t *topology) DirectURL() string { return t.database(t.Primary, "roamcard_service") }
+
+// OwnerURL is the same as who owns the tables: for the migration alone.
+func (t *topology) OwnerURL() string { return t.database(t.Primary, "roamcard") }
 
 func (t *topology) database(addr, user string) string {
 	name := "roamcard"
@@ -196,7 +199,7 @@ func (t *topology) write() error {
 			return err
 		}
 	}
-	users := fmt.Sprintf("%q %q\n", "roamcard", t.Password)
+	users := fmt.Sprintf("%q %q\n", "roamcard_service", t.Password)
 	if err := t.keep("users.txt", []byte(users)); err != nil {
 		return err
 	}

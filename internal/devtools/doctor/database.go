@@ -17,7 +17,7 @@ func examineDatabase(ctx context.Context, cfg app.Config) []finding {
 	s, err := store.Open(ctx, c)
 	if err != nil {
 		return append([]finding{verdictOf("database", "", err, oldest)}, skipped("no database",
-			"connections", "query mode", "wake-ups", "migrations")...)
+			"connections", "query mode", "wake-ups", "migrations", "database role")...)
 	}
 	defer s.Close()
 	server, err := s.Examine(ctx)
@@ -26,17 +26,32 @@ func examineDatabase(ctx context.Context, cfg app.Config) []finding {
 	}
 	if err != nil {
 		return append([]finding{verdictOf("database", "", err, oldest)}, skipped("no server that can be used",
-			"connections", "query mode", "wake-ups", "migrations")...)
+			"connections", "query mode", "wake-ups", "migrations", "database role")...)
 	}
 	found := []finding{
 		verdictOf("database", serverText(server), nil, ""), examineConnections(server, wanted.MaxConns),
 		examineQueryMode(ctx, s),
 	}
 	if found[2].Status == statusFail {
-		return append(found, skipped("the query mode does not work", "wake-ups", "migrations")...)
+		return append(found, skipped("the query mode does not work", "wake-ups", "migrations", "database role")...)
 	}
 	return append(found, examineWakeUps(ctx, s, server, wanted.ListenURL != ""),
-		verdictOf("migrations", "up to date", s.CheckSchema(ctx), "run roamcard migrate"))
+		verdictOf("migrations", "up to date", s.CheckSchema(ctx), "run roamcard migrate"),
+		examineRole(ctx, s, cfg.Environment == app.Production))
+}
+
+// examineRole checks that who serves cannot take away what protects the records: an owner can.
+func examineRole(ctx context.Context, s *store.Store, production bool) finding {
+	const name = "database role"
+	owned, err := s.Owned(ctx)
+	if err == nil && len(owned) > 0 {
+		if !production {
+			return finding{Name: name, Status: statusSkip, Detail: "the user of database.url owns the tables, as for a trial"}
+		}
+		err = fmt.Errorf("the user of database.url owns %d tables, and so could change what is only added", len(owned))
+	}
+	return verdictOf(name, "the user of database.url owns nothing", err,
+		"set database.owner_url to the owner's, database.url to another user's, and run roamcard migrate")
 }
 
 func skipped(why string, names ...string) (all []finding) {

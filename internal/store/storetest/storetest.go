@@ -60,10 +60,10 @@ func Main(m Runner) int {
 	return m.Run()
 }
 
-// New opens a store on a fresh, migrated database.
+// New opens a store on a fresh, migrated database, as the role that services run as: it owns nothing.
 func New(t testing.TB) *store.Store {
 	t.Helper()
-	return Open(t, URL(t))
+	return Open(t, ServiceURL(URL(t)))
 }
 
 // Open opens another store on a database, as another process would.
@@ -106,6 +106,22 @@ func URL(t testing.TB) string {
 	return withDatabase(base, name)
 }
 
+// service is the role that store.Grant has prepared in each database that is migrated.
+const service = "service"
+
+// ServiceURL is a database's address for the role that services run as. Where it is distributed, that is the owner.
+func ServiceURL(address string) string {
+	if Distributed() {
+		return address
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(err) // devnet wrote it
+	}
+	u.User = url.User(service)
+	return u.String()
+}
+
 // EmptyURL is URL without the migrations.
 func EmptyURL(t testing.TB) string {
 	t.Helper()
@@ -142,6 +158,12 @@ func startMigrated() error {
 	migrated := withDatabase(postgres.URL(), template)
 	if _, err := store.Migrate(ctx, migrated, nil); err != nil {
 		return fmt.Errorf("migrate template: %w", err)
+	}
+	if err := run(ctx, migrated, "CREATE ROLE "+service+" LOGIN"); err != nil {
+		return fmt.Errorf("make the service's role: %w", err)
+	}
+	if err := store.Grant(ctx, migrated, service); err != nil {
+		return err
 	}
 	if server.asNew, err = stateOfTemplate(ctx, migrated); err != nil {
 		return fmt.Errorf("read template: %w", err)

@@ -66,6 +66,10 @@ volumes:
       secretName: {{ .root.Values.secret.name }}
       # The user's group reads them; files of Kubernetes belong to root.
       defaultMode: 0440
+{{- with .owner }}
+  - name: owner
+    secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
 {{- end }}
 
 {{- define "roamcard.container" -}}
@@ -86,10 +90,17 @@ env:
   {{- range $setting, $key := .root.Values.secret.keys }}
   - {name: {{ printf "ROAMCARD_%s_FILE" ($setting | replace "." "__" | upper) }}, value: /run/secrets/roamcard/{{ $key }}}
   {{- end }}
+  {{- $owner := and (eq .component "migrate") .root.Values.migrate.owner.secret }}
+  {{- if $owner }}
+  - {name: ROAMCARD_DATABASE__OWNER_URL_FILE, value: /run/secrets/owner/{{ .root.Values.migrate.owner.key }}}
+  {{- end }}
   {{- range $name, $value := .root.Values.env }}
   - {name: {{ $name }}, value: {{ $value | quote }}}
   {{- end }}
 volumeMounts:
   - {name: config, mountPath: /etc/roamcard, readOnly: true}
   - {name: secrets, mountPath: /run/secrets/roamcard, readOnly: true}
+  {{- if $owner }}
+  - {name: owner, mountPath: /run/secrets/owner, readOnly: true}
+  {{- end }}
 {{- end }}
