@@ -45,6 +45,36 @@ func Name(client netip.Addr) string {
 	return client.String()
 }
 
+// Network is what a caller is counted in.
+type Network struct {
+	Name string
+	// Rate is how many times a caller's rate all in it have together, and AtOnce how many times what one may have at once.
+	Rate, AtOnce int
+}
+
+// wider are the networks of IPv6 in which a /64 is counted, too: who has a /56 has 256 of them, and who has a /48,
+// which costs nothing, 65,536. Providers of mobile networks give each of their many customers a /64.
+var wider = []struct{ bits, rate, atOnce int }{{56, 4, 2}, {48, 16, 4}}
+
+// Networks are what a caller is counted in, the narrowest first: the name itself and, where Name has made it of an IPv6
+// address, the networks that it lies in.
+func Networks(name string) []Network {
+	all := []Network{{name, 1, 1}}
+	if !strings.HasSuffix(name, "/64") {
+		return all
+	}
+	own, err := netip.ParsePrefix(name)
+	if err != nil {
+		return all
+	}
+	for _, w := range wider {
+		if network, err := own.Addr().Prefix(w.bits); err == nil {
+			all = append(all, Network{network.String(), w.rate, w.atOnce})
+		}
+	}
+	return all
+}
+
 // forwarded follows the hops from the right while a trusted proxy reported them.
 func forwarded(headers []string, trusted []netip.Prefix, client netip.Addr) netip.Addr {
 	hops := strings.Split(strings.Join(headers, ","), ",")

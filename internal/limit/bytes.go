@@ -2,7 +2,8 @@ package limit
 
 import "sync"
 
-// Bytes bounds what is held in memory for callers at once, by caller and in all. It is safe for concurrent use.
+// Bytes bounds what is held in memory for callers at once, by caller, by the networks of each, and in all. It is safe
+// for concurrent use.
 type Bytes struct {
 	// Each and All are the most of one caller and of all of them; set before the first use.
 	Each, All int64
@@ -16,14 +17,21 @@ type Bytes struct {
 func (b *Bytes) Take(caller string, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.total+n > b.All || b.held[caller]+n > b.Each {
+	if b.total+n > b.All {
 		return false
+	}
+	for _, in := range Networks(caller) {
+		if b.held[in.Name]+n > b.Each*int64(in.AtOnce) {
+			return false
+		}
 	}
 	if b.held == nil {
 		b.held = map[string]int64{}
 	}
 	b.total += n
-	b.held[caller] += n
+	for _, in := range Networks(caller) {
+		b.held[in.Name] += n
+	}
 	return true
 }
 
@@ -32,8 +40,10 @@ func (b *Bytes) Give(caller string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total -= n
-	if b.held[caller] -= n; b.held[caller] <= 0 {
-		delete(b.held, caller)
+	for _, in := range Networks(caller) {
+		if b.held[in.Name] -= n; b.held[in.Name] <= 0 {
+			delete(b.held, in.Name)
+		}
 	}
 }
 

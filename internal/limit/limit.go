@@ -66,6 +66,12 @@ type Rate struct {
 // each is how long it takes until one more request is given back.
 func (r Rate) each() time.Duration { return r.Per / time.Duration(r.Count) }
 
+// whole is how long it takes until the whole rate is given back.
+func (r Rate) whole() time.Duration { return r.each() * time.Duration(r.Count) }
+
+// of is the rate of all who are in a network.
+func (r Rate) of(in Network) Rate { return Rate{r.Count * in.Rate, r.Per} }
+
 // Rates are the rates of the classes that are limited.
 type Rates map[Class]Rate
 
@@ -181,12 +187,14 @@ func (l *Limiter) Owe(class Class, name string, requests int) {
 	if !limited {
 		return
 	}
-	now, key := l.Now(), caller{class, name}
+	now := l.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	full := l.fullOf(key, now)
 	l.prune(now)
-	l.full[key] = full.Add(rate.each() * time.Duration(requests))
+	for _, in := range Networks(name) {
+		key := caller{class, in.Name}
+		l.full[key] = l.fullOf(key, now).Add(rate.of(in).each() * time.Duration(requests))
+	}
 }
 
 // fullOf is when a caller's rate is whole again, with the lock held.
@@ -216,22 +224,32 @@ func (l *Limiter) take(class Class, name string, requests int) (s State, limited
 	if !limited {
 		return State{}, false, nil
 	}
-	now, key, each := l.Now(), caller{class, name}, rate.each()
+	now := l.Now()
+	// With the request that asks, it is never more than the whole rate, which nobody would ever have.
+	weight := max(1, min(requests, rate.Count-1))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	full := l.fullOf(key, now)
-	// With the request that asks, it is never more than the whole rate, which nobody would ever have.
-	weight := each * time.Duration(max(1, min(requests, rate.Count-1)))
-	next := full.Add(weight)
-	s = State{Limit: rate.Count, Reset: next.Sub(now)}
-	if wait := next.Sub(now) - each*time.Duration(rate.Count); wait > 0 {
-		s.Reset, s.RetryAfter = full.Sub(now), wait
-		s.Remaining = max(0, int((each*time.Duration(rate.Count)-s.Reset)/each))
-		return s, true, tooOften(s)
+	networks := Networks(name)
+	next := make([]time.Time, len(networks))
+	for i, in := range networks {
+		all := rate.of(in)
+		full := l.fullOf(caller{class, in.Name}, now)
+		next[i] = full.Add(all.each() * time.Duration(weight))
+		state := State{Limit: rate.Count, Reset: next[i].Sub(now)}
+		if wait := state.Reset - all.whole(); wait > 0 {
+			state.Reset, state.RetryAfter = full.Sub(now), wait
+			state.Remaining = min(rate.Count, max(0, int((all.whole()-state.Reset)/all.each())))
+			return state, true, tooOften(state)
+		}
+		if i == 0 {
+			state.Remaining = int((all.whole() - state.Reset) / all.each())
+			s = state
+		}
 	}
-	s.Remaining = int((each*time.Duration(rate.Count) - s.Reset) / each)
 	l.prune(now)
-	l.full[key] = next
+	for i, in := range networks {
+		l.full[caller{class, in.Name}] = next[i]
+	}
 	return s, true, nil
 }
 
@@ -241,11 +259,13 @@ func (l *Limiter) Give(class Class, name string) {
 	if !limited {
 		return
 	}
-	key := caller{class, name}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if full, ok := l.full[key]; ok {
-		l.full[key] = full.Add(-rate.each())
+	for _, in := range Networks(name) {
+		key := caller{class, in.Name}
+		if full, ok := l.full[key]; ok {
+			l.full[key] = full.Add(-rate.of(in).each())
+		}
 	}
 }
 
@@ -293,19 +313,26 @@ func (l *Limiter) Enter(class Class, name string) (leave func(), err error) {
 	if l == nil || l.Rates[class].Count == 0 {
 		return func() {}, nil
 	}
-	key, most := caller{class, name}, l.Rates[class].Count
+	most, networks := l.Rates[class].Count, Networks(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.busy[key] >= most {
-		l.refuse(class)
-		return nil, Busy(most)
+	for _, in := range networks {
+		if l.busy[caller{class, in.Name}] >= most*in.AtOnce {
+			l.refuse(class)
+			return nil, Busy(most)
+		}
 	}
-	l.busy[key]++
+	for _, in := range networks {
+		l.busy[caller{class, in.Name}]++
+	}
 	return sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.busy[key]--; l.busy[key] == 0 {
-			delete(l.busy, key)
+		for _, in := range networks {
+			key := caller{class, in.Name}
+			if l.busy[key]--; l.busy[key] == 0 {
+				delete(l.busy, key)
+			}
 		}
 	}), nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// conns limits the open connections, in all and by address. At the limit of all, a new connection replaces the one
-// that has been idle for longest, so that idle clients cannot use all of them up; when none is idle, the new one
-// is refused.
+// conns limits the open connections, in all, by address and by the networks of each. At the limit of all, a new
+// connection replaces the one that has been idle for longest, so that idle clients cannot use all of them up; when none
+// is idle, the new one is refused.
 type conns struct {
 	maxOpen, maxPerAddress int
 	trusted                []netip.Prefix
@@ -32,8 +33,8 @@ type conns struct {
 // openConn is one connection.
 type openConn struct {
 	conn net.Conn
-	// name is the address; empty for that of a proxy, which serves many clients.
-	name string
+	// networks are what its address is counted in; none for that of a proxy, which serves many clients.
+	networks []limit.Network
 	// idle is its element of conns.idle; nil while a request runs.
 	idle *list.Element
 }
@@ -75,19 +76,26 @@ func (c *conns) take(conn net.Conn) bool {
 	name := c.nameOf(conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var networks []limit.Network // none for a proxy
+	if name != "" {
+		networks = limit.Networks(name)
+	}
+	full := func(in limit.Network) bool {
+		return c.maxPerAddress > 0 && c.perAddress[in.Name] >= c.maxPerAddress*in.AtOnce
+	}
 	switch {
-	case name != "" && c.maxPerAddress > 0 && c.perAddress[name] >= c.maxPerAddress:
+	case slices.ContainsFunc(networks, full):
 		c.metrics.Limited(context.Background(), "connections_address")
 		return false
 	case c.maxOpen > 0 && len(c.all) >= c.maxOpen && !c.evict():
 		c.metrics.Limited(context.Background(), "connections")
 		return false
 	}
-	h := &openConn{conn: conn, name: name}
+	h := &openConn{conn: conn, networks: networks}
 	h.idle = c.idle.PushBack(h)
 	c.all[conn] = h
-	if name != "" {
-		c.perAddress[name]++
+	for _, in := range networks {
+		c.perAddress[in.Name]++
 	}
 	return true
 }
@@ -120,11 +128,10 @@ func (c *conns) drop(h *openConn) {
 		h.idle = nil
 	}
 	delete(c.all, h.conn)
-	if h.name == "" {
-		return
-	}
-	if c.perAddress[h.name]--; c.perAddress[h.name] == 0 {
-		delete(c.perAddress, h.name)
+	for _, in := range h.networks {
+		if c.perAddress[in.Name]--; c.perAddress[in.Name] == 0 {
+			delete(c.perAddress, in.Name)
+		}
 	}
 }
 

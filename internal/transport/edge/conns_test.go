@@ -99,6 +99,43 @@ func TestConnsLimitsConnectionsOfAddress(t *testing.T) {
 	}
 }
 
+// strange is a connection from an address of the test's.
+type strange struct {
+	net.Conn
+	from netip.AddrPort
+}
+
+func (s strange) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.from) }
+
+func TestConnsLimitsConnectionsOfANetwork(t *testing.T) {
+	c := newConns(Config{MaxConnsPerAddress: 3, MaxConns: 1000})
+	opens := func(site, networks int) (open []net.Conn) {
+		for i := range networks {
+			conn := &strange{from: netip.MustParseAddrPort(fmt.Sprintf("[2001:db8:%x:%x::1]:1", site, i))}
+			if c.take(conn) {
+				open = append(open, conn)
+			}
+		}
+		return open
+	}
+	if n := len(opens(1, 256)); n != 6 {
+		t.Errorf("%d connections of a /56", n)
+	}
+	if n := len(opens(1, 65536)); n != 6 {
+		t.Errorf("%d more of its /48", n)
+	}
+	others := opens(2, 1)
+	if len(others) != 1 {
+		t.Error("another network is refused")
+	}
+	for conn := range c.all {
+		c.stateChanged(conn, http.StateClosed)
+	}
+	if len(c.perAddress) != 0 {
+		t.Errorf("%v are counted when all are closed", c.perAddress)
+	}
+}
+
 func TestConnsDoesNotLimitTrustedProxy(t *testing.T) {
 	e := start(t, &shop{}, func(c *Config) {
 		c.MaxConnsPerAddress, c.TrustedProxies = 3, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
