@@ -179,6 +179,7 @@ notebook() {
 }
 
 shop_start() {
+  : >"$work/shop.log" # before the program does it, or the address of the one before it may be read
   PORT=0 WALLET_KEY=$shop_key "$python" examples/pay-link-shop/shop.py >"$work/shop.log" 2>&1 &
   shop=$!
   started+=("$shop")
