@@ -100,7 +100,8 @@ under way, who waited at most ${worst} times as long.**
 ${filled.map((page) => `| [${page.title}](threat-model/${page.name}.md) | ${page.rows.length} | ` +
   `${page.rows.filter((r) => r.failed).length} |`).join('\n')}
 
-What one request of a stranger costs at each route is [measured by itself](threat-model/costs.md), by \`make abuse\`.
+What one request of a stranger costs at each route is [measured by itself](threat-model/costs.md), by \`make abuse\`;
+what strangers may have stored is bounded [table by table](threat-model/tables.md).
 
 Numbers in parentheses are those of the checklists that the suite follows: A of attacks on x402, API of OWASP's list for
 APIs, I of the invariants. What a lost or older database does is proven by the drill of \`roamcard recover\`, and what

@@ -41,7 +41,7 @@ const (
 func (a *App) unkeptJobs() []job.Kind {
 	all := []job.Kind{
 		maintainArgs{}.Kind(), expireArgs{}.Kind(), pruneArgs{}.Kind(), reconcileArgs{}.Kind(), retentionArgs{}.Kind(),
-		screeningArgs{}.Kind(), webhook.Job,
+		boundArgs{}.Kind(), screeningArgs{}.Kind(), webhook.Job,
 	}
 	for _, w := range a.productJobs() {
 		if w.Args != nil {

@@ -21,7 +21,16 @@ type retentionArgs struct{}
 // Kind implements job.Args.
 func (retentionArgs) Kind() job.Kind { return "retention" }
 
-const retentionEvery = 10 * time.Minute
+// boundArgs are the arguments of the job that keeps the totals of what strangers have stored.
+type boundArgs struct{}
+
+// Kind implements job.Args.
+func (boundArgs) Kind() job.Kind { return "bound" }
+
+const (
+	retentionEvery = 10 * time.Minute
+	boundEvery     = time.Minute
+)
 
 func (c Config) activity(s *store.Store) *activity.Activity {
 	return activity.New(activity.Config{
@@ -49,7 +58,7 @@ const (
 	retentionBatches = 200
 )
 
-// registerRetention adds the periodic job that applies the retentions.
+// registerRetention adds the periodic jobs that apply the retentions and the totals.
 func registerRetention(
 	r *job.Runner, s *store.Store, c Config, events *activity.Activity, signIns auth.Retention,
 ) {
@@ -97,6 +106,12 @@ func registerRetention(
 		return job.Done(), nil
 	})
 	r.Every(retentionEvery, retentionArgs{})
+	r.Register(boundArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+		return job.Done(), untilNone(ctx, func(ctx context.Context) (int, error) {
+			return s.Bound(ctx, store.DefaultTotals(), retentionBatch)
+		})
+	})
+	r.Every(boundEvery, boundArgs{})
 }
 
 // orderJobs are the kinds of jobs that nothing reads once their order is final.

@@ -80,10 +80,12 @@ type Challenges interface {
 }
 
 // How many challenges a signature that names none is compared with. OpenOfSource is more than one address can have at
-// the default rate, ten a minute that live for five.
+// the default rate, ten a minute that live for five. They are of the OpenLookedAt of the wallet that expire last: when
+// thousands of addresses ask for one wallet's, its owner has to name the challenge.
 const (
 	OpenOfSource = 64
 	OpenAtMost   = 2 * OpenOfSource
+	OpenLookedAt = 4096
 )
 
 // maxSkew is how far ahead the clock of the replica that issued a challenge may run.

@@ -64,7 +64,7 @@ type Rate struct {
 }
 
 // each is how long it takes until one more request is given back.
-func (r Rate) each() time.Duration { return r.Per / time.Duration(r.Count) }
+func (r Rate) each() time.Duration { return max(1, r.Per/time.Duration(r.Count)) }
 
 // whole is how long it takes until the whole rate is given back.
 func (r Rate) whole() time.Duration { return r.each() * time.Duration(r.Count) }

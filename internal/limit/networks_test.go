@@ -3,6 +3,7 @@ package limit
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,8 @@ func TestNetworksAreThoseOfIPv6(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, name := range []string{
-		"", "192.0.2.1", "0xabc", "operator ann", "order/64", "/64", "::ffff:192.0.2.1", Name(netip.MustParseAddr("192.0.2.1")),
+		"", "192.0.2.1", "0xabc", "operator ann", "order/64", "/64", "::ffff:192.0.2.1",
+		Name(netip.MustParseAddr("192.0.2.1")),
 	} {
 		if diff := cmp.Diff([]Network{{name, 1, 1}}, Networks(name)); diff != "" {
 			t.Errorf("%q: %s", name, diff)
@@ -28,7 +30,8 @@ func TestNetworksAreThoseOfIPv6(t *testing.T) {
 	}
 }
 
-// TestNetworkHasARateOfItsOwn: who has all addresses of a network gets as many requests as it has, and nobody else waits.
+// TestNetworkHasARateOfItsOwn: who has all addresses of a network gets as many requests as it has, and nobody else
+// waits.
 func TestNetworkHasARateOfItsOwn(t *testing.T) {
 	c := &clock{time.Unix(1_000_000, 0)}
 	l := New(Rates{Challenge: {10, time.Minute}}, c.now)
@@ -119,5 +122,45 @@ func TestNetworkHasSoManyAtOnce(t *testing.T) {
 	}
 	if held.Held() != 32 || len(held.held) == 0 || held.held[host(2, 0, 0)] != 0 {
 		t.Errorf("%d bytes are held, %v", held.Held(), held.held)
+	}
+}
+
+// TestNetworkIsCountedOverAllProcesses: what is stored for addresses is counted for their networks, and tells none.
+func TestNetworkIsCountedOverAllProcesses(t *testing.T) {
+	l := New(Rates{Challenge: {10, time.Minute}}, time.Now)
+	counts := func(address string) (all map[string]int) {
+		all = map[string]int{}
+		for _, turn := range l.AddressTurns(Challenge, address) {
+			all[turn.Name] = turn.Rate.Count
+		}
+		return all
+	}
+	shared := func(a, b map[string]int) (n int) {
+		for name, count := range a {
+			if b[name] == count {
+				n = max(n, count)
+			}
+		}
+		return n
+	}
+	one := counts(host(1, 2, 3))
+	for name, other := range map[string]struct {
+		address string
+		want    int
+	}{
+		"itself": {host(1, 2, 3), 160}, "a neighbour": {host(1, 2, 4), 160}, "of its /48": {host(1, 3, 3), 160},
+		"another's": {host(2, 2, 3), 0}, "of IPv4": {"192.0.2.1", 0},
+	} {
+		if n := shared(one, counts(other.address)); n != other.want {
+			t.Errorf("%s: %d are counted together, want %d", name, n, other.want)
+		}
+	}
+	if len(one) != 3 || len(counts("192.0.2.1")) != 1 {
+		t.Errorf("%v", one)
+	}
+	for name := range one {
+		if strings.Contains(name, ":") {
+			t.Errorf("%s is stored", name)
+		}
 	}
 }

@@ -25,12 +25,17 @@ func (l *Limiter) Turn(class Class, name string) []Turn {
 	return []Turn{{class, name, rate}}
 }
 
-// AddressTurn is Turn for a class that is counted by address. The address is stored only as a keyed hash.
-func (l *Limiter) AddressTurn(class Class, address string) []Turn {
-	if _, limited := l.limits(class); !limited {
+// AddressTurns are the turns for a class that is counted by address: of the client and of the Networks that it is in,
+// which are stored only as keyed hashes.
+func (l *Limiter) AddressTurns(class Class, address string) (turns []Turn) {
+	rate, limited := l.limits(class)
+	if !limited {
 		return nil
 	}
-	return l.Turn(class, l.Source(address))
+	for _, in := range Networks(address) {
+		turns = append(turns, Turn{class, l.Source(in.Name), rate.of(in)})
+	}
+	return turns
 }
 
 // Source is a keyed hash of an address, fit to be stored: it tells the requests of one address from those of others.

@@ -69,12 +69,16 @@ func (c Challenges) Find(ctx context.Context, id uuid.UUID) (auth.Challenge, err
 }
 
 // openSQL orders the open challenges of a wallet: those of one source first, then the newest of each other source, the
-// second newest of each, and so on. It reads all that are open, which the rate of each address bounds.
+// second newest of each, and so on. It reads so many of the wallet's, however many there are.
 const openSQL = `
 	SELECT id FROM (
 		SELECT id, issued_at, source = $4 AS own,
 			row_number() OVER (PARTITION BY source ORDER BY issued_at DESC, id DESC) AS nth
-		FROM challenges WHERE wallet = $1 AND purpose = $2 AND expires_at > $3 AND consumed_at IS NULL
+		FROM (
+			SELECT id, issued_at, source FROM challenges
+			WHERE wallet = $1 AND purpose = $2 AND expires_at > $3 AND consumed_at IS NULL
+			ORDER BY expires_at DESC LIMIT $7
+		) latest
 	) open
 	WHERE nth <= $5 OR NOT own
 	ORDER BY own DESC, nth, issued_at DESC, id DESC LIMIT $6`
@@ -86,7 +90,7 @@ func (c Challenges) Open(
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	found, err := c.s.pool.Query(ctx, openSQL,
-		wallet.Lower(), string(purpose), now, source, auth.OpenOfSource, auth.OpenAtMost)
+		wallet.Lower(), string(purpose), now, source, auth.OpenOfSource, auth.OpenAtMost, auth.OpenLookedAt)
 	if err != nil {
 		return nil, fmt.Errorf("find open challenges: %w", mapError(err))
 	}

@@ -38,8 +38,8 @@ func floods() []attack {
 			name: "sign-in-flood", by: stranger, do: floodsSignIns,
 			held: "transport/edge TestThrottleCountsByClientAddress",
 			aim:  "nobody else can sign in, or the database fills with challenges",
-			defence: "10 challenges and 10 verifications a minute for each address (of IPv6, each /64), not for each " +
-				"wallet; there is no limit in all",
+			defence: "10 challenges and 10 verifications a minute for each address (of IPv6, each /64, with 4 times that " +
+				"for a /56 and 16 times for a /48), not for each wallet; 100,000 are kept in all",
 		},
 		{
 			name: "operator-token-guessing", by: stranger, do: guessesTokens,
