@@ -45,6 +45,8 @@ type Config struct {
 	DatabaseURL    secret.Text
 	Database       DatabaseConfig
 	RPCURLs        []string
+	// NodePerSecond is how many calls a process makes in any second to each node; zero is any number.
+	NodePerSecond int
 	// PaidAt and DeadAt are the block tags at which a payment counts as paid, and as dead.
 	PaidAt, DeadAt string
 	// WitnessFrom is the amount from which a second node must show a payment; zero is every amount.
@@ -228,6 +230,8 @@ func (m Modules) settings() []setting {
 		{key: "chain.rpc_url", help: "JSON-RPC endpoints of Base, best first, separated by commas",
 			shown: nodesShown,
 			set:   func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
+		{key: "chain.per_second", help: "how many calls one process makes in any second to each node", byDefault: none,
+			set: number(func(c *Config) *int { return &c.NodePerSecond })},
 		{key: "chain.paid_at", help: "the block tag a payment must reach: latest, safe or finalized", byDefault: "latest",
 			set: oneOf(func(c *Config) *string { return &c.PaidAt }, "latest", "safe", "finalized")},
 		{key: "chain.dead_at", help: "the block tag at which an unused authorization counts as expired", byDefault: "safe",

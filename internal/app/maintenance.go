@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/webhook"
 )
 
@@ -57,7 +58,8 @@ func (a *App) registerMaintenance() {
 	r, s, relayer, unkept := a.runner, a.store, a.relayer, a.unkeptJobs()
 	if relayer != nil {
 		r.Register(maintainArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
-			if err := relayer.Maintain(ctx); err != nil {
+			// Payments wait for it.
+			if err := relayer.Maintain(limit.WithUse(ctx, limit.ForSale)); err != nil {
 				return job.Outcome{}, fmt.Errorf("maintain the relayers: %w", err)
 			}
 			return job.Done(), nil

@@ -20,7 +20,7 @@ func (c Config) chainConfig() chain.Config {
 		HeadFor: headFor, Rule: c.rule(),
 	}
 	for _, u := range c.RPCURLs {
-		cfg.Endpoints = append(cfg.Endpoints, chain.Endpoint{URL: u})
+		cfg.Endpoints = append(cfg.Endpoints, chain.Endpoint{URL: u, PerSecond: c.NodePerSecond})
 	}
 	return cfg
 }

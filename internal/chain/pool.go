@@ -18,17 +18,17 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/time/rate"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 // Endpoint is one JSON-RPC node. Its URL may contain a key, so only the host is logged.
 type Endpoint struct {
 	URL string
-	// PerSecond bounds the calls to it; zero means no bound.
-	PerSecond float64
+	// PerSecond is how many calls are made to it in any second, see limit.Quota; zero means any number.
+	PerSecond int
 }
 
 // errNotFound says that every node answered null: none has the block or receipt.
@@ -60,7 +60,7 @@ type endpoint struct {
 	// name is the node's position among the configured ones, for metrics.
 	name    string
 	client  *rpc.Client
-	limiter *rate.Limiter
+	quota   *limit.Quota
 	circuit circuit
 	// checked says that the node has returned the right chain id since its last failure.
 	checked atomic.Bool
@@ -90,12 +90,8 @@ func newPool(
 		if err != nil {
 			return nil, fmt.Errorf("open RPC endpoint %s: %w", u.Host, redact(err))
 		}
-		limit := rate.Limit(e.PerSecond)
-		if e.PerSecond == 0 {
-			limit = rate.Inf
-		}
 		p.endpoints = append(p.endpoints, &endpoint{host: u.Host, name: strconv.Itoa(i + 1), client: c,
-			limiter: rate.NewLimiter(limit, max(1, int(e.PerSecond))), follower: newFollower()})
+			quota: limit.NewQuota(e.PerSecond), follower: newFollower()})
 	}
 	if len(p.endpoints) == 0 {
 		return nil, errors.New("there is no RPC endpoint")
@@ -324,6 +320,10 @@ func (p *pool) try(caller context.Context, e *endpoint, take taking, method stri
 	case err == nil, errors.Is(err, errNotFound), errors.Is(err, errSpare), isAnswerTo(method, err):
 		e.circuit.succeeded()
 		p.metrics.NodeAnswered(ctx, e.name, nodeOK)
+	case errors.Is(err, limit.ErrQuota):
+		// It was not asked, so it has not failed.
+		p.metrics.NodeAnswered(ctx, e.name, nodeBusy)
+		err = fmt.Errorf("%s at %s: %w", method, e.host, err)
 	case isPruned(err):
 		// The next node is asked; this one stays preferred.
 		e.circuit.succeeded()
@@ -348,6 +348,8 @@ const (
 	nodeOK = "ok"
 	// nodePruned: it has pruned the block that was asked for.
 	nodePruned = "pruned"
+	// nodeBusy: it was not asked, because its quota is used up.
+	nodeBusy = "busy"
 	// nodeFailed: it gave no answer, or none that can be read.
 	nodeFailed = "failed"
 	// nodeOtherChain: it names another chain id.
@@ -368,7 +370,7 @@ func nodeFault(err error) string {
 }
 
 func (p *pool) ask(ctx context.Context, e *endpoint, take taking, method string, args ...any) error {
-	if err := e.limiter.Wait(ctx); err != nil {
+	if err := e.quota.Wait(ctx); err != nil {
 		return err
 	}
 	begin := time.Now()

@@ -111,8 +111,9 @@ func (c *Checkout) screen(ctx context.Context, payer x402.Address) error {
 }
 
 // verify reports whether a payment would move the price of an offer now. The error is a *payment.Rejection, or fit to
-// show.
+// show. Empty wallets make it ask, too, so it leaves of the nodes' quota to those whose money is found there.
 func (c *Checkout) verify(ctx context.Context, pay payment.Signed, offer order.Offer) error {
+	ctx = limit.WithUse(ctx, limit.ForOwner)
 	err := c.Terms.Verify(ctx, c.Chain, pay, offer.Price.USDC(), c.Now())
 	rejection, rejected := errors.AsType[*payment.Rejection](err)
 	if rejected {

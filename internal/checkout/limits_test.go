@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -205,4 +207,31 @@ func payerOf(t *testing.T, p checkout.Purchase) x402.Address {
 		t.Fatal(err)
 	}
 	return pay.Authorization.From
+}
+
+// marked notes what the chain is asked for.
+type marked struct {
+	payment.Chain
+	uses *[]limit.Use
+}
+
+func (c marked) Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error {
+	*c.uses = append(*c.uses, limit.UseOf(ctx))
+	return c.Chain.Simulate(ctx, a, s)
+}
+
+// TestVerificationLeavesTheNodesToSettlement: who signs with an empty wallet asks the chain no more than owners may.
+func TestVerificationLeavesTheNodesToSettlement(t *testing.T) {
+	var uses []limit.Use
+	s := checkouttest.Open(t, checkouttest.Options{})
+	s.Checkout.Chain = marked{s.Chain, &uses}
+	terms := s.Challenge(t, checkouttest.Purchase("k"))
+	p := checkouttest.Purchase("k")
+	p.Payment = s.NewBuyer(t).Pay(t, terms)
+	if _, err := s.Buy(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if len(uses) == 0 || slices.ContainsFunc(uses, func(use limit.Use) bool { return use != limit.ForOwner }) {
+		t.Errorf("verified as %v", uses)
+	}
 }

@@ -14,7 +14,7 @@ type Use int
 const (
 	// ForSale is what a payment depends on: whether something can be sold, its delivery, its refund.
 	ForSale Use = iota
-	// ForOwner is what owners look at or change, as often as they like.
+	// ForOwner is what owners look at or change, as often as they like, and whether a payment would move at all.
 	ForOwner
 	// ForBooks is what nobody waits for: catalogues, states and books that are compared.
 	ForBooks

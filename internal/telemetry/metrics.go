@@ -228,8 +228,8 @@ func (m *Metrics) Unaffordable(ctx context.Context, budget string) {
 	}
 }
 
-// NodeAnswered counts an answer of a node, or what was found of it: ok, failed, pruned, lagging, forked, other_chain
-// or contradicted. Node is its place among the configured ones, from 1.
+// NodeAnswered counts an answer of a node, or what was found of it: ok, busy, failed, pruned, lagging, forked,
+// other_chain or contradicted. Node is its place among the configured ones, from 1.
 func (m *Metrics) NodeAnswered(ctx context.Context, node, outcome string) {
 	if m != nil {
 		count(ctx, m.nodes, attribute.String("node", node), attribute.String("outcome", outcome))
