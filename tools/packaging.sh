@@ -123,8 +123,9 @@ chart() {
 release() {
   local config=packaging/goreleaser.yaml archive document
   if ! built goreleaser github.com/goreleaser/goreleaser/v2 ||
-    ! built cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod; then
-    echo "goreleaser and what makes its SBOMs could not be built"
+    ! built cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod ||
+    ! built minisign aead.dev/minisign/cmd/minisign; then
+    echo "goreleaser, what makes its SBOMs or what signs could not be built"
     return "$left_out"
   fi
   bin/goreleaser check --config "$config" || return 1
@@ -133,9 +134,12 @@ release() {
       "$config" >"$work/goreleaser.yaml"
     config=$work/goreleaser.yaml
   fi
-  PATH=$PWD/bin:$PATH bin/goreleaser release --snapshot --clean --config "$config" &&
-    (cd bin/dist && sha256sum --check --quiet checksums.txt) || return 1
-  for archive in bin/dist/*.tar.gz; do
+  # A key of this run alone.
+  bin/minisign -G -W -p "$work/release.pub" -s "$work/release.key" >/dev/null || return 1
+  KEY=$(tail -n 1 "$work/release.pub") MINISIGN_KEY=$work/release.key PATH=$PWD/bin:$PATH \
+    bin/goreleaser release --snapshot --clean --config "$config" && cp bin/release/files/* bin/dist/ &&
+    (cd bin/dist && sha256sum --check --quiet checksums.txt) && installs || return 1
+  for archive in bin/dist/roamcard_*.tar.gz; do
     tar -tzf "$archive" | sort >"$work/archive" &&
       grep -Eqx 'man/roamcard.1.gz' "$work/archive" && grep -qx 'completions/roamcard.bash' "$work/archive" &&
       grep -qx 'packaging/systemd/roamcard-server.service' "$work/archive" &&
@@ -143,9 +147,34 @@ release() {
       grep -qx roamcard "$work/archive" || return 1
     document=${archive%.tar.gz}.cdx.json
     echo "$archive: $(wc -l <"$work/archive") files; $document: $(grep -c '"purl"' "$document") modules"
-    grep -q '"pkg:golang/github.com/ethereum/go-ethereum@' "$document" &&
+    grep -q '"pkg:golang/github.com/ethereum/go-ethereum@' "$document" && grep -q '"LGPL-3.0-only"' "$document" &&
       grep -q '"pkg:golang/std@' "$document" || return 1
   done
+}
+
+# installs fetches the release from this machine as a newcomer would, and refuses what was changed on its way.
+installs() {
+  local version web code=1 port archive
+  version=v$(sed -n 's/.*"version":"\([^"]*\)".*/\1/p' bin/dist/metadata.json)
+  mkdir -p "$work/releases" && cp -r bin/dist "$work/releases/$version"
+  archive=$work/releases/$version/roamcard_${version#v}_$(go env GOOS)_$(go env GOARCH).tar.gz
+  python3 -u -m http.server --bind 127.0.0.1 --directory "$work/releases" 0 >"$work/web.log" 2>&1 &
+  web=$!
+  until port=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' "$work/web.log") && [[ -n $port ]]; do
+    kill -0 "$web" && sleep 0.1 || return 1
+  done
+  fetched() {
+    PATH=$PWD/bin:$PATH ROAMCARD_RELEASES=http://127.0.0.1:$port ROAMCARD_PREFIX=$work/$1 "${@:2}"
+  }
+  # Changed bytes, another's signature, and a version that is not there.
+  if fetched home sh bin/dist/install.sh && "$work/home/bin/roamcard" version &&
+    ! ROAMCARD_KEY=RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3 fetched other sh bin/dist/install.sh &&
+    ! fetched gone sh bin/dist/install.sh v9.9.9 && echo x >>"$archive" &&
+    ! fetched changed sh bin/dist/install.sh && [[ ! -e $work/other && ! -e $work/gone && ! -e $work/changed ]]; then
+    code=0
+  fi
+  kill "$web"
+  return "$code"
 }
 
 image() { tools/image.sh; }
