@@ -1,10 +1,11 @@
-// Writes the tables of docs/performance.md from what tools/bench.sh measured.
-//   node tools/bench-report.mjs RESULTS docs/performance.md
-// A table stands between <!-- name --> and <!-- /name -->. A ratio is taken within each round; shown are its
-// median and, in brackets, the least and the most.
+// Writes the tables of documents from what tools/bench.sh measured.
+//   node tools/bench-report.mjs RESULTS DOCUMENT…
+// A table stands between <!-- name --> and <!-- /name -->. With ONLY in the environment, tables of what was not
+// measured stay as they are. A ratio is taken within each round; shown are its median and, in brackets, the least and
+// the most.
 import { readFileSync, writeFileSync } from 'node:fs';
 
-const [file, doc] = process.argv.slice(2);
+const [file, ...docs] = process.argv.slice(2);
 const facts = {};
 const rounds = [];
 // What is measured before the first round is measured once.
@@ -44,7 +45,6 @@ const micros = (nanos) => (nanos / 1000).toFixed(1);
 const table = (head, rows) =>
   [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
-const version = mid('cgo Claim/pgbench', 'server-version');
 const transports = [['REST', 'rest', '0.55'], ['Connect JSON', 'connect', '–']];
 // Each with its number of clients, whose pgbench it is compared with.
 const claims = [
@@ -67,26 +67,31 @@ const sizes = [
   ['20 by Multicall3', 'multicall20', '–'], ['100 by Multicall3', 'multicall100', '–'],
 ];
 
+const measured = () => `${facts.date} on ${facts.cores} cores of ${facts.cpu}`;
+const server = () => {
+  const version = mid('cgo Claim/pgbench', 'server-version');
+  return `${Math.floor(version / 10000)}.${version % 10000}`;
+};
 const tables = {
-  machine: `Measured ${facts.date} on ${facts.cores} cores of ${facts.cpu}, with ${facts.go}, ` +
-    `PostgreSQL ${Math.floor(version / 10000)}.${version % 10000} ` +
+  machine: () => `Measured ${measured()}, with ${facts.go}, ` +
+    `PostgreSQL ${server()} ` +
     `(fsync on)${facts.pgbench ? `, pgbench ${facts.pgbench}` : ', a loop of pgx for pgbench'} ` +
     `and anvil ${facts.anvil}; ${rounds.length} rounds; ` +
     `load average ${facts.load} before the first.`,
-  challenge: table([
+  challenge: () => table([
     'answered by', 'challenges/s', 'bare handler/s', 'ratio', 'aim',
   ], transports.map(([title, name, aim]) => [
     title, count(mid(`cgo Challenge/${name}`, 'req/s')), count(mid(`cgo Challenge/${name}-bare`, 'req/s')),
     ratio(all(`cgo Challenge/${name}`, 'req/s'), all(`cgo Challenge/${name}-bare`, 'req/s')), aim,
   ])),
   // A difference of two runs, each with maintenance of its own: the shorter one may have written a row more.
-  books: table(['for 10,000 challenges', 'at most'], [
+  books: () => table(['for 10,000 challenges', 'at most'], [
     ['rows written', count(Math.max(0, ...all('cgo ChallengeBooks', 'rows-written')))],
     ['calls to the chain', count(Math.max(...all('cgo ChallengeBooks', 'rpc-calls')))],
     ['database transactions (reads)', count(Math.max(...all('cgo ChallengeBooks', 'reads')))],
     ['of these in a second', Math.max(...all('cgo ChallengeBooks', 'reads/s')).toFixed(1)],
   ]),
-  claim: table([
+  claim: () => table([
     'purchase', 'clients', 'purchases/s', 'pgbench tx/s', 'ratio', 'aim', 'p50 ms', 'p99 ms', 'transactions each',
     'rows written',
   ], claims.map(([title, clients, group, of, aim]) => {
@@ -99,14 +104,14 @@ const tables = {
       mid(name, 'transactions/op').toFixed(1), mid(name, 'rows/op').toFixed(1),
     ];
   })),
-  waiting: table([
+  waiting: () => table([
     'buyers waiting', 'KB each', 'late, p50 ms', 'late, p99 ms', 'late, at most ms',
   ], [200, 2000].map((crowd) => {
     const of = (unit) => single(`cgo Waiting/${crowd}`, unit);
     return [count(crowd), count(of('bytes/waiter') / 1024),
       ...['p50', 'p99', 'max'].map((at) => count(of(`late-${at}-ms`)))];
   })),
-  purchases: table([
+  purchases: () => table([
     'buyers', 'settled/s', 'p50 blocks', 'p99 blocks', 'calls to the chain each', 'settlement_unknown',
   ], [
     ['10', '10'], ['16', '16'], ['200', '200'], ['600', '600'], ['10, next to 600 others', 'few-among-600'],
@@ -116,7 +121,7 @@ const tables = {
     return [title, of('settled/s').toFixed(1), of('blocks-p50').toFixed(1), of('blocks-p99').toFixed(1),
       of('calls/settled').toFixed(1), count(of('unknown'))];
   })),
-  servers: table([
+  servers: () => table([
     'chain', 'servers', 'settled/s', 'rate : one server', 'p50 s', 'p99 s', 'CPU of the servers each, ms',
     'transactions each', 'calls to the chain each', 'settlement_unknown',
   ], [
@@ -131,7 +136,7 @@ const tables = {
       count(of('unknown')),
     ];
   }))),
-  transcoder: table([
+  transcoder: () => table([
     'answer', 'REST µs', 'Connect JSON µs', 'by hand µs', 'REST : Connect', 'REST : by hand', 'allocations',
   ], ['post', 'get'].map((verb) => {
     const of = (way) => `cgo Transcoder/${verb}-${way}`;
@@ -142,23 +147,44 @@ const tables = {
       ['rest', 'connect', 'hand'].map((way) => mid(of(way), 'allocs/op')).join(' / '),
     ];
   })),
-  verification: table([
+  verification: () => table([
     'step', 'per second and core', 'without cgo', 'cgo : without',
   ], verifications.map(([title, name]) => [
     title, count(mid(`cgo Verification/${name}`, 'op/s')), count(mid(`pure Verification/${name}`, 'op/s')),
     ratio(all(`cgo Verification/${name}`, 'op/s'), all(`pure Verification/${name}`, 'op/s')),
   ])),
-  settlement: table(['payments', 'gas each', 'gas : single', 'aim', 'bytes each'], sizes.map(([title, name, aim]) => [
+  settlement: () => table([
+    'payments', 'gas each', 'gas : single', 'aim', 'bytes each',
+  ], sizes.map(([title, name, aim]) => [
     title, count(mid(`cgo Settlement/${name}`, 'gas/pay')),
     ratio(all(`cgo Settlement/${name}`, 'gas/pay'), all('cgo Settlement/alone', 'gas/pay')), aim,
     count(mid(`cgo Settlement/${name}`, 'bytes/pay')),
   ])),
+  strangers: () => {
+    const of = (unit) => single('cgo Strangers', unit);
+    return `Measured ${measured()}:\n\n` + table([
+      'strangers', 'answered a second', 'an honest buyer, p99 ms', 'ratio', 'aim',
+    ], [
+      ['none', '', fixed(of('quiet-p99-ms')), '', ''],
+      ['use up their burst', '', fixed(of('burst-p99-ms')), fixed(of('burst-p99-ms') / of('quiet-p99-ms')), '–'],
+      ['at their full rate', count(of('strangers/s')), fixed(of('besieged-p99-ms')), `**${fixed(of('ratio'))}**`, '2'],
+    ]);
+  },
 };
 
-let text = readFileSync(doc, 'utf8');
-for (const [name, content] of Object.entries(tables)) {
-  const place = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`);
-  if (!place.test(text)) throw new Error(`${doc} has no place for ${name}`);
-  text = text.replace(place, (_, begin, end) => `${begin}${content}\n${end}`);
+const missing = new Set(Object.keys(tables));
+for (const doc of docs) {
+  let text = readFileSync(doc, 'utf8');
+  for (const [name, content] of Object.entries(tables)) {
+    const place = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`);
+    if (!place.test(text)) continue;
+    missing.delete(name);
+    try {
+      text = text.replace(place, (_, begin, end) => `${begin}${content()}\n${end}`);
+    } catch (error) {
+      if (!process.env.ONLY) throw error;
+    }
+  }
+  writeFileSync(doc, text);
 }
-writeFileSync(doc, text);
+if (missing.size) throw new Error(`no document has a place for ${[...missing].join(', ')}`);

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Measures what docs/performance.md says, each thing and its yardstick in turn, and writes the tables there.
+# Measures what docs/performance.md and docs/configuration/rates.md say, each thing and its yardstick in turn, and
+# writes the tables there.
 #
+#   ONLY=Claim  measures one benchmark; the tables of others stay
 #   ROUNDS=5    how often everything is measured; a figure is the median of the rounds
 #   RESULTS=…   keeps what was measured, to be read again by tools/bench-report.mjs
 set -euo pipefail
@@ -28,6 +30,7 @@ CGO_ENABLED=0 go test -c -o "$out/pure.test" ./internal/testing/bench
 measure() {
   local program=$1 pattern=$2 benchtime=$3
   shift 3
+  if [[ -n ${ONLY:-} && $pattern != "^Benchmark$ONLY$" ]]; then return; fi
   if ! (cd internal/testing/bench && "$out/$program.test" -test.run '^$' -test.bench "$pattern" \
     -test.benchtime "$benchtime" -test.timeout 10m "$@") \
     >"$out/one.txt" 2>&1; then
@@ -41,6 +44,7 @@ measure() {
 measure cgo '^BenchmarkWaiting$' 1x
 measure cgo '^BenchmarkPurchases$' 1x
 measure cgo '^BenchmarkServers$' 1x
+measure cgo '^BenchmarkStrangers$' 1x
 for ((round = 1; round <= rounds; round++)); do
   echo "round: $round of $rounds" | tee -a "$results"
   measure cgo '^BenchmarkChallenge$' 2s
@@ -51,4 +55,4 @@ for ((round = 1; round <= rounds; round++)); do
   measure pure '^BenchmarkVerification$' 1s -test.cpu 1
   measure cgo '^BenchmarkSettlement$' 1000x
 done
-node tools/bench-report.mjs "$results" docs/performance.md
+node tools/bench-report.mjs "$results" docs/performance.md docs/configuration/rates.md
