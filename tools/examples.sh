@@ -159,6 +159,11 @@ trip_killed_before() {
   [[ $code -eq 137 ]] && paid "$trip_wallet" 840000 && trip "$japan" && prints "$work/trip.log" 'is paid|was paid' &&
     paid "$trip_wallet" 840000 "$((10#$price))0000"
 }
+trip_printed() {
+  local wallet
+  read -r trip_key wallet < <(wallets 1) && rm -r "$work/trip.journal" && trip "$france" &&
+    printed trip-agent "$work/trip.log" && paid "$wallet" 840000
+}
 trip_too_dear() {
   local code=0
   trip "5 days in FR from 2027-01-02, at most 0.10 USD" || code=$?
@@ -179,7 +184,9 @@ notebook() {
 }
 
 shop_start() {
-  : >"$work/shop.log" # before the program does it, or the address of the one before it may be read
+  # Not when the program is started, or the address of the one before it may be read.
+  if [[ -e $work/shop.log ]]; then mv "$work/shop.log" "$work/shop-before.log"; fi
+  touch "$work/shop.log"
   PORT=0 WALLET_KEY=$shop_key "$python" examples/pay-link-shop/shop.py >"$work/shop.log" 2>&1 &
   shop=$!
   started+=("$shop")
@@ -201,6 +208,9 @@ shop_told() {
     sleep 0.1
   done
 }
+# printed NAME LOG compares what an example's README shows with what it printed.
+printed() { node tools/printed.mjs "examples/$1/README.md" "$2"; }
+
 # Killed and started again, the shop goes on; the order is paid by another program, which has the wallet.
 shop_paid() {
   kill -KILL "$shop" && { wait "$shop" 2>/dev/null; shop_start; } &&
@@ -263,13 +273,19 @@ check "trip-agent is killed when its payment was taken" trip_killed
 check "trip-agent gives the same eSIM, paid once" trip_repeated
 check "trip-agent pays nothing more without its journal" trip_lost
 check "trip-agent is killed before it sends, and pays once" trip_killed_before
+check "trip-agent prints what its README shows" trip_printed
 check "trip-agent keeps to what the sentence allows" trip_too_dear
 check "worker buys for its caller, once for a key" worker
+check "worker answers as its README shows" printed worker "$work/worker.log"
 check "notebook buys a card and tops it up" notebook "is paid"
+check "notebook prints what its README shows" printed notebook "$work/notebook.log"
 check "notebook runs again and pays nothing" notebook "was paid before"
 check "pay-link-shop makes one order of two forms" shop_order
 check "pay-link-shop is killed, and sees the order paid" shop_paid
+cat "$work/shop-before.log" "$work/shop.log" >"$work/shops.log"
+check "pay-link-shop prints what its README shows" printed pay-link-shop "$work/shops.log"
 check "connect-go answers with status, plans and order" connect_go
+check "connect-go answers as its README shows" printed connect-go "$work/overview.json"
 
 if [[ -n ${server:-} ]]; then check "the server ends in order" stop_server; fi
 if [[ -n ${ROAMCARD_COSTS:-} ]]; then

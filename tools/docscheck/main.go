@@ -1,6 +1,6 @@
 // Command docscheck finds what documents say and what is not so: links and headings that lead nowhere, tests,
-// benchmarks and targets of make that do not exist, commands that nothing runs and that do not say so, claims without a
-// proof, and texts that are too long to be read.
+// benchmarks and targets of make that do not exist, commands that nothing runs and that do not say so, output that
+// nothing compares with what is printed, claims without a proof, and texts that are too long to be read.
 //
 //	docscheck ROOT FILE...
 package main
@@ -84,6 +84,7 @@ func (r *repository) check() (found []string) {
 			continue
 		}
 		blocks(text, r.tests, r.exists, say)
+		outputs(page, text, r.exists, say)
 		size(page, text, say)
 		claims(page, text, say)
 	}
@@ -189,11 +190,32 @@ func (r *repository) names(text string, say say) {
 }
 
 var (
-	commands = regexp.MustCompile("(?ms)^```(?:sh|bash|console)\n(.*?)^```$")
-	// What stands above a block of commands.
-	ranBy  = regexp.MustCompile(`<!-- run by ([\w./-]+) -->\n\z`)
-	notRun = regexp.MustCompile(`<!-- not run: [^\n]+ -->\n\z`)
+	// Commands are in the language of a shell, or begin as one.
+	commands = regexp.MustCompile("(?m)^```(?:sh|bash|console|\n(?:make|roamcard|npm|go|curl|cast|psql|git|cd) .*)$")
+	// Output is text; in the examples, which answer in JSON, that too. What else JSON shows is made of the protos.
+	output, answers = regexp.MustCompile("(?m)^```text$"), regexp.MustCompile("(?m)^```(?:text|json)$")
+	// What stands above a block of commands, and above one of output.
+	ranBy     = regexp.MustCompile(`<!-- run by ([\w./-]+) -->\n\z`)
+	notRun    = regexp.MustCompile(`<!-- not run: [^\n]+ -->\n\z`)
+	printedBy = regexp.MustCompile(`<!-- printed by ([\w./-]+) -->\n\z`)
 )
+
+// outputs asks of each block of output for the file that compares it with what is printed.
+func outputs(page, text string, exists func(string) bool, say say) {
+	shown := output
+	if strings.HasPrefix(page, "examples/") {
+		shown = answers
+	}
+	for _, at := range shown.FindAllStringIndex(text, -1) {
+		by := printedBy.FindStringSubmatch(text[:at[0]])
+		switch {
+		case by == nil:
+			say(at[0], "nothing says what compares this with what is printed")
+		case !exists(by[1]):
+			say(at[0], "there is no %s to compare this with what is printed", by[1])
+		}
+	}
+}
 
 // blocks asks of each block of commands what runs it: a test, or a file of the repository; or why nothing does.
 func blocks(text string, tests map[string]bool, exists func(string) bool, say say) {

@@ -18,9 +18,12 @@ func TestWhatIsNotSoIsFound(t *testing.T) {
 			"[e](../a#z) `[f](gone.md)` `TestTrue/sub` `BenchmarkTrue` `make test`\n\n## Two words: *(b)*\n\n" +
 			"## Two words: b\n\n[g](#two-words-b-1)\n\n" +
 			"<!-- run by TestTrue -->\n```sh\nmake demo\n```\n\n<!-- run by a/go_test.go -->\n```sh\nx\n```\n\n" +
-			"<!-- not run: it needs a phone -->\n```sh\nx\n```\n\n```text\n[h](gone.md)\n# No title\n```\n",
+			"<!-- not run: it needs a phone -->\n```sh\nx\n```\n\n<!-- printed by a/go_test.go -->\n```text\n" +
+			"[h](gone.md)\n# No title\n```\n```json\n{}\n```\n",
 		"docs/bad.md": "# Bad\n\n[a](gone.md)\n[b](good.md#gone)\n`TestGone`\n`make gone`\n```sh\nx\n```\n" +
-			"<!-- run by TestGone -->\n```sh\nx\n```\n[c](#no-title)\n```text\n# No title\n```\n",
+			"<!-- run by TestGone -->\n```sh\nx\n```\n[c](#no-title)\n" +
+			"<!-- printed by gone.sh -->\n```text\n# No title\n```\n```\nmake test\n```\n",
+		"examples/a/README.md":   "# A\n```json\n{}\n```\n",
 		"docs/long.md":           long,
 		"docs/made.md":           "<!-- Made by a tool. -->\n" + long + "[a](gone.md)",
 		"docs/scale.md":          "# Scale\n\n## Shown\n\n`BenchmarkTrue`\n\n## Said\n\nIt is fast.\n",
@@ -49,6 +52,8 @@ func TestWhatIsNotSoIsFound(t *testing.T) {
 		"README.md:1: 151 lines are more than 150",
 		"docs/bad.md:11: there is no TestGone to run these commands",
 		"docs/bad.md:14: docs/bad.md has no heading #no-title",
+		"docs/bad.md:16: there is no gone.sh to compare this with what is printed",
+		"docs/bad.md:19: nothing says what runs these commands, or why nothing does",
 		"docs/bad.md:3: the link to gone.md leads nowhere",
 		"docs/bad.md:4: docs/good.md has no heading #gone",
 		"docs/bad.md:5: there is no TestGone",
@@ -57,6 +62,7 @@ func TestWhatIsNotSoIsFound(t *testing.T) {
 		"docs/long.md:1: 25007 bytes are more than 25000",
 		"docs/made.md:3: the link to gone.md leads nowhere",
 		`docs/scale.md:7: "Said" names nothing that shows it`,
+		"examples/a/README.md:2: nothing says what compares this with what is printed",
 	}
 	if got := r.check(); !slices.Equal(got, want) {
 		t.Errorf("found\n%s\nwanted\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

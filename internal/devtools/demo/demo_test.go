@@ -57,6 +57,22 @@ func (w *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
+// asShown compares the story's end with the README's, but for the wallet and the card.
+func asShown(t *testing.T, story string) {
+	t.Helper()
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)<!-- printed by internal/devtools/demo/demo_test.go -->\n```text\n(.*?)```").
+		FindSubmatch(readme)
+	varies := regexp.MustCompile(`0x[0-9a-fA-F]{40}|•••• \d{4}`)
+	same := func(text string) string { return varies.ReplaceAllString(text, "…") }
+	if shown == nil || !strings.Contains(same(story), same(string(shown[1]))) {
+		t.Errorf("the README shows %s, and the story is\n%s", shown, story)
+	}
+}
+
 // Several runs on one server: each buys with the next wallet.
 func TestDemoBuysWithTheNextWallet(t *testing.T) {
 	r := serve(t)
@@ -106,6 +122,8 @@ func TestDemoBuysWithTheNextWallet(t *testing.T) {
 		!regexp.MustCompile(`\d{4} \d{4} \d{4} \d{4}  valid to \d\d/20\d\d  code \d{3}`).MatchString(out.String()) {
 		t.Errorf("%v: the card was asked for:\n%s", err, out)
 	}
+
+	asShown(t, out.String())
 
 	c, out = buyerAt(r, r.Wallets[:2]...)
 	c.JSON = true
