@@ -3,14 +3,14 @@
 #   sh install.sh [VERSION]
 # It fetches the archive of this machine, its checksums and their signature, checks both, and puts the program, its
 # manual pages and completions below ~/.local. Without minisign the signature cannot be checked, which it says.
-#   ROAMCARD_RELEASES  where releases are: a folder for each tag; default the project's own
-#   ROAMCARD_PREFIX    where to install instead of ~/.local
-#   ROAMCARD_KEY       minisign's public key, instead of the one below
+#   RELEASES     where releases are: a folder for each tag; default the project's own
+#   PREFIX       where to install instead of ~/.local
+#   RELEASE_KEY  minisign's public key, instead of the one below
 set -eu
 version=${1:-@VERSION@}
-releases=${ROAMCARD_RELEASES:-https://github.com/roamcard/roamcard/releases/download}
-prefix=${ROAMCARD_PREFIX:-$HOME/.local}
-key=${ROAMCARD_KEY:-@KEY@}
+releases=${RELEASES:-https://github.com/roamcard/roamcard/releases/download}
+prefix=${PREFIX:-$HOME/.local}
+key=${RELEASE_KEY:-@KEY@}
 
 fail() {
   echo "install.sh: $*" >&2

@@ -164,11 +164,11 @@ installs() {
     kill -0 "$web" && sleep 0.1 || return 1
   done
   fetched() {
-    PATH=$PWD/bin:$PATH ROAMCARD_RELEASES=http://127.0.0.1:$port ROAMCARD_PREFIX=$work/$1 "${@:2}"
+    PATH=$PWD/bin:$PATH RELEASES=http://127.0.0.1:$port PREFIX=$work/$1 "${@:2}"
   }
   # Changed bytes, another's signature, and a version that is not there.
   if fetched home sh bin/dist/install.sh && "$work/home/bin/roamcard" version &&
-    ! ROAMCARD_KEY=RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3 fetched other sh bin/dist/install.sh &&
+    ! RELEASE_KEY=RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3 fetched other sh bin/dist/install.sh &&
     ! fetched gone sh bin/dist/install.sh v9.9.9 && echo x >>"$archive" &&
     ! fetched changed sh bin/dist/install.sh && [[ ! -e $work/other && ! -e $work/gone && ! -e $work/changed ]]; then
     code=0
