@@ -10,7 +10,6 @@ import (
 	"reflect"
 
 	"github.com/google/uuid"
-	"github.com/roamcard/roamcard/ent/migrate"
 
 	"entgo.io/ent"
 	"entgo.io/ent/dialect"
@@ -39,8 +38,6 @@ import (
 // Client is the client that holds all ent builders.
 type Client struct {
 	config
-	// Schema is the client for creating, migrating and dropping schema.
-	Schema *migrate.Schema
 	// Audit is the client for interacting with the Audit builders.
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
@@ -89,7 +86,6 @@ func NewClient(opts ...Option) *Client {
 }
 
 func (c *Client) init() {
-	c.Schema = migrate.NewSchema(c.driver)
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
 	c.CardLink = NewCardLinkClient(c.config)

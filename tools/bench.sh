@@ -23,7 +23,7 @@ results=$(realpath -m "$results")
   echo "anvil: $(node -p "require('$anvil').version" 2>/dev/null || echo unknown)"
 } >"$results"
 
-go test -c -o "$out/cgo.test" ./internal/testing/bench
+CGO_ENABLED=1 go test -c -o "$out/cgo.test" ./internal/testing/bench
 CGO_ENABLED=0 go test -c -o "$out/pure.test" ./internal/testing/bench
 
 # measure PROGRAM PATTERN BENCHTIME FLAGS… adds what the benchmarks print.

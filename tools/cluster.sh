@@ -54,7 +54,7 @@ if [[ ${#packages[@]} -gt 0 ]]; then
   fi
   install "${packages[@]}"
 fi
-go build -trimpath -o bin/cluster ./internal/devtools/cluster
+go build -o bin/cluster ./internal/devtools/cluster
 exec bin/cluster -data "${DATA:-data/cluster}" -addr "${ADDR:-127.0.0.1:8402}" \
   -roamcard "${ROAMCARD_BIN:-bin/roamcard}" \
   ${KEEP:+-keep}

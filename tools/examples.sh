@@ -121,7 +121,7 @@ JS
 }
 
 build_typescript() { (cd "$work/$1" && "$root/clients/typescript/node_modules/.bin/tsc"); }
-build_go() { GOFLAGS=-trimpath go build -o "$work/connect-go" ./examples/connect-go; }
+build_go() { go build -o "$work/connect-go" ./examples/connect-go; }
 lint_python() {
   local ruff=$root/clients/python/.venv/bin/ruff config=$root/clients/python/pyproject.toml
   "$ruff" check --quiet --no-cache --config "$config" examples &&

@@ -25,7 +25,7 @@ bundle() {
   if [[ -n ${ROAMCARD_BIN:-} && $os/$arch == $(go env GOOS)/$(go env GOARCH) ]]; then
     cp "$ROAMCARD_BIN" "$dir/server/roamcard$suffix"
   else
-    CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath \
+    GOFLAGS= CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath \
       -ldflags "-s -w -X github.com/roamcard/roamcard/internal/app.Version=$version" \
       -o "$dir/server/roamcard$suffix" ./cmd/roamcard
   fi

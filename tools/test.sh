@@ -98,17 +98,33 @@ whole_programs() {
   gotests "go, whole programs" . -count=1 -timeout 15m -p 2 -skip "$races" $(grep -E "$programs" <<<"$packages")
 }
 racing_programs() {
-  gotests "go, whole programs that race" . -race -count=1 -timeout 15m -p 1 -run "$races" ./internal/testing/endtoend
+  # shellcheck disable=SC2086
+  CGO_ENABLED=$cgo gotests "go, whole programs that race" . $race -count=1 -timeout 15m -p 1 -run "$races" \
+    ./internal/testing/endtoend
 }
 quiet_packages() {
   # shellcheck disable=SC2046
   gotests "go" . -timeout 15m -p 1 $(grep -vE "$programs|$concurrent" <<<"$packages")
 }
 concurrent_packages() {
-  # shellcheck disable=SC2046
-  gotests "go, concurrent" . -race -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
+  # shellcheck disable=SC2046,SC2086
+  CGO_ENABLED=$cgo gotests "go, concurrent" . $race -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
 }
 sources() { step "sources" tools/lint.sh sources; }
+# The first command of the README, with the program that is built for it.
+demo() { step "demo" make --no-print-directory demo; }
+
+# The race detector's library is C, and is linked by a compiler of C.
+race=-race cgo=1
+if ! command -v "$(go env CC)" >/dev/null; then
+  race='' cgo=0
+  if [[ $(id -u) -eq 0 ]] && command -v apt-get >/dev/null && apt-get update -qq &&
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null; then
+    race=-race cgo=1
+  else
+    echo "there is no $(go env CC), a compiler of C: nothing runs under the race detector"
+  fi
+fi
 
 # These write what the others read.
 step "generated code" tools/lint.sh generated
@@ -120,7 +136,7 @@ GOWORK=off gotests "tools" tools -count=1 ./...
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 # Two at a time, because two processors are what a change is tried on: more at once would end no earlier, and what waits
 # for a processor looks like what is broken. The longest first.
-queue=(clients whole_programs concurrent_packages quiet_packages sources racing_programs)
+queue=(clients whole_programs concurrent_packages quiet_packages sources racing_programs demo)
 printf '%s\n' "${queue[@]}" >"$report/queue"
 worker &
 worker

@@ -15,7 +15,6 @@ import (
 	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/secret"
-	"github.com/roamcard/roamcard/internal/signer/awskms"
 	"github.com/roamcard/roamcard/internal/signer/web3signer"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -233,7 +232,7 @@ func openReference(
 		}
 		ctx, cancel := context.WithTimeout(ctx, askedWithin)
 		defer cancel()
-		return awskms.New(ctx, key, account, rule)
+		return openKMS(ctx, key, account, rule)
 	case byKeystore:
 		return openKeystore(rest)
 	case byFile, byEnv:

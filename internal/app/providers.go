@@ -8,32 +8,9 @@ import (
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/provider"
-	"github.com/roamcard/roamcard/internal/provider/esimaccess"
-	"github.com/roamcard/roamcard/internal/provider/esimgo"
-	"github.com/roamcard/roamcard/internal/provider/lithic"
-	"github.com/roamcard/roamcard/internal/provider/sandbox"
-	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
-
-// issuers are the card issuers that issuer.provider and issuer.retired choose from: a line for each.
-func issuers() []provider.Issuer {
-	return []provider.Issuer{
-		sandbox.AsIssuer(),
-		lithic.AsIssuer(),
-		stripe.AsIssuer(),
-	}
-}
-
-// suppliers are the suppliers that supplier.provider and supplier.retired choose from: a line for each.
-func suppliers() []provider.Supplier {
-	return []provider.Supplier{
-		sandbox.AsSupplier(),
-		esimaccess.AsSupplier(),
-		esimgo.AsSupplier(),
-	}
-}
 
 // Modules are what a program has in addition to what is registered here. Tests add modules of their own; the program
 // that is released has none.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,18 +15,18 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/roamcard/roamcard/ent/migrate"
+	"github.com/roamcard/roamcard/ent/migrate/migrations"
 )
 
 // Migrate applies the missing migrations to the database of url and returns their number. Several processes may call it
 // concurrently. url reaches the server itself: one migration at a time is a lock of its session.
 func Migrate(ctx context.Context, url string, log *slog.Logger) (applied int, err error) {
-	files, err := fs.Sub(migrate.Files, "migrations")
-	if err != nil {
-		return 0, fmt.Errorf("read migrations: %w", err)
-	}
-	return migrateWith(ctx, url, files, log, migrationLimits{lockTimeout: time.Second, within: 15 * time.Minute})
+	limits := migrationLimits{lockTimeout: time.Second, within: 15 * time.Minute}
+	return migrateWith(ctx, url, migrations.Files, log, limits)
 }
+
+//go:embed citus.sql
+var citus string
 
 // Distribute distributes a migrated, empty database by owner over the workers that its Citus knows.
 func Distribute(ctx context.Context, url string) error {
@@ -34,7 +35,7 @@ func Distribute(ctx context.Context, url string) error {
 		return fmt.Errorf("open database: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // what it did is committed
-	if _, err := conn.Exec(ctx, migrate.Citus); err != nil {
+	if _, err := conn.Exec(ctx, citus); err != nil {
 		return fmt.Errorf("distribute: %w", err)
 	}
 	return nil
@@ -65,7 +66,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 
 // schemaVersion is that of the last migration.
 func schemaVersion() (int64, error) {
-	names, err := fs.Glob(migrate.Files, "migrations/*.sql")
+	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil || len(names) == 0 {
 		return 0, fmt.Errorf("read migrations: %d files: %w", len(names), err)
 	}

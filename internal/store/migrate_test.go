@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/ent/migrate"
+	"github.com/roamcard/roamcard/ent/migrate/migrations"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -40,7 +40,7 @@ func TestReplicasMigrateOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	files, err := fs.Glob(migrate.Files, "migrations/*.sql")
+	files, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil || int(applied.Load()) != len(files) {
 		t.Errorf("applied %d of %d files, %v", applied.Load(), len(files), err)
 	}
@@ -66,8 +66,8 @@ func TestMigrationsMakeTheSchema(t *testing.T) {
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
 	var difference bytes.Buffer
-	client := ent.NewClient(ent.Driver(entsql.OpenDB(dialect.Postgres, db)))
-	if err := client.Schema.WriteTo(t.Context(), &difference); err != nil {
+	schema := migrate.NewSchema(entsql.OpenDB(dialect.Postgres, db))
+	if err := schema.WriteTo(t.Context(), &difference); err != nil {
 		t.Fatal(err)
 	}
 	if difference.Len() > 0 {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/ent/migrate"
+	"github.com/roamcard/roamcard/ent/migrate/migrations"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -24,16 +24,16 @@ import (
 func migrationsAnd(t *testing.T, more map[string]string) fs.FS {
 	t.Helper()
 	all := fstest.MapFS{}
-	names, err := fs.Glob(migrate.Files, "migrations/*.sql")
+	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		text, err := fs.ReadFile(migrate.Files, name)
+		text, err := fs.ReadFile(migrations.Files, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[strings.TrimPrefix(name, "migrations/")] = &fstest.MapFile{Data: text}
+		all[name] = &fstest.MapFile{Data: text}
 	}
 	for name, text := range more {
 		all[name] = &fstest.MapFile{Data: []byte(text)}
@@ -202,12 +202,12 @@ CREATE INDEX CONCURRENTLY orders_gift ON orders (updated_at, id);
 // What runs outside a transaction stays half done when it fails, so each statement can be repeated: an index that could
 // not be built is dropped first.
 func TestFilesWithoutATransactionCanBeRepeated(t *testing.T) {
-	names, err := fs.Glob(migrate.Files, "migrations/*.sql")
+	names, err := fs.Glob(migrations.Files, "*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		text, err := fs.ReadFile(migrate.Files, name)
+		text, err := fs.ReadFile(migrations.Files, name)
 		if err != nil {
 			t.Fatal(err)
 		}

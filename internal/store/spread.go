@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
-// spread is where a database distributed by owner (ent/migrate/citus.sql) keeps the rows of each owner. In a database
+// spread is where a database distributed by owner (citus.sql) keeps the rows of each owner. In a database
 // that is not distributed it is nil, which has one shard.
 //
 // A transaction of a sale changes rows of one owner, which are in one shard. What is counted over owners, such as what

@@ -93,7 +93,7 @@ func buildOf(t *testing.T, ref string) (program string) {
 	}
 	shell(t, "tar", "-x", "-C", tree, "-f", archive)
 	program = filepath.Join(dir, "roamcard")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./cmd/roamcard")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, "./cmd/roamcard")
 	cmd.Dir = tree
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", ref, err, out)

@@ -185,7 +185,8 @@ func publish(t *testing.T, clone, folder, version, proxy string) {
 func strangersEnv(t *testing.T, folder, proxy string) []string {
 	t.Helper()
 	cached := filepath.Join(strings.TrimSpace(goIn(t, folder, "env", "GOMODCACHE")), "cache", "download")
-	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GONOSUMDB=*", "GONOPROXY=none",
+	flags := "-mod=mod -modcacherw " + os.Getenv("GOFLAGS") // those of this run, which has compiled what is needed
+	return append(os.Environ(), "GOWORK=off", "GOFLAGS="+flags, "GONOSUMDB=*", "GONOPROXY=none",
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(cached), "GOMODCACHE="+t.TempDir())
 }
 

@@ -1,6 +1,6 @@
 -- Distributes a migrated, empty database by owner over the workers of Citus. The coordinator runs it once:
 --
---   psql -v ON_ERROR_STOP=1 -f ent/migrate/citus.sql "$DATABASE_URL"
+--   psql -v ON_ERROR_STOP=1 -f internal/store/citus.sql "$DATABASE_URL"
 --
 -- The tables that it does not name stay as they are, on the coordinator. docs/scale.md says what follows from that.
 
