@@ -9,6 +9,7 @@
 #   ROAMCARD_COSTS=…      a file that gets a line for each test with the processors' seconds that it took
 set -uo pipefail
 cd "$(dirname "$0")/.."
+source tools/browser.sh
 root=$PWD
 work=$(mktemp -d)
 # PostgreSQL may run as another user, who has to get in.
@@ -107,13 +108,6 @@ node_tests() {
       "${@/#/test/}")
 }
 
-# browser unpacks the browser that several suites run, so that no two do it at once.
-browser() {
-  (cd tools/conformance && node --input-type=module -e '
-    const { default: chromium } = await import("@sparticuz/chromium");
-    await chromium.executablePath();')
-}
-
 # breaking has the server that it breaks to itself.
 breaking() {
   export ROAMCARD_READY=$work/breaking.json
@@ -145,14 +139,14 @@ serve lithic "$root/bin/roamcard" --limits off --issuer lithic
 serve breaking "$root/bin/roamcard-conformance"
 browsing=
 if [[ -d tools/conformance/node_modules/@sparticuz/chromium ]]; then
-  step "browser, unpacked" browser &
+  step "browser, unpacked" unpack_browser &
   browsing=$!
 fi
 # Python's tests run it, too.
 step "TypeScript, build" npm run --silent build --prefix clients/typescript
 # Before the tests, which write modules of their own next to what is packed.
 step "TypeScript, package" npm run --silent package --prefix clients/typescript
-if [[ -n $browsing ]]; then wait "$browsing"; fi
+if [[ -n $browsing ]]; then wait "$browsing" && use_browser; fi
 if ready; then
   breaking &
   lanes=($!)

@@ -9,6 +9,7 @@
 #               at the same time, because its sales are paused
 set -uo pipefail
 cd "$(dirname "$0")/.."
+source tools/browser.sh
 here=tools/conformance
 passed=0 failed=0
 work=$(mktemp -d)
@@ -231,6 +232,7 @@ if ! start; then
 fi
 export ROAMCARD_BIN=$binary
 # A person at a browser is one of the TypeScript client's tests.
+if has_browser; then unpack_browser && use_browser; fi
 if [[ ! -f clients/typescript/dist/testing/index.js ]]; then
   npm run --silent build --prefix clients/typescript
 fi

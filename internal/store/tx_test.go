@@ -80,7 +80,7 @@ func TestTransactionsThatDeadlockBothCommit(t *testing.T) {
 	wg.Go(func() { errs[0] = lockBoth("a", "b") })
 	wg.Go(func() { errs[1] = lockBoth("b", "a") })
 	wg.Wait()
-	if err := errors.Join(errs[:]...); err != nil || runs.Load() != 3 {
+	if err := errors.Join(errs[:]...); err != nil || runs.Load() < 3 { // who runs again may meet the other once more
 		t.Errorf("after %d runs: %v", runs.Load(), err)
 	}
 	if row, _, _ := s.Jobs().Find(t.Context(), bake, "a"); row.Version != 2 {
