@@ -25,5 +25,5 @@ func (c Config) NewRelayer(ctx context.Context, on *chain.Chain) (*chain.Relayer
 
 // NewFacilitator makes a client of the service's facilitator that can be asked what it supports.
 func (c Config) NewFacilitator() (*facilitator.Facilitator, error) {
-	return c.newFacilitator(discard(), nil, nil)
+	return c.newFacilitator(discard(), nil, nil, nil)
 }

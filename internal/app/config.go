@@ -68,6 +68,7 @@ type Config struct {
 	// they began; see openReference.
 	RelayerKeys, RelayerRetired []secret.Text
 	FacilitatorURL              string
+	FacilitatorVerify           bool
 	FacilitatorToken            secret.Text
 	// TreasuryKey refers to the key that signs refunds; without one operators refund by hand. TreasuryRetired are
 	// references to former ones, which sign the refunds that they began again, or the accounts of former ones.
@@ -280,8 +281,10 @@ func (m Modules) settings() []setting {
 		{key: "relayer.retired", help: "keys that send no new settlements and finish those that they began, separated by " +
 			"commas", secret: true, holds: holdsKey,
 			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerRetired })},
-		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", byDefault: none,
-			set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
+		{key: "facilitator.url", help: "a remote x402 facilitator, below which /verify, /settle and /supported lie",
+			byDefault: none, set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
+		{key: "facilitator.verify", help: "whether /verify is asked before each /settle, which some facilitators insist on",
+			byDefault: "true", set: boolean(func(c *Config) *bool { return &c.FacilitatorVerify })},
 		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, byDefault: none,
 			set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorToken })},
 		{key: "treasury.key", help: "the key that refunds are signed with and paid from, or a reference to it; without " +

@@ -46,6 +46,9 @@ func (a *App) refunds() (settlement.Refunds, error) {
 		r.Collect = payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain.Following(), Settler: payment.RefundSettler{Settler: a.relayer}, Timeout: collectTimeout, Log: a.log,
 		})
+	} else {
+		a.log.Warn("relayer.keys is not set: the treasury signs refunds that nothing sends, since a facilitator is not " +
+			"asked to, and each ends with an operator")
 	}
 	return r, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/gen"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/facilitator"
@@ -99,7 +100,7 @@ func (a *App) openSettlers(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list the products: %w", err)
 		}
-		if a.facilitator, err = a.config.newFacilitator(a.log, sold, a.chain); err != nil {
+		if a.facilitator, err = a.config.newFacilitator(a.log, sold, a.chain, a.metrics); err != nil {
 			return fmt.Errorf("make the facilitator: %w", err)
 		}
 	}
@@ -201,22 +202,24 @@ func (a *App) resources(orders store.Orders) (paidOrderFunc, error) {
 	}, nil
 }
 
-// newFacilitator makes the client of the facilitator; sold and on may be nil.
+// newFacilitator makes the client of the facilitator; without sold, on and metrics it can be asked what it supports.
 func (c Config) newFacilitator(
-	log *slog.Logger, sold paidOrderFunc, on payment.Chain,
+	log *slog.Logger, sold paidOrderFunc, on *chain.Chain, metrics *telemetry.Metrics,
 ) (*facilitator.Facilitator, error) {
 	terms := c.terms()
-	var simulate func(context.Context, payment.Payment) error
-	if on != nil {
-		simulate = func(ctx context.Context, p payment.Payment) error {
-			return on.Simulate(ctx, p.Authorization, p.Signature)
-		}
-	}
-	return facilitator.New(facilitator.Config{
+	of := facilitator.Config{
 		URL: c.FacilitatorURL, Rule: c.rule(), Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
-		Resource:     sold, Simulate: simulate,
-	})
+		Resource:     sold, Alone: !c.SettlesBy(SettlerRelayer), SkipVerify: !c.FacilitatorVerify,
+		Reverts: c.Fairness.Reverts, Metrics: metrics,
+	}
+	if on != nil {
+		of.Simulate = func(ctx context.Context, p payment.Payment) error {
+			return on.Simulate(ctx, p.Authorization, p.Signature)
+		}
+		of.Reverted, of.HeadTime = on.Reverted, on.Following().Time
+	}
+	return facilitator.New(of)
 }
 
 // settler is the configured settler, or both as a failover.
@@ -258,15 +261,9 @@ func (a *App) settlersReady() (name string, check func(context.Context) error) {
 	if len(named) == 1 {
 		return named[0].Name, ready[named[0].Name]
 	}
-	return "settlement", func(ctx context.Context) error {
-		var errs error
-		for _, s := range named {
-			err := ready[s.Name](ctx)
-			if err == nil {
-				return nil
-			}
-			errs = errors.Join(errs, fmt.Errorf("%s: %w", s.Name, err))
-		}
-		return errs
+	checks := make([]availability.Check, len(named))
+	for i, s := range named {
+		checks[i] = availability.Check{Name: s.Name, Run: ready[s.Name]}
 	}
+	return "settlement", func(ctx context.Context) error { return availability.AnyOf(ctx, checks) }
 }

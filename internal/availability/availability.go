@@ -19,6 +19,8 @@ package availability
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -125,6 +127,31 @@ func (p Product) Ready(ctx context.Context) []Result {
 // Started is Ready without what operators do about: a start does not wait for it.
 func (p Product) Started(ctx context.Context) []Result {
 	return run(ctx, slices.Concat(p.checks(), p.Shown))
+}
+
+// AnyOf asks all at once, and is nil as soon as one of them is. Otherwise the error has all theirs.
+func AnyOf(ctx context.Context, checks []Check) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan error, len(checks))
+	for _, c := range checks {
+		go func() {
+			err := c.Run(ctx)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", c.Name, err)
+			}
+			answers <- err
+		}()
+	}
+	var errs error
+	for range checks {
+		err := <-answers
+		if err == nil {
+			return nil
+		}
+		errs = errors.Join(errs, err)
+	}
+	return errs
 }
 
 // readyTimeout bounds all the checks of a ready route.

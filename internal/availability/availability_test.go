@@ -202,6 +202,25 @@ func TestReadyShowsEveryCheckInOrder(t *testing.T) {
 	})
 }
 
+func TestAnyOfAsksAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := errors.New("down")
+		slow := availability.Check{Name: "slow", Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		down := availability.Check{Name: "down", Run: func(context.Context) error { return fails }}
+		works := availability.Check{Name: "works", Run: func(context.Context) error { return nil }}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // clock: virtual
+		defer cancel()
+		begin := time.Now()
+		if err := availability.AnyOf(ctx, []availability.Check{slow, down, works}); err != nil || time.Since(begin) > 0 {
+			t.Errorf("%v after %v, want the one that works, at once", err, time.Since(begin))
+		}
+		err := availability.AnyOf(ctx, []availability.Check{slow, down})
+		if !errors.Is(err, fails) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want both errors", err)
+		}
+	})
+}
+
 func TestReadyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }

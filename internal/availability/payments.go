@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -186,12 +187,14 @@ func (p *Payments) Settle(ctx context.Context) error {
 }
 
 func (p *Payments) settle(ctx context.Context) error {
-	var errs error
-	for _, m := range p.settling() {
-		_, err := m.Get(ctx)
-		errs = errors.Join(errs, err)
+	settling := p.settling()
+	errs := make([]error, len(settling))
+	var asked sync.WaitGroup // at once: they share a caller's deadline
+	for i, m := range settling {
+		asked.Go(func() { _, errs[i] = m.Get(ctx) })
 	}
-	return errs
+	asked.Wait()
+	return errors.Join(errs...)
 }
 
 // settling are what every payment that is to be settled depends on.

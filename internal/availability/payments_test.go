@@ -106,6 +106,18 @@ func TestSettleAsksAndInviteDoesNot(t *testing.T) {
 }
 
 // TestFailureToReadTheTokenIsForgottenSoon: it may be one answer of a node that came late, and turns payers away.
+// TestSettleAsksAllAtOnce: three that take two seconds each take two seconds.
+func TestSettleAsksAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(context.Context) error { time.Sleep(2 * time.Second); return nil } // clock: virtual
+		p := availability.NewPayments(availability.PaymentsConfig{Chain: slow, Token: slow, Settler: slow, Now: time.Now})
+		begin := time.Now()
+		if err := p.Settle(t.Context()); err != nil || time.Since(begin) != 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
 func TestFailureToReadTheTokenIsForgottenSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w world

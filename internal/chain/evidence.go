@@ -22,6 +22,18 @@ func (c *Chain) Prove(ctx context.Context, a x402.Authorization, transaction x40
 	return verdict, nil
 }
 
+// Reverted reports whether the chain has a transaction that reverted. One that no node has did not.
+func (c *Chain) Reverted(ctx context.Context, transaction x402.Hash) (bool, error) {
+	found, err := c.receiptOf(ctx, transaction)
+	if errors.Is(err, errNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the receipt of transaction %s: %w", transaction, err)
+	}
+	return found.Status == 0, nil
+}
+
 func (c *Chain) prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error) {
 	head, err := c.header(ctx, c.config.Finality.Paid)
 	if err != nil {

@@ -61,7 +61,7 @@ func settled(got answer, p payment.Payment) (outcome, error) {
 		o.transaction = hash.String()
 	}
 	switch {
-	case aboutAnother(s.Settlement, p):
+	case *s.Success && aboutAnother(s.Settlement, p):
 		return outcome{}, got.unclear("it is about another payment")
 	case s.ErrorReason == x402.ReasonSettlementPending && !*s.Success:
 		// Some facilitators send it with HTTP 500. The money may move, so it is not a failure.
@@ -100,6 +100,21 @@ func reason(text string) string {
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+// verified reads an answer to /verify. A *Refusal is its no.
+func verified(got answer) error {
+	var v struct {
+		IsValid *bool  `json:"isValid"`
+		Reason  string `json:"invalidReason"`
+	}
+	if err := json.Unmarshal(got.body, &v); err != nil || v.IsValid == nil {
+		return got.unclear("no verification in it")
+	}
+	if !*v.IsValid {
+		return &Refusal{Reason: reason(v.Reason)}
+	}
+	return nil
+}
 
 // supports reads an answer to /supported.
 func supports(got answer) error {

@@ -88,7 +88,7 @@ func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) 
 		return got, fmt.Errorf("half an answer: %w", err)
 	case resp.StatusCode == http.StatusTooManyRequests:
 		return got, &busyError{
-			unclearError: unclearError{status: got.status, why: "too many requests"}, after: retryAfter(resp.Header),
+			unclearError: unclearError{status: got.status, why: "too many requests"}, after: retryAfter(resp.Header, f.config.Now()),
 		}
 	}
 	return got, nil
@@ -113,10 +113,14 @@ type busyError struct {
 
 func (e *busyError) Unwrap() error { return &e.unclearError }
 
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
+// retryAfter reads the header, which has seconds or a date.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get("Retry-After")
+	wait := time.Duration(0)
+	if seconds, err := strconv.Atoi(text); err == nil {
+		wait = time.Duration(min(seconds, int(maxBackoff/time.Second))) * time.Second
+	} else if date, err := http.ParseTime(text); err == nil {
+		wait = date.Sub(now)
 	}
-	return time.Duration(min(seconds, int(maxBackoff/time.Second))) * time.Second
+	return min(max(wait, 0), maxBackoff)
 }

@@ -1,13 +1,14 @@
 // Package facilitator settles payments through a remote x402 facilitator, whose answers count only once the chain
 // confirms them.
 //
-//	stored payment ──► POST /settle, the same bytes each time ──► claimed   success, with a transaction
-//	                                                          ├─► pending   settlement_pending, whatever the HTTP status
-//	                                                          ├─► refused   success: false; it may be wrong
-//	                                                          └─► unknown   no answer, or none that can be read
+//	stored payment ─► would it move? ─► POST /verify ─► POST /settle, the same bytes each time
+//	                     │ no             any answer      ├─► claimed   success, with a transaction
+//	                     ▼                                ├─► pending   settlement_pending, whatever the HTTP status
+//	               nothing is sent                        ├─► refused   success: false; it may be wrong
+//	                                                      └─► unknown   no answer, or none that can be read
 //
 // None of the four decides a payment. Sending it again is always safe: the stored payment is the durable record, and
-// the token executes its authorization once.
+// the token executes its authorization once. While the call is open, the chain is looked at all the same.
 package facilitator
 
 import (
@@ -28,6 +29,7 @@ import (
 	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -47,28 +49,44 @@ type Config struct {
 	// Resource are the resource and extensions of a payment, by which the facilitator can list the product. They must
 	// not change between calls. Nil sends neither.
 	Resource func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
-	// Simulate checks whether a payment would move now; a *payment.Rejection says why not. What is refused and would not
-	// move is the payer's fault: it is not counted against the facilitator. Nil counts every refusal.
+	// Simulate checks whether a payment would move now; a *payment.Rejection says why not. What would not move is not
+	// submitted, and is not counted against the facilitator. Nil takes every payment for one that would move.
 	Simulate func(ctx context.Context, p payment.Payment) error
+	// Reverted reports whether the chain has a transaction that reverted. Nil says that it has none.
+	Reverted func(ctx context.Context, transaction x402.Hash) (bool, error)
+	// HeadTime is the time of the chain's latest block; nil takes Now, as for a chain with a block at each moment.
+	HeadTime func(ctx context.Context) (time.Time, error)
+	// Alone says that no other settler of ours submits these payments: what moves was moved by the facilitator.
+	Alone bool
+	// SkipVerify leaves out /verify before /settle. Some facilitators insist on it, and list what they have verified.
+	SkipVerify bool
+	// Reverts is how many calls for one payment may move nothing by its payer's doing before no more are made: 2.
+	Reverts int
 	// HTTP may be nil. Only its transport is used.
 	HTTP *http.Client
 	// Timeout bounds one call: 10 s.
 	Timeout time.Duration
-	// Pause is the least time between two calls of this process for one payment: 2 s.
+	// Patience is how long Submit waits for a call, which goes on after that: 500 ms.
+	Patience time.Duration
+	// Pause is the least time between two calls of this process for one payment: 2 s. It doubles with each failure.
 	Pause time.Duration
+	// Window is how long a settlement that is claimed or pending may take on the chain: 8 s, four blocks of Base.
+	Window time.Duration
 	// Now is time.Now if nil.
 	Now func() time.Time
 	Log *slog.Logger
 	// Tracer is the process's own if nil.
-	Tracer trace.Tracer
+	Tracer  trace.Tracer
+	Metrics *telemetry.Metrics
 }
 
 // Facilitator settles by asking another service to. It is payment.Settler, and safe for concurrent use.
 type Facilitator struct {
-	config   Config
-	base     *url.URL
-	http     *http.Client
-	backoffs backoffs
+	config Config
+	base   *url.URL
+	http   *http.Client
+	sent   submissions
+	health health
 	// supported caches the result of Supported: anyone can trigger readiness checks.
 	supported *availability.Memo[struct{}]
 }
@@ -76,6 +94,9 @@ type Facilitator struct {
 const (
 	readyFor    = 5 * time.Second
 	notReadyFor = 2 * time.Second
+	// supportedWithin is how long Ready waits for a new answer to /supported while it knows one of supportedFor ago.
+	supportedWithin = time.Second
+	supportedFor    = time.Minute
 )
 
 // New makes a Facilitator. It sends nothing yet.
@@ -88,9 +109,20 @@ func New(c Config) (*Facilitator, error) {
 		return nil, errors.New("the facilitator has no requirements")
 	}
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
-	c.Pause = cmp.Or(c.Pause, 2*time.Second)
+	c.Patience = cmp.Or(c.Patience, 500*time.Millisecond)
+	c.Pause, c.Window = cmp.Or(c.Pause, 2*time.Second), cmp.Or(c.Window, 8*time.Second)
+	c.Reverts = cmp.Or(c.Reverts, 2)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Simulate == nil {
+		c.Simulate = func(context.Context, payment.Payment) error { return nil }
+	}
+	if c.Reverted == nil {
+		c.Reverted = func(context.Context, x402.Hash) (bool, error) { return false, nil }
+	}
+	if c.HeadTime == nil {
+		c.HeadTime = func(context.Context) (time.Time, error) { return c.Now(), nil }
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -108,33 +140,168 @@ func New(c Config) (*Facilitator, error) {
 	return f, nil
 }
 
-// Submit implements payment.Settler. Nil means that the facilitator claims success, or that the settlement is pending;
-// a *Refusal is its negative answer; after any other error the result is unknown. A payment that was sent less than
-// Config.Pause ago is not sent again, and gets the cached answer.
+// errWatched is the error of a payment for which no more calls are made. It settles by somebody else's transaction, or
+// it expires.
+var errWatched = fmt.Errorf("the facilitator is asked no more for this payment: %w", payment.ErrMissed)
+
+// Submit implements payment.Settler. A *payment.Rejection says that the payment would not move now, and is not sent.
+// Nil means that the facilitator claims success, that the settlement is pending, or that the call goes on after
+// Config.Patience; a *Refusal is a negative answer; after any other error the result is unknown. A payment that was
+// sent less than Config.Pause ago is not sent again, and gets the cached answer.
 func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
-	if last, backedOff := f.backoffs.of(p.ID, f.config.Now()); backedOff {
+	now := f.config.Now()
+	if last, waits := f.sent.of(p.ID).last(now); waits {
 		return last
+	}
+	if err := f.health.backedOff(now); err != nil {
+		return err
+	}
+	would := f.config.Simulate(ctx, p)
+	f.judge(ctx, p, would)
+	if would != nil {
+		return fmt.Errorf("settle: %w", would)
+	}
+	if wasted := f.sent.of(p.ID).wasted; wasted >= f.config.Reverts {
+		f.config.Metrics.Unaffordable(ctx, "reverts")
+		return fmt.Errorf("%w: %d calls moved nothing", errWatched, wasted)
 	}
 	body, err := f.request(ctx, p)
 	if err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
-	err = f.settle(ctx, p, body)
-	// A caller who disconnects is not a failure of the facilitator.
-	if !fault.Gone(ctx) {
-		f.backoffs.after(p.ID, f.config.Now(), f.config.Pause, err, f.isPayersFault(ctx, p, err))
+	call, done, mine := f.sent.begin(p)
+	if mine {
+		go f.ask(context.WithoutCancel(ctx), p, body, call)
 	}
-	return err
+	patience := time.NewTimer(f.config.Patience)
+	defer patience.Stop()
+	select {
+	case <-done:
+		return f.sent.of(p.ID).err
+	case <-ctx.Done():
+		return fault.Ended(ctx, ctx.Err())
+	case <-patience.C:
+		return nil
+	}
 }
 
-// isPayersFault reports whether a payment was refused that would not move. Payers who claim and move their money away
-// would otherwise make the facilitator look down, and close the sale for others.
-func (f *Facilitator) isPayersFault(ctx context.Context, p payment.Payment, err error) bool {
-	if _, refused := errors.AsType[*Refusal](err); !refused || f.config.Simulate == nil {
-		return false
+// ask makes the calls for one payment, and judges what can be judged at once.
+func (f *Facilitator) ask(ctx context.Context, p payment.Payment, body []byte, call *submission) {
+	if !f.config.SkipVerify {
+		f.verify(ctx, p, body)
 	}
-	_, rejected := errors.AsType[*payment.Rejection](f.config.Simulate(ctx, p))
-	return rejected
+	found, err := f.settle(ctx, p, body)
+	now := f.config.Now()
+	f.health.asksForPause(now, err)
+	var moved x402.Hash
+	f.sent.change(call, func(c *submission) {
+		c.found, c.err, moved = found, err, c.moved
+		switch {
+		case err != nil:
+			c.until = now.Add(min(f.config.Pause<<min(c.calls-1, 4), maxBackoff))
+		case found.state == claimed:
+			c.until = now.Add(f.config.Window)
+		default:
+			c.until = now.Add(f.config.Pause)
+		}
+		if err == nil && c.since.IsZero() {
+			c.since = now
+		}
+	})
+	switch {
+	case moved != x402.Hash{}:
+		f.seen(found, moved)
+	case err != nil:
+		f.judgeFailure(ctx, p, call, found, err)
+	}
+	f.sent.end(call)
+}
+
+// Moved implements payment.Witness: the chain shows the transfer of a payment.
+func (f *Facilitator) Moved(p payment.Payment, r payment.Receipt) {
+	call := f.sent.find(p.ID)
+	if call == nil {
+		return
+	}
+	var found outcome
+	open := false
+	f.sent.change(call, func(c *submission) { c.moved, found, open = r.Transaction, c.found, c.open })
+	if !open {
+		f.seen(found, r.Transaction)
+	}
+}
+
+// seen records a transfer that the chain shows. Where others submit as well, it is the facilitator's if that named it.
+func (f *Facilitator) seen(found outcome, moved x402.Hash) {
+	if f.config.Alone || found.transaction == moved.String() {
+		f.health.works()
+	}
+}
+
+// judge judges an earlier answer that promised a transfer, once the chain has had the blocks for it; would says whether
+// the payment would still move.
+func (f *Facilitator) judge(ctx context.Context, p payment.Payment, would error) {
+	before := f.sent.of(p.ID)
+	if before.since.IsZero() {
+		return
+	}
+	head, err := f.config.HeadTime(ctx)
+	if err != nil || head.Before(before.since.Add(f.config.Window)) {
+		return
+	}
+	broken := errNeverMade
+	if before.found.state == claimed {
+		broken = errLie
+	}
+	f.judgeFailureOf(ctx, p, f.sent.find(p.ID), before.found, broken, would)
+}
+
+var (
+	errNeverMade = errors.New("the facilitator has answered that a settlement is pending, and the chain does not get it")
+	errLie       = errors.New("the facilitator claims a settlement that the chain does not have")
+)
+
+// judgeFailure judges an answer that is no promise.
+func (f *Facilitator) judgeFailure(
+	ctx context.Context, p payment.Payment, call *submission, found outcome, err error,
+) {
+	ctx, cancel := fault.Within(ctx, f.config.Timeout)
+	defer cancel()
+	f.judgeFailureOf(ctx, p, call, found, err, f.config.Simulate(ctx, p))
+}
+
+// tooLate is the time before the end of an authorization in which a facilitator may refuse it for that.
+const tooLate = 30 * time.Second
+
+// judgeFailureOf finds out whose fault it is that a payment was not moved. Nobody's, as long as nodes do not answer.
+func (f *Facilitator) judgeFailureOf(
+	ctx context.Context, p payment.Payment, call *submission, found outcome, err, would error,
+) {
+	now := f.config.Now()
+	rejection, rejected := errors.AsType[*payment.Rejection](would)
+	wasted := false
+	switch {
+	case rejected:
+		// One that is used has moved, or its payer has cancelled it: the chain tells.
+		wasted = rejection.Reason != x402.ReasonNonceUsed
+	case would != nil:
+		return
+	default:
+		if hash, parsed := x402.ParseHash(found.transaction); parsed == nil {
+			if wasted, parsed = f.config.Reverted(ctx, hash); parsed != nil {
+				return
+			}
+		}
+		if !wasted && now.Add(tooLate).Before(time.Unix(int64(p.Authorization.ValidBefore), 0)) {
+			f.health.fails(now, p.Authorization.From, err)
+		}
+	}
+	f.sent.change(call, func(c *submission) {
+		c.since = time.Time{}
+		if wasted {
+			c.wasted++
+		}
+	})
 }
 
 // request is the body of a settlement. An error here is ours, not the facilitator's.
@@ -148,10 +315,32 @@ func (f *Facilitator) request(ctx context.Context, p payment.Payment) (body []by
 	return x402.EncodeFacilitatorRequest(sent)
 }
 
-func (f *Facilitator) settle(ctx context.Context, p payment.Payment, body []byte) error {
+// verifyWithin bounds a call of /verify, which nothing depends on.
+const verifyWithin = 3 * time.Second
+
+// verify asks for a verification, as some facilitators insist on before they settle. What it says decides nothing: the
+// payment would move, as our own node has just found.
+func (f *Facilitator) verify(ctx context.Context, p payment.Payment, body []byte) {
+	ctx, cancel := fault.Within(ctx, verifyWithin)
+	defer cancel()
+	ctx, end := f.begin(ctx, "verify", http.MethodPost)
+	start := f.config.Now()
+	got, err := f.call(ctx, http.MethodPost, "verify", body)
+	if err == nil {
+		err = verified(got)
+	}
+	end(got.status, outcome{}, err)
+	level := slog.LevelDebug
+	if err != nil {
+		level = slog.LevelWarn
+	}
+	f.config.Log.LogAttrs(ctx, level, "facilitator asked to verify", slog.String("payment", p.ID.String()),
+		slog.Int("status", got.status), slog.Duration("took", f.config.Now().Sub(start)), slog.Any("cause", err))
+}
+
+func (f *Facilitator) settle(ctx context.Context, p payment.Payment, body []byte) (found outcome, err error) {
 	ctx, end := f.begin(ctx, "settle", http.MethodPost)
 	start := f.config.Now()
-	var found outcome
 	faultpoint.Reach("facilitator.before_settle")
 	got, err := f.call(ctx, http.MethodPost, "settle", body)
 	faultpoint.Reach("facilitator.after_settle")
@@ -160,7 +349,7 @@ func (f *Facilitator) settle(ctx context.Context, p payment.Payment, body []byte
 	}
 	end(got.status, found, err)
 	level := slog.LevelInfo
-	if err != nil && !fault.Gone(ctx) {
+	if err != nil {
 		level = slog.LevelWarn
 	}
 	f.config.Log.LogAttrs(ctx, level, "facilitator asked to settle", slog.String("payment", p.ID.String()),
@@ -168,9 +357,9 @@ func (f *Facilitator) settle(ctx context.Context, p payment.Payment, body []byte
 		slog.String("transaction", found.transaction), slog.Int("status", got.status),
 		slog.Duration("took", f.config.Now().Sub(start)), slog.Any("cause", err))
 	if err != nil {
-		return fmt.Errorf("settle: %w", err)
+		return found, fmt.Errorf("settle: %w", err)
 	}
-	return nil
+	return found, nil
 }
 
 // Supported checks that the facilitator settles what we sell for: the scheme exact on our network.
@@ -187,11 +376,27 @@ func (f *Facilitator) Supported(ctx context.Context) error {
 	return nil
 }
 
+// supports is Supported with a cached result. What a facilitator settles changes seldom: one that takes long to say it
+// is as good as it was, until it has answered or failed.
+func (f *Facilitator) supports(ctx context.Context) error {
+	soon, cancel := fault.Within(ctx, supportedWithin)
+	defer cancel()
+	_, err := f.supported.Get(soon)
+	if soon.Err() == nil {
+		return err
+	}
+	if _, known, last := f.supported.Cached(supportedFor); known && last == nil {
+		return nil
+	}
+	_, err = f.supported.Get(ctx)
+	return err
+}
+
 // Ready is Supported with a cached result. A facilitator that lists our kind and settles nothing is not ready either.
 // The error contains a *fault.Fault for the payer.
 func (f *Facilitator) Ready(ctx context.Context) error {
-	_, err := f.supported.Get(ctx)
-	if failing := f.backoffs.failing(f.config.Now()); err == nil && failing != nil {
+	err := f.supports(ctx)
+	if failing := f.health.failing(f.config.Now()); err == nil && failing != nil {
 		err = fmt.Errorf("facilitator not ready: %w", failing)
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,11 +62,15 @@ func newBench(t *testing.T, change func(*facilitator.Config)) *bench {
 		facilitatortest.Config{Chain: b.chain, Settler: b.chain, Token: secret.New(token), Now: b.time},
 	)
 	server := httptest.NewServer(b.remote)
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		server.CloseClientConnections() // calls go on without who made them
+		server.Close()
+	})
 	c := facilitator.Config{
 		URL: server.URL, Token: secret.New(token), HTTP: server.Client(), Timeout: 5 * time.Second, Pause: 2 * time.Second,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
-		Now:          b.time, Log: slog.New(slog.NewTextHandler(b.logs, nil)),
+		Patience:     time.Minute, Alone: true,
+		Now: b.time, Log: slog.New(slog.NewTextHandler(b.logs, nil)),
 		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans)).Tracer("test"),
 	}
 	if change != nil {
@@ -90,10 +95,10 @@ func (b *bench) pass(d time.Duration) {
 	b.now = b.now.Add(d)
 }
 
-// claim is a stored payment of a funded payer.
+// claim is a stored payment of a funded payer, another one for each nonce.
 func (b *bench) claim(nonce byte) payment.Payment {
 	b.Helper()
-	key, err := crypto.ToECDSA(crypto.Keccak256([]byte("payer")))
+	key, err := crypto.ToECDSA(crypto.Keccak256([]byte{nonce}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -294,15 +299,21 @@ func TestRefusalsDoNotBackOffFacilitator(t *testing.T) {
 }
 
 func TestSubmitHonorsRetryAfter(t *testing.T) {
-	b := newBench(t, nil)
-	b.remote.Next(facilitatortest.Limit)
-	_ = b.client.Submit(t.Context(), b.claim(1))
-	if err := b.client.Submit(t.Context(), b.claim(2)); !errors.Is(err, payment.ErrBackingOff) {
-		t.Errorf("another payment at once: %v", err)
-	}
-	b.pass(time.Second)
-	if err := b.client.Submit(t.Context(), b.claim(3)); err != nil {
-		t.Errorf("after the second it asked for: %v", err)
+	for name, limit := range map[string]facilitatortest.Fault{
+		"seconds": facilitatortest.Limit, "date": facilitatortest.LimitUntil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.remote.Next(limit)
+			_ = b.client.Submit(t.Context(), b.claim(1))
+			if err := b.client.Submit(t.Context(), b.claim(2)); !errors.Is(err, payment.ErrBackingOff) {
+				t.Errorf("another payment at once: %v", err)
+			}
+			b.pass(time.Second)
+			if err := b.client.Submit(t.Context(), b.claim(3)); err != nil {
+				t.Errorf("after the second it asked for: %v", err)
+			}
+		})
 	}
 }
 
@@ -314,24 +325,35 @@ func TestSubmitTimesOut(t *testing.T) {
 	}
 }
 
-func TestCallerDisconnectIsNotCountedAsFailure(t *testing.T) {
-	b := newBench(t, nil)
-	p := b.claim(1)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := b.client.Submit(ctx, p); err == nil {
-		t.Error("no error")
-	}
-	// Or while it is asked.
+func TestCallGoesOnWithoutItsCaller(t *testing.T) {
+	b := newBench(t, func(c *facilitator.Config) { c.Timeout, c.Patience = 20*time.Second, time.Nanosecond })
 	b.remote.Always(facilitatortest.Hang)
-	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond) // clock: the caller's
-	defer cancel()
-	if err := b.client.Submit(ctx, p); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, want the caller's deadline", err)
+	p := b.claim(1)
+	for range 3 {
+		if err := b.client.Submit(t.Context(), p); err != nil {
+			t.Errorf("while the facilitator is asked: %v", err)
+		}
 	}
-	b.remote.Always(facilitatortest.Honest)
-	if err := b.client.Submit(t.Context(), p); err != nil {
-		t.Errorf("asked again: %v", err)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = b.client.Submit(gone, b.claim(2))
+	b.eventually(func() bool { return b.remote.Calls("/settle") == 2 }, "both payments are asked for, once each")
+	if err := b.client.Ready(t.Context()); err != nil {
+		t.Errorf("it is held against the facilitator: %v", err)
+	}
+}
+
+// eventually waits for a condition, as long as the test may take.
+func (b *bench) eventually(is func() bool, what string) {
+	b.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for !is() {
+		select {
+		case <-b.Context().Done():
+			b.Fatalf("never: %s", what)
+		case <-look.C:
+		}
 	}
 }
 
@@ -357,7 +379,7 @@ func TestTokenSourceIsCalledForEachCall(t *testing.T) {
 	if err := b.client.Submit(t.Context(), b.claim(1)); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(asked, ", "); got != "GET /supported, POST /settle" {
+	if got := strings.Join(asked, ", "); got != "GET /supported, POST /verify, POST /settle" {
 		t.Errorf("tokens for %s", got)
 	}
 }
@@ -399,74 +421,239 @@ func TestReadyNeedsOurKind(t *testing.T) {
 	ready(false)
 }
 
+// TestSlowSupportedIsWaitedForInTheBackground: what was known a minute ago stands until there is an answer.
+func TestSlowSupportedIsWaitedForInTheBackground(t *testing.T) {
+	b := newBench(t, func(c *facilitator.Config) { c.Timeout = time.Minute })
+	b.ready("")
+	answers := make(chan struct{})
+	b.remote.OnSupported(func() { <-answers })
+	b.pass(6 * time.Second)
+	b.ready("")
+	b.remote.Kinds()
+	close(answers)
+	b.eventually(func() bool { return fault.Of(b.client.Ready(t.Context())) == fault.FacilitatorDown },
+		"the answer counts once it is there")
+}
+
+// moved tells the client what the chain shows of a payment.
+func (b *bench) moved(p payment.Payment) {
+	b.Helper()
+	v, err := b.chain.Verdict(b.Context(), p.Authorization, p.Since())
+	if err != nil || v.State != payment.Settled {
+		b.Fatalf("%+v, %v, want it settled", v, err)
+	}
+	b.client.Moved(p, *v.Receipt)
+}
+
+func (b *bench) ready(want fault.Code) {
+	b.Helper()
+	if err := b.client.Ready(b.Context()); fault.Of(err) != want {
+		b.Errorf("ready: %v, want %q", err, want)
+	}
+}
+
+// simulated is a bench whose client asks the chain what would move.
+func simulated(t *testing.T, change func(*facilitator.Config)) *bench {
+	t.Helper()
+	var b *bench
+	b = newBench(t, func(c *facilitator.Config) {
+		c.Simulate = func(ctx context.Context, p payment.Payment) error {
+			return b.chain.Simulate(ctx, p.Authorization, p.Signature)
+		}
+		if change != nil {
+			change(c)
+		}
+	})
+	return b
+}
+
 // TestReadyFailsWhenFacilitatorSettlesNothing lists our kind, and fails or refuses every settlement.
 func TestReadyFailsWhenFacilitatorSettlesNothing(t *testing.T) {
 	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail,
-		"refuses": facilitatortest.Refuse} {
+		"refuses": facilitatortest.Refuse, "does not know us": facilitatortest.Unauthorized,
+		"boasts": facilitatortest.Boast} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nil)
-			ready := func(want fault.Code) {
-				t.Helper()
-				if err := b.client.Ready(t.Context()); fault.Of(err) != want {
-					t.Errorf("ready: %v, want %q", err, want)
-				}
-			}
-			b.remote.Next(mode, mode)
-			for i := range byte(2) {
-				_ = b.client.Submit(t.Context(), b.claim(i))
-			}
-			ready("") // each may have been the payment's fault
+			b := simulated(t, nil)
 			b.remote.Always(mode)
-			_ = b.client.Submit(t.Context(), b.claim(3))
-			ready(fault.FacilitatorDown)
+			for range 3 {
+				for i := range byte(2) {
+					_ = b.client.Submit(t.Context(), b.claim(i))
+				}
+				b.pass(time.Minute)
+			}
+			b.ready("") // however often they are asked for, two payers may be at fault
+			third := b.claim(3)
+			_ = b.client.Submit(t.Context(), third)
+			b.ready(fault.FacilitatorDown)
 			b.pass(31 * time.Second)
-			ready(fault.FacilitatorDown) // no success has been seen since
+			b.ready(fault.FacilitatorDown) // no success has been seen since
 			b.remote.Always(facilitatortest.Honest)
-			if err := b.client.Submit(t.Context(), b.claim(3)); err != nil {
+			if err := b.client.Submit(t.Context(), third); err != nil {
 				t.Errorf("the payment that waits: %v", err)
 			}
-			ready("")
+			b.ready(fault.FacilitatorDown) // it says so
+			b.moved(third)
+			b.ready("")
 			b.remote.Always(mode)
 			for i := range byte(3) {
 				_ = b.client.Submit(t.Context(), b.claim(10+i))
 			}
-			ready(fault.FacilitatorDown)
+			b.ready(fault.FacilitatorDown)
 			b.pass(61 * time.Second)
-			ready("") // nothing waits for it: the next payer finds out
+			b.ready("") // nothing waits for it: the next payer finds out
+			_ = b.client.Submit(t.Context(), b.claim(20))
+			b.ready(fault.FacilitatorDown)
 		})
 	}
 }
 
-// TestReadyWhilePayersCannotPay: they have moved their money away since they claimed, as many as there are.
-func TestReadyWhilePayersCannotPay(t *testing.T) {
-	b := newBench(t, nil)
-	simulated := newBench(t, func(c *facilitator.Config) {
-		c.Simulate = func(ctx context.Context, p payment.Payment) error {
-			return b.chain.Simulate(ctx, p.Authorization, p.Signature)
+// TestClaimsAreHeldAgainstTheChain: a facilitator that claims what the chain does not have closes the sale at once, and
+// one that is pending for ever after as many payers as could be at fault.
+func TestClaimsAreHeldAgainstTheChain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mode   facilitatortest.Fault
+		payers byte
+	}{"lies": {facilitatortest.Lie, 1}, "stalls": {facilitatortest.Stall, 3}} {
+		t.Run(name, func(t *testing.T) {
+			b := simulated(t, nil)
+			b.remote.Always(tt.mode)
+			var all []payment.Payment
+			for i := range tt.payers {
+				all = append(all, b.claim(i))
+				if err := b.client.Submit(t.Context(), all[i]); err != nil {
+					t.Error(err)
+				}
+			}
+			b.pass(7 * time.Second)
+			_ = b.client.Submit(t.Context(), all[0])
+			b.ready("") // a block may still have it
+			b.pass(2 * time.Second)
+			for i := range tt.payers {
+				b.ready("")
+				_ = b.client.Submit(t.Context(), all[i])
+			}
+			b.ready(fault.FacilitatorDown)
+			b.remote.Always(facilitatortest.Honest)
+			b.pass(8 * time.Second)
+			if err := b.client.Submit(t.Context(), all[0]); err != nil {
+				t.Error(err)
+			}
+			b.moved(all[0])
+			b.ready("")
+		})
+	}
+}
+
+// TestPayersFaultIsNeverTheFacilitators: payers who claim and move their money away, as many as there are.
+func TestPayersFaultIsNeverTheFacilitators(t *testing.T) {
+	b := simulated(t, nil)
+	b.remote.Always(facilitatortest.Fail)
+	for i := range byte(6) {
+		p := b.claim(i)
+		b.chain.Spend(p.Authorization.From)
+		if _, rejected := errors.AsType[*payment.Rejection](b.client.Submit(t.Context(), p)); !rejected {
+			t.Error("not rejected")
 		}
+	}
+	if n := b.remote.Calls("/settle") + b.remote.Calls("/verify"); n != 0 {
+		t.Errorf("%d calls for payments that would not move", n)
+	}
+	b.ready("")
+}
+
+// TestSubmitStopsAtReverts: what a payer makes a facilitator send in vain is bounded, and closes nothing.
+func TestSubmitStopsAtReverts(t *testing.T) {
+	var reverted atomic.Bool
+	b := simulated(t, func(c *facilitator.Config) {
+		c.Reverted = func(context.Context, x402.Hash) (bool, error) { return reverted.Load(), nil }
 	})
-	simulated.remote.Always(facilitatortest.Refuse)
-	submit := func(n byte) {
-		t.Helper()
-		p := b.claim(n)
-		if n < 10 {
-			b.chain.Spend(p.Authorization.From)
+	// Its payer has the money whenever we look, and not when the transaction is included.
+	raced := b.claim(1)
+	reverted.Store(true)
+	b.remote.Always(facilitatortest.Lie)
+	// Another spends it while the facilitator is asked, and gets it again.
+	drained := b.claim(2)
+	b.remote.OnSettle(func() { b.chain.Spend(drained.Authorization.From) })
+	for _, p := range []payment.Payment{raced, drained} {
+		for range 5 {
+			if p.ID == drained.ID {
+				b.remote.Always(facilitatortest.Fail)
+				b.chain.Fund(p.Authorization.From, price)
+			}
+			_ = b.client.Submit(t.Context(), p)
+			b.pass(9 * time.Second)
 		}
-		if _, refused := errors.AsType[*facilitator.Refusal](simulated.client.Submit(t.Context(), p)); !refused {
-			t.Error("not refused")
+	}
+	if n := b.remote.Calls("/settle"); n != 4 {
+		t.Errorf("%d calls, want two for each payment", n)
+	}
+	for _, p := range []payment.Payment{raced, drained} {
+		if err := b.client.Submit(t.Context(), p); !errors.Is(err, payment.ErrMissed) {
+			t.Errorf("%v, want it missed", err)
 		}
 	}
-	for n := range byte(6) {
-		submit(n)
+	b.ready("")
+}
+
+// TestNothingIsHeldAgainstAFacilitatorWhileNodesAreDown: then nobody knows whether a payment would move.
+func TestNothingIsHeldAgainstAFacilitatorWhileNodesAreDown(t *testing.T) {
+	b := simulated(t, nil)
+	b.remote.Always(facilitatortest.Fail)
+	b.remote.OnSettle(func() { b.chain.Down(true) })
+	for i := range byte(4) {
+		b.chain.Down(false)
+		_ = b.client.Submit(t.Context(), b.claim(i))
 	}
-	if err := simulated.client.Ready(t.Context()); err != nil {
-		t.Errorf("closed by payers without money: %v", err)
+	b.ready("")
+	if err := b.client.Submit(t.Context(), b.claim(9)); err == nil || b.remote.Calls("/settle") != 4 {
+		t.Errorf("asked %d times, %v", b.remote.Calls("/settle"), err)
 	}
-	for n := range byte(3) {
-		submit(10 + n)
+}
+
+// TestOthersTransferIsNoProof: next to a relayer, what moved may have been moved by that.
+func TestOthersTransferIsNoProof(t *testing.T) {
+	b := simulated(t, func(c *facilitator.Config) { c.Alone = false })
+	b.remote.Always(facilitatortest.Lie)
+	p := b.claim(1)
+	_ = b.client.Submit(t.Context(), p)
+	b.pass(8 * time.Second)
+	_ = b.client.Submit(t.Context(), p)
+	b.ready(fault.FacilitatorDown)
+	if err := b.chain.Submit(t.Context(), p); err != nil {
+		t.Fatal(err)
 	}
-	if err := simulated.client.Ready(t.Context()); fault.Of(err) != fault.FacilitatorDown {
-		t.Errorf("open while good payments are refused: %v", err)
+	b.moved(p)
+	b.ready(fault.FacilitatorDown)
+	b.remote.Always(facilitatortest.Honest)
+	next := b.claim(2)
+	if err := b.client.Submit(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	b.moved(next)
+	b.ready("")
+}
+
+func TestFacilitatorThatInsistsOnVerification(t *testing.T) {
+	b := newBench(t, nil)
+	b.remote.Insist()
+	b.remote.Next(facilitatortest.Fail)
+	p := b.claim(1)
+	_ = b.client.Submit(t.Context(), p)
+	b.pass(2 * time.Second)
+	if err := b.client.Submit(t.Context(), p); err != nil || b.remote.Calls("/verify") != 2 {
+		t.Errorf("%v after %d verifications", err, b.remote.Calls("/verify"))
+	}
+	b.moved(p)
+
+	// What it says about another network is a reason all the same.
+	b = newBench(t, func(c *facilitator.Config) { c.SkipVerify = true })
+	b.remote.Insist()
+	refusal, refused := errors.AsType[*facilitator.Refusal](b.client.Submit(t.Context(), b.claim(1)))
+	if !refused || refusal.Reason != "payment_must_be_verified_before_settlement" || b.remote.Calls("/verify") != 0 {
+		t.Errorf("%v after %d verifications", refusal, b.remote.Calls("/verify"))
+	}
+	if !strings.Contains(b.logs.String(), refusal.Reason) {
+		t.Error("the reason is not logged")
 	}
 }
 
@@ -502,7 +689,7 @@ func TestErrorsDoNotQuoteFacilitator(t *testing.T) {
 }
 
 func TestCollectorTrustsChainOnly(t *testing.T) {
-	b := newBench(t, func(c *facilitator.Config) { c.Pause, c.Now = time.Nanosecond, time.Now })
+	b := newBench(t, func(c *facilitator.Config) { c.Pause, c.Window, c.Now = time.Nanosecond, time.Nanosecond, time.Now })
 	// A lie, a denial before the effect and a lost reply: the payment moves once, when the chain says so.
 	b.remote.Next(facilitatortest.Lie, facilitatortest.Refuse, facilitatortest.Fail, facilitatortest.Lose)
 	c := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.client, Timeout: 10 * time.Second,

@@ -98,6 +98,9 @@ func (r *Runner) conclude(ctx context.Context, lease *Lease, outcome Outcome, er
 	case err == nil && outcome.recorded:
 		return Outcome{}, nil
 	case err == nil:
+		if outcome.Status == Queued && outcome.Reason == "" {
+			outcome.Reason = lease.reason()
+		}
 		return outcome, nil
 	case ctx.Err() != nil:
 		return Release(err.Error()), err

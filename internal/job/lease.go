@@ -30,6 +30,8 @@ type Lease struct {
 
 	mu  sync.Mutex
 	row Row
+	// because is what the job is said to wait for, if it is put back.
+	because string
 }
 
 func newLease(queue Queue, now func() time.Time, row Row) *Lease {
@@ -53,6 +55,19 @@ func (l *Lease) Enter(class Class) bool {
 	}
 	l.row.Class = class
 	return true
+}
+
+// Because says what the job waits for. It is kept as its last error if the attempt ends with Snooze.
+func (l *Lease) Because(reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.because = storable(reason)
+}
+
+func (l *Lease) reason() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.because
 }
 
 // Wait waits within the attempt, which keeps its slot and writes nothing but heartbeats meanwhile. It is false when the

@@ -39,10 +39,12 @@ func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 	if err != nil {
 		err = fmt.Errorf("read authorization status: %w", err)
 		verdict = Verdict{}
+	} else if w, ok := c.config.Settler.(Witness); ok && verdict.State == Settled {
+		w.Moved(p, *verdict.Receipt)
 	} else if verdict.State == Unused && p.Signed() {
 		// A payment without a signature cannot be submitted: its sender's transaction is included, or it expires.
 		if err = c.config.Settler.Submit(ctx, p); err != nil {
-			verdict.Missed = errors.Is(err, ErrMissed)
+			verdict.Missed, verdict.Held = errors.Is(err, ErrMissed), err.Error()
 			err = fmt.Errorf("submit payment: %w", err)
 		}
 	}

@@ -69,6 +69,15 @@ func (f *Failover) Submit(ctx context.Context, p Payment) error {
 	return errs
 }
 
+// Moved implements Witness for those of its settlers that are one.
+func (f *Failover) Moved(p Payment, r Receipt) {
+	for _, s := range f.config.Settlers {
+		if w, ok := s.Settler.(Witness); ok {
+			w.Moved(p, r)
+		}
+	}
+}
+
 // submitTo bounds a submission by one turn while another settler is left.
 func (f *Failover) submitTo(ctx context.Context, s NamedSettler, p Payment, last bool) error {
 	if !last {

@@ -111,6 +111,8 @@ type Verdict struct {
 	Reason string
 	// Missed says of an Unused one that its settler has an ErrMissed for it. Chain leaves it out.
 	Missed bool
+	// Held says why an Unused one was not submitted, or not taken. Chain leaves it out.
+	Held string
 }
 
 // The reasons why an authorization is void.
@@ -157,6 +159,12 @@ type Settler interface {
 	// several processes concurrently, and makes no second transaction while an earlier one can still be included. A nil
 	// error does not promise inclusion, nor that the payment does not wait for its turn.
 	Submit(ctx context.Context, p Payment) error
+}
+
+// Witness is a Settler that learns what became of what it submitted.
+type Witness interface {
+	// Moved says that the chain shows the transfer of a payment, whoever made it.
+	Moved(p Payment, r Receipt)
 }
 
 // Transaction is one transaction of a relayer. It submits one payment, or a batch of them. Its bytes are stored before

@@ -194,6 +194,7 @@ func (s *Settlement) settle(
 		}
 	}
 	verdict := s.Collect.Collect(ctx, pay)
+	l.Because(verdict.Held)
 	var wait time.Duration
 	var err error
 	switch verdict.State {

@@ -58,6 +58,8 @@ const (
 	Unauthorized
 	// Limit answers HTTP 429 with a Retry-After of one second.
 	Limit
+	// LimitUntil is Limit with a date.
+	LimitUntil
 	// Redirect sends the caller to /elsewhere, which counts as a call and settles.
 	Redirect
 )
@@ -81,13 +83,18 @@ type Server struct {
 	config Config
 	mux    *http.ServeMux
 
-	mu      sync.Mutex
-	queue   []Fault
-	always  Fault
-	delay   time.Duration
-	kinds   []x402.Kind
-	settles [][]byte
-	calls   map[string]int
+	mu     sync.Mutex
+	queue  []Fault
+	always Fault
+	delay  time.Duration
+	// onSettle and onSupported are called at the beginning of each call.
+	onSettle, onSupported func()
+	kinds                 []x402.Kind
+	settles               [][]byte
+	// insists says that only what is in verified is settled.
+	insists  bool
+	verified map[[sha256.Size]byte]bool
+	calls    map[string]int
 }
 
 // New makes a facilitator without faults.
@@ -137,6 +144,37 @@ func (s *Server) Delay(d time.Duration) {
 	s.delay = d
 }
 
+// Insist makes /settle refuse what was not verified since the last time that it was settled, as the end-to-end harness
+// of the x402 project does.
+func (s *Server) Insist() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.insists, s.verified = true, map[[sha256.Size]byte]bool{}
+}
+
+// unverified forgets that a body was verified, and reports whether that was missing.
+func (s *Server) unverified(body []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := s.insists && !s.verified[sha256.Sum256(body)]
+	delete(s.verified, sha256.Sum256(body))
+	return is
+}
+
+// OnSettle is called at the beginning of each call of /settle.
+func (s *Server) OnSettle(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onSettle = do
+}
+
+// OnSupported is called at the beginning of each call of /supported.
+func (s *Server) OnSupported(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onSupported = do
+}
+
 // Kinds replaces what /supported lists.
 func (s *Server) Kinds(kinds ...x402.Kind) {
 	s.mu.Lock()
@@ -170,7 +208,18 @@ func (s *Server) next(body []byte) (Fault, time.Duration) {
 	return fault, s.delay
 }
 
+// tell calls whom a call is to be told.
+func (s *Server) tell(whom func() func()) {
+	s.mu.Lock()
+	do := whom()
+	s.mu.Unlock()
+	if do != nil {
+		do()
+	}
+}
+
 func (s *Server) supported(w http.ResponseWriter, _ *http.Request) {
+	s.tell(func() func() { return s.onSupported })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	write(w, http.StatusOK, x402.Supported{Kinds: s.kinds})
@@ -182,6 +231,11 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, reason := s.read(r.Context(), body)
+	s.mu.Lock()
+	if s.insists {
+		s.verified[sha256.Sum256(body)] = reason == ""
+	}
+	s.mu.Unlock()
 	write(w, http.StatusOK, x402.Verification{
 		IsValid: reason == "", InvalidReason: reason, Payer: p.Authorization.From.String(),
 	})
@@ -217,6 +271,11 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fault, delay := s.next(body)
+	s.tell(func() func() { return s.onSettle })
+	if s.unverified(body) {
+		write(w, http.StatusOK, x402.Settlement{Network: "unknown", ErrorReason: "payment_must_be_verified_before_settlement"})
+		return
+	}
 	select {
 	case <-r.Context().Done():
 		return
@@ -310,6 +369,10 @@ func (s *Server) misbehave(w http.ResponseWriter, r *http.Request, fault Fault, 
 		return
 	case Limit:
 		w.Header().Set("Retry-After", "1")
+		write(w, http.StatusTooManyRequests, map[string]string{"error": "too many requests"})
+		return
+	case LimitUntil:
+		w.Header().Set("Retry-After", s.config.Now().Add(time.Second).UTC().Format(http.TimeFormat))
 		write(w, http.StatusTooManyRequests, map[string]string{"error": "too many requests"})
 		return
 	case Redirect:

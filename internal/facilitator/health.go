@@ -1,0 +1,115 @@
+package facilitator
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const (
+	// mostFailed is how many payers a facilitator may fail before it counts as failing: one of them alone could have
+	// made it fail.
+	mostFailed = 3
+	// maxBackoff bounds the backoff, and the Retry-After that a facilitator may ask for.
+	maxBackoff = 30 * time.Second
+	// failingFor is how long a facilitator that settles nothing counts as failing after its last failure. It is longer
+	// than any backoff, so that a waiting payment is sent again within it. Afterwards payments are offered again.
+	failingFor = 2 * maxBackoff
+)
+
+// health is what the chain has shown of a facilitator. A payment counts against it while it would still move: not
+// before, because it has moved or its payer cannot pay, which is no fault of whoever submits it.
+//
+//	submitted ─► transfer seen, by what it named              works: all that is below is forgotten
+//	          ├─► would not move now                          the payer's: counts for nothing
+//	          ├─► named a transaction that reverted           a race that the payer has won: counts for nothing
+//	          ├─► named another, and blocks without transfer  it lies: failing at once
+//	          └─► refused, unclear, or pending for blocks     failing once so many payers have met it
+type health struct {
+	mu sync.Mutex
+	// failed are the payers that it failed since the last settlement that was seen.
+	failed map[x402.Address]bool
+	lied   bool
+	// bad is the last failure, and until when it counts.
+	bad backoff
+	// whole is the backoff of the facilitator as a whole, after so many outages in a row.
+	whole   backoff
+	outages int
+}
+
+// backoff is an error that is returned until a time.
+type backoff struct {
+	until time.Time
+	err   error
+}
+
+// backedOff is the answer of a facilitator that is left alone for a while, else nil.
+func (h *health) backedOff(now time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !now.Before(h.whole.until) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", payment.ErrBackingOff, h.whole.err)
+}
+
+// works records that a settlement was seen.
+func (h *health) works() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed, h.lied, h.bad, h.whole, h.outages = nil, false, backoff{}, backoff{}, 0
+}
+
+// fails records that a payment that would still move was not moved. A facilitator that keeps failing as a whole is
+// left alone, longer each time, so that payments fail over without waiting for it; one call after each backoff probes
+// it.
+func (h *health) fails(now time.Time, payer x402.Address, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bad = backoff{until: now.Add(failingFor), err: err}
+	if h.failed == nil {
+		h.failed = map[x402.Address]bool{}
+	}
+	if len(h.failed) < mostFailed {
+		h.failed[payer] = true
+	}
+	if errors.Is(err, errLie) {
+		h.lied = true
+	}
+	if !isOutage(err) {
+		h.outages, h.whole = 0, backoff{}
+		return
+	}
+	h.outages++
+	if len(h.failed) >= mostFailed {
+		over := max(h.outages-mostFailed, 0)
+		h.whole = backoff{until: now.Add(min(time.Second<<min(over, 5), maxBackoff)), err: err}
+	}
+}
+
+// asksForPause honours a Retry-After, whosever payment met it.
+func (h *health) asksForPause(now time.Time, err error) {
+	busy, ok := errors.AsType[*busyError](err)
+	if !ok {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if until := now.Add(busy.after); until.After(h.whole.until) {
+		h.whole = backoff{until: until, err: err}
+	}
+}
+
+// failing reports that the facilitator settles nothing.
+func (h *health) failing(now time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now.Before(h.bad.until) && (h.lied || len(h.failed) >= mostFailed) {
+		return h.bad.err
+	}
+	return nil
+}
