@@ -73,6 +73,9 @@ type Config struct {
 	Settler payment.Settler
 	// Token is asked for with every call, when it is set.
 	Token secret.Text
+	// Key makes it ask for a token of that key for each call, as Coinbase's facilitator does, when its ID is set. The
+	// token is for the path that was asked for, so that the server can lie below CDPPath.
+	Key CDPKey
 	// Deadline is how long a settlement may take before the answer is settlement_pending: 10 s.
 	Deadline time.Duration
 	Now      func() time.Time
@@ -95,6 +98,9 @@ type Server struct {
 	insists  bool
 	verified map[[sha256.Size]byte]bool
 	calls    map[string]int
+	// nonces are those of the tokens that were taken, and denied says why others were not.
+	nonces map[string]bool
+	denied []error
 }
 
 // New makes a facilitator without faults.
@@ -102,7 +108,7 @@ func New(c Config) *Server {
 	if c.Deadline == 0 {
 		c.Deadline = 10 * time.Second
 	}
-	s := &Server{config: c, mux: http.NewServeMux(), calls: map[string]int{},
+	s := &Server{config: c, mux: http.NewServeMux(), calls: map[string]int{}, nonces: map[string]bool{},
 		kinds: []x402.Kind{{X402Version: x402.Version, Scheme: x402.Scheme, Network: x402.NetworkID}}}
 	s.mux.HandleFunc("POST /settle", s.settle)
 	s.mux.HandleFunc("POST /verify", s.verify)
@@ -116,11 +122,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.calls[r.URL.Path]++
 	s.mu.Unlock()
+	if s.config.Key.ID != "" {
+		if err := s.authenticate(r); err != nil {
+			s.deny(w, err)
+			return
+		}
+	}
 	if !s.config.Token.IsZero() && r.Header.Get("Authorization") != "Bearer "+s.config.Token.Reveal() {
-		write(w, http.StatusUnauthorized, map[string]string{"error": "unauthorized"})
+		s.deny(w, errors.New("it is another token"))
 		return
 	}
 	s.mux.ServeHTTP(w, r)
+}
+
+func (s *Server) deny(w http.ResponseWriter, why error) {
+	s.mu.Lock()
+	s.denied = append(s.denied, why)
+	s.mu.Unlock()
+	write(w, http.StatusUnauthorized, map[string]string{"error": "unauthorized"})
+}
+
+// Denied are the reasons why callers were refused with HTTP 401, oldest first. They are not told.
+func (s *Server) Denied() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.denied)
 }
 
 // Next queues faults: each coming call of /settle takes one.
