@@ -52,6 +52,7 @@ func lines(err error) []string {
 // unusable are the settings that can be read and are of no use.
 func (c Config) unusable() (wrong []error) {
 	wrong = append(wrong, c.keyMistakes(false)...)
+	wrong = append(wrong, c.facilitatorKeyMistakes()...)
 	wrong = append(wrong, c.databaseMistakes()...)
 	return append(wrong, c.addressMistakes()...)
 }

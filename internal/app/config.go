@@ -69,7 +69,11 @@ type Config struct {
 	RelayerKeys, RelayerRetired []secret.Text
 	FacilitatorURL              string
 	FacilitatorVerify           bool
-	FacilitatorToken            secret.Text
+	// FacilitatorToken is a bearer token. FacilitatorKeyID and FacilitatorKeySecret are an API key of the Coinbase Developer
+	// Platform instead, which makes a token for each call; the secret may be a reference to a file or a variable.
+	FacilitatorToken     secret.Text
+	FacilitatorKeyID     string
+	FacilitatorKeySecret secret.Text
 	// TreasuryKey refers to the key that signs refunds; without one operators refund by hand. TreasuryRetired are
 	// references to former ones, which sign the refunds that they began again, or the accounts of former ones.
 	TreasuryKey      secret.Text
@@ -287,6 +291,11 @@ func (m Modules) settings() []setting {
 			byDefault: "true", set: boolean(func(c *Config) *bool { return &c.FacilitatorVerify })},
 		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, byDefault: none,
 			set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorToken })},
+		{key: "facilitator.key_id", help: "the id of an API key of the Coinbase Developer Platform, for its facilitator",
+			byDefault: none, set: text(func(c *Config) *string { return &c.FacilitatorKeyID })},
+		{key: "facilitator.key_secret", help: "the secret of that key, Ed25519 or ECDSA, or a reference to it", secret: true,
+			holds: holdsFacilitatorSecret, byDefault: none,
+			set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorKeySecret })},
 		{key: "treasury.key", help: "the key that refunds are signed with and paid from, or a reference to it; without " +
 			"one an operator decides", secret: true, holds: holdsKey, byDefault: none,
 			set: secretAt(func(c *Config) *secret.Text { return &c.TreasuryKey })},

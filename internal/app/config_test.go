@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -42,12 +43,14 @@ func TestOnlyTheSettlersInTheOrderHaveToBeConfigured(t *testing.T) {
 	}{
 		{"nothing said", nil, []string{key}},
 		{"relayer", map[string]string{"settlement.order": "relayer"}, []string{key}},
-		{"facilitator", map[string]string{"settlement.order": "facilitator"}, []string{url, token}},
-		{"both", map[string]string{"settlement.order": "relayer,facilitator"}, []string{key, url, token}},
+		{"facilitator", map[string]string{"settlement.order": "facilitator"}, []string{url}},
+		{"both", map[string]string{"settlement.order": "relayer,facilitator"}, []string{key, url}},
 		{"both with a space, half", map[string]string{"settlement.order": "facilitator, relayer", key: "0x01", token: "t"},
 			[]string{url}},
 		{"facilitator, whole",
 			map[string]string{"settlement.order": "facilitator", url: "https://f.example/platform/v2/x402", token: "t"}, nil},
+		{"facilitator without authentication",
+			map[string]string{"settlement.order": "facilitator", url: "https://f.example"}, nil},
 		{"a facilitator that nobody asks for", map[string]string{key: "0x01", url: "https://f.example"}, nil},
 	}
 	for _, tt := range tests {
@@ -82,6 +85,36 @@ func TestSettlementThatCannotBeIsRefusedWithoutQuotingSecrets(t *testing.T) {
 		_, err := settlementLoad(settlementSettings(more))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v, want %s told and no secret", err, want)
+		}
+	}
+}
+
+func TestFacilitatorIsAskedByTokenOrByWholeKey(t *testing.T) {
+	const token, id, key = "facilitator.token", "facilitator.key_id", "facilitator.key_secret"
+	for name, tt := range map[string]struct {
+		set  map[string]string
+		want string // is empty where nothing is wrong
+	}{
+		"neither":            {nil, ""},
+		"a token":            {map[string]string{token: "hunter2"}, ""},
+		"a key":              {map[string]string{id: "k1", key: "hunter2"}, ""},
+		"a token and a key":  {map[string]string{token: "hunter2", id: "k1", key: "hunter2"}, token + ": a key is set, too"},
+		"an id alone":        {map[string]string{id: "k1"}, key + " (ROAMCARD_FACILITATOR__KEY_SECRET) is not set"},
+		"a secret alone":     {map[string]string{key: "hunter2"}, id + " (ROAMCARD_FACILITATOR__KEY_ID) is not set"},
+		"a token and an id":  {map[string]string{token: "hunter2", id: "k1"}, token + ": a key is set, too"},
+		"by the environment": {map[string]string{id: "k1", key: "env:CDP_KEY"}, ""},
+	} {
+		tt.set = maps.Clone(tt.set)
+		if tt.set == nil {
+			tt.set = map[string]string{}
+		}
+		tt.set["settlement.order"], tt.set["facilitator.url"] = "facilitator", "https://f.example"
+		told := ""
+		if _, err := settlementLoad(settlementSettings(tt.set)); err != nil {
+			told = err.Error()
+		}
+		if (told != "") != (tt.want != "") || !strings.Contains(told, tt.want) || strings.Contains(told, "hunter2") {
+			t.Errorf("%s: %q, want %q", name, told, tt.want)
 		}
 	}
 }

@@ -72,5 +72,8 @@ func (c Config) referredVariables() (names []string) {
 			names = append(names, rest)
 		}
 	}
+	if kind, name := splitReference(c.FacilitatorKeySecret.Reveal()); kind == byEnv {
+		names = append(names, name)
+	}
 	return names
 }

@@ -49,7 +49,7 @@ func (c Config) SettlesBy(settler string) bool {
 	return slices.Contains(c.Settlement, settler) || (len(c.Settlement) == 0 && settler == SettlerRelayer)
 }
 
-// settlementMistakes are the missing settings of the settlers in the order.
+// settlementMistakes are the missing settings of the settlers in the order, and those of a facilitator that contradict.
 func (c Config) settlementMistakes() []error {
 	var wrong []error
 	need := func(settler, key string, missing bool) {
@@ -60,8 +60,7 @@ func (c Config) settlementMistakes() []error {
 	}
 	need(SettlerRelayer, "relayer.keys", len(c.RelayerKeys) == 0)
 	need(SettlerFacilitator, "facilitator.url", c.FacilitatorURL == "")
-	need(SettlerFacilitator, "facilitator.token", c.FacilitatorToken.IsZero())
-	return wrong
+	return append(wrong, c.facilitatorMistakes()...)
 }
 
 // service reads the http or https URL of a service, which may lie below a path.
@@ -218,6 +217,13 @@ func (c Config) newFacilitator(
 			return on.Simulate(ctx, p.Authorization, p.Signature)
 		}
 		of.Reverted, of.HeadTime = on.Reverted, on.Following().Time
+	}
+	if c.hasFacilitatorKey() {
+		key, err := c.facilitatorKey()
+		if err != nil {
+			return nil, fmt.Errorf("open facilitator.key_secret: %w", err)
+		}
+		of.TokenSource = key.Token
 	}
 	return facilitator.New(of)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -219,8 +220,32 @@ func examineFacilitator(ctx context.Context, cfg app.Config) finding {
 	if err == nil {
 		err = f.Supported(ctx)
 	}
-	return verdictOf("facilitator", "settles our kind at "+cfg.FacilitatorURL, err,
-		"check facilitator.url and facilitator.token")
+	by, fix := "without authentication", "check facilitator.url"
+	switch {
+	case cfg.FacilitatorKeyID != "":
+		by = "by the key " + cfg.FacilitatorKeyID
+		fix = "check facilitator.url, facilitator.key_id and facilitator.key_secret"
+	case !cfg.FacilitatorToken.IsZero():
+		by, fix = "by facilitator.token", "check facilitator.url and facilitator.token"
+	}
+	if facilitator.IsDenied(err) {
+		fix = fixDenied(cfg)
+	}
+	return verdictOf("facilitator", "settles our kind at "+cfg.FacilitatorURL+", asked "+by, err, fix)
+}
+
+// fixDenied says what to do about a facilitator that refuses who asks.
+func fixDenied(cfg app.Config) string {
+	switch {
+	case cfg.FacilitatorKeyID != "":
+		return "it refuses the key: see at the Coinbase Developer Platform that the key exists, that facilitator.key_secret " +
+			"is its secret and that its list of addresses, if it has one, has this machine's; and set this machine's clock, " +
+			"because a token lives two minutes"
+	case !cfg.FacilitatorToken.IsZero():
+		return "it refuses facilitator.token: set the one that it gave you; Coinbase's takes none, set facilitator.key_id " +
+			"and facilitator.key_secret instead"
+	}
+	return "it asks who calls: set facilitator.token, or, for Coinbase's, facilitator.key_id and facilitator.key_secret"
 }
 
 func verdictOf(name, detail string, err error, fix string) finding {
