@@ -18,7 +18,7 @@ import (
 
 const (
 	issuer = "cdp"
-	// validFor is how long a token lives. CDP takes none that lives longer.
+	// validFor is how long a token lives: as long as those of CDP's SDK.
 	validFor = 120 * time.Second
 	// nonceBytes is the length of a nonce before it is in hex.
 	nonceBytes = 16
@@ -58,8 +58,8 @@ type claims struct {
 	URIs []string `json:"uris"`
 }
 
-// Token makes a token for one request; it is facilitator.Config.TokenSource. It must not be used again, because its
-// nonce is good for one request.
+// Token makes a token for one request; it is facilitator.Config.TokenSource. The same request made again needs another
+// token, which has a nonce of its own.
 func (s *Source) Token(_ context.Context, method, host, path string) (secret.Text, error) {
 	now := s.now()
 	token, err := jwt.Signed(s.signer).Claims(claims{

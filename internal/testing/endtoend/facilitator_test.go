@@ -3,9 +3,11 @@ package endtoend_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
 	"math/big"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -25,6 +27,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/invariants"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -41,7 +44,7 @@ func newFacilitatorWorld(t *testing.T, order string, change func(*app.Config)) (
 	t.Helper()
 	var f *remoteFacilitator
 	w := newWorld(t, plan{change: func(c *app.Config) {
-		f = startFacilitator(t, c.RPCURLs[0], secret.New(facilitatorToken))
+		f = startFacilitator(t, c.RPCURLs[0], facilitatortest.Config{Token: secret.New(facilitatorToken)})
 		c.Settlement, c.SettlementTurn = strings.Split(order, ","), 3*time.Second
 		c.FacilitatorURL, c.FacilitatorToken = f.server.URL, secret.New(facilitatorToken)
 		if !strings.Contains(order, "relayer") {
@@ -54,8 +57,8 @@ func newFacilitatorWorld(t *testing.T, order string, change func(*app.Config)) (
 	return w, f
 }
 
-// startFacilitator makes a facilitator on a chain; a zero token lets anyone in.
-func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFacilitator {
+// startFacilitator makes a facilitator on a chain, which asks its callers for what want says.
+func startFacilitator(t *testing.T, rpcURL string, want facilitatortest.Config) *remoteFacilitator {
 	t.Helper()
 	key := newKey(t)
 	if err := dialNode(t, rpcURL).CallContext(t.Context(), nil, "anvil_setBalance", addressOf(key).String(),
@@ -75,8 +78,8 @@ func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFac
 	if err != nil {
 		t.Fatalf("make the facilitator's relayer: %v", err)
 	}
-	f := &remoteFacilitator{Server: facilitatortest.New(facilitatortest.Config{Chain: on, Settler: relayer, Token: token,
-		Now: time.Now})}
+	want.Chain, want.Settler, want.Now = on, relayer, time.Now
+	f := &remoteFacilitator{Server: facilitatortest.New(want)}
 	f.server = httptest.NewServer(f)
 	t.Cleanup(func() {
 		f.server.CloseClientConnections() // lets go of who was left hanging
@@ -191,6 +194,40 @@ func TestSettleRequestRepeatsTheChallenge(t *testing.T) {
 	}
 }
 
+// TestPurchaseSettlesByCoinbaseKey buys where the facilitator asks for a token of a key for each call.
+func TestPurchaseSettlesByCoinbaseKey(t *testing.T) {
+	t.Parallel()
+	key, secretOfKey := facilitatortest.NewEd25519("0b1c2d3e-4f50-4617-8293-a4b5c6d7e8f9",
+		sha256.Sum256([]byte("a throw-away key for tests")))
+	var log lockedBuffer
+	var f *remoteFacilitator
+	w := newWorld(t, plan{
+		log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		change: func(c *app.Config) {
+			f = startFacilitator(t, c.RPCURLs[0], facilitatortest.Config{Key: key})
+			below := httptest.NewServer(http.StripPrefix(facilitatortest.CDPPath, f))
+			t.Cleanup(below.Close)
+			c.Settlement, c.RelayerKeys = []string{"facilitator"}, nil
+			c.FacilitatorURL = below.URL + facilitatortest.CDPPath
+			c.FacilitatorKeyID, c.FacilitatorKeySecret = key.ID, secretOfKey
+		},
+	})
+	w.buyer().buyPaidOnce("by key")
+	if f.Calls("/settle") == 0 || f.Calls("/supported") == 0 || len(f.Denied()) > 0 {
+		t.Errorf("%d settlements, %d looks, denied: %v", f.Calls("/settle"), f.Calls("/supported"), f.Denied())
+	}
+	w.checkBooks()
+	told := map[string]string{"the log": log.String(), "the database": w.dump()}
+	for _, v := range invariants.Leaks(told, map[string]string{
+		"the key": secretOfKey.Reveal(), "a token": "eyJhbGciOiJFZERTQSIs",
+	}) {
+		t.Error(v)
+	}
+	if !strings.Contains(told["the log"], "facilitator asked to settle") {
+		t.Error("the log does not have the settlement: nothing was looked at")
+	}
+}
+
 func TestFacilitatorWithoutRelayerSettlesAfterFaults(t *testing.T) {
 	onlyTorture(t, "facilitator TestCollectorTrustsChainOnly and TestSubmitBacksOffFromFailingFacilitator")
 	t.Parallel()
@@ -283,7 +320,7 @@ func TestServiceIsNotReadyWithoutItsOnlySettler(t *testing.T) {
 func TestDevServerSettlesByFacilitator(t *testing.T) {
 	t.Parallel()
 	chain := sharedChain(t)
-	f := startFacilitator(t, chain.RPCURL, secret.Text{})
+	f := startFacilitator(t, chain.RPCURL, facilitatortest.Config{})
 	c := dev.Config{
 		Addr: "127.0.0.1:0", Dir: t.TempDir(), DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL,
 		SandboxURL: newIssuer(t, sandbox.Config{}).url,
