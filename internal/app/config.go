@@ -69,8 +69,8 @@ type Config struct {
 	RelayerKeys, RelayerRetired []secret.Text
 	FacilitatorURL              string
 	FacilitatorVerify           bool
-	// FacilitatorToken is a bearer token. FacilitatorKeyID and FacilitatorKeySecret are an API key of the Coinbase Developer
-	// Platform instead, which makes a token for each call; the secret may be a reference to a file or a variable.
+	// FacilitatorToken is a bearer token. FacilitatorKeyID and FacilitatorKeySecret are an API key of the Coinbase
+	// Developer Platform instead, which makes a token for each call; the secret may be a reference to a file or a variable.
 	FacilitatorToken     secret.Text
 	FacilitatorKeyID     string
 	FacilitatorKeySecret secret.Text

@@ -238,9 +238,9 @@ func examineFacilitator(ctx context.Context, cfg app.Config) finding {
 func fixDenied(cfg app.Config) string {
 	switch {
 	case cfg.FacilitatorKeyID != "":
-		return "it refuses the key: see at the Coinbase Developer Platform that the key exists, that facilitator.key_secret " +
-			"is its secret and that its list of addresses, if it has one, has this machine's; and set this machine's clock, " +
-			"because a token lives two minutes"
+		return "it refuses the key: see at the Coinbase Developer Platform that the key exists, that " +
+			"facilitator.key_secret is its secret and that its list of addresses, if it has one, has this machine's; and set " +
+			"this machine's clock, because a token lives two minutes"
 	case !cfg.FacilitatorToken.IsZero():
 		return "it refuses facilitator.token: set the one that it gave you; Coinbase's takes none, set facilitator.key_id " +
 			"and facilitator.key_secret instead"

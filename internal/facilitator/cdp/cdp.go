@@ -1,5 +1,5 @@
-// Package cdp makes the tokens that the Coinbase Developer Platform (CDP) asks for: a JWT for each request, signed by an
-// API key and bound to the method, host and path. They have the headers and claims of those of CDP's own SDK.
+// Package cdp makes the tokens that the Coinbase Developer Platform (CDP) asks for: a JWT for each request, signed by
+// an API key and bound to the method, host and path. They have the headers and claims of those of CDP's own SDK.
 package cdp
 
 import (
