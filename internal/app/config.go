@@ -70,7 +70,7 @@ type Config struct {
 	FacilitatorURL              string
 	FacilitatorVerify           bool
 	// FacilitatorToken is a bearer token. FacilitatorKeyID and FacilitatorKeySecret are an API key of the Coinbase
-	// Developer Platform instead, which makes a token for each call; the secret may be a reference to a file or a variable.
+	// Developer Platform instead, which makes a token for each call; the secret may be a reference.
 	FacilitatorToken     secret.Text
 	FacilitatorKeyID     string
 	FacilitatorKeySecret secret.Text
