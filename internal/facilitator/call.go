@@ -88,7 +88,8 @@ func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) 
 		return got, fmt.Errorf("half an answer: %w", err)
 	case resp.StatusCode == http.StatusTooManyRequests:
 		return got, &busyError{
-			unclearError: unclearError{status: got.status, why: "too many requests"}, after: retryAfter(resp.Header, f.config.Now()),
+			unclearError: unclearError{status: got.status, why: "too many requests"},
+			after:        retryAfter(resp.Header, f.config.Now()),
 		}
 	}
 	return got, nil

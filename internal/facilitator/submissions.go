@@ -49,8 +49,8 @@ func (s *submissions) of(id uuid.UUID) submission {
 	return submission{}
 }
 
-// begin opens a call for a payment, unless one is under way: then it is that one, and mine is false. done is closed when
-// the call has ended.
+// begin opens a call for a payment, unless one is under way: then it is that one, and mine is false. done is closed
+// when the call has ended.
 func (s *submissions) begin(p payment.Payment) (call *submission, done <-chan struct{}, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

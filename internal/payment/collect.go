@@ -36,12 +36,15 @@ func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 	ctx, cancel := fault.Within(ctx, c.config.Timeout)
 	defer cancel()
 	verdict, err := c.config.Chain.Verdict(ctx, p.Authorization, p.Since())
-	if err != nil {
+	switch {
+	case err != nil:
 		err = fmt.Errorf("read authorization status: %w", err)
 		verdict = Verdict{}
-	} else if w, ok := c.config.Settler.(Witness); ok && verdict.State == Settled {
-		w.Moved(p, *verdict.Receipt)
-	} else if verdict.State == Unused && p.Signed() {
+	case verdict.State == Settled:
+		if w, ok := c.config.Settler.(Witness); ok {
+			w.Moved(p, *verdict.Receipt)
+		}
+	case verdict.State == Unused && p.Signed():
 		// A payment without a signature cannot be submitted: its sender's transaction is included, or it expires.
 		if err = c.config.Settler.Submit(ctx, p); err != nil {
 			verdict.Missed, verdict.Held = errors.Is(err, ErrMissed), err.Error()

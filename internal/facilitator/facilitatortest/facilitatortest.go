@@ -299,7 +299,8 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request) {
 	fault, delay := s.next(body)
 	s.tell(func() func() { return s.onSettle })
 	if s.unverified(body) {
-		write(w, http.StatusOK, x402.Settlement{Network: "unknown", ErrorReason: "payment_must_be_verified_before_settlement"})
+		const reason = "payment_must_be_verified_before_settlement"
+		write(w, http.StatusOK, x402.Settlement{Network: "unknown", ErrorReason: reason})
 		return
 	}
 	select {
