@@ -24,6 +24,12 @@ func (r *Refusal) Error() string {
 	return "the facilitator refuses: " + cmp.Or(r.Reason, "no reason given")
 }
 
+// screenedOut reports a refusal of a payer by Coinbase's facilitator, whose reasons for that end so.
+func screenedOut(err error) bool {
+	r, refused := errors.AsType[*Refusal](err)
+	return refused && strings.HasSuffix(r.Reason, "_kyt")
+}
+
 // outcome is an answer to /settle, reduced to what may be logged and traced.
 type outcome struct {
 	state state

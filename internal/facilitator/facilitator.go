@@ -210,7 +210,7 @@ func (f *Facilitator) ask(ctx context.Context, p payment.Payment, body []byte, c
 	})
 	switch {
 	case moved != x402.Hash{}:
-		f.seen(found, moved)
+		f.seen(p, found, moved)
 	case err != nil:
 		f.judgeFailure(ctx, p, call, found, err)
 	}
@@ -227,14 +227,14 @@ func (f *Facilitator) Moved(p payment.Payment, r payment.Receipt) {
 	open := false
 	f.sent.change(call, func(c *submission) { c.moved, found, open = r.Transaction, c.found, c.open })
 	if !open {
-		f.seen(found, r.Transaction)
+		f.seen(p, found, r.Transaction)
 	}
 }
 
 // seen records a transfer that the chain shows. Where others submit as well, it is the facilitator's if that named it.
-func (f *Facilitator) seen(found outcome, moved x402.Hash) {
+func (f *Facilitator) seen(p payment.Payment, found outcome, moved x402.Hash) {
 	if f.config.Alone || found.transaction == moved.String() {
-		f.health.works()
+		f.health.works(p.Authorization.From)
 	}
 }
 
@@ -286,6 +286,7 @@ func (f *Facilitator) judgeFailureOf(
 		wasted = rejection.Reason != x402.ReasonNonceUsed
 	case would != nil:
 		return
+	case screenedOut(err):
 	default:
 		if hash, parsed := x402.ParseHash(found.transaction); parsed == nil {
 			if wasted, parsed = f.config.Reverted(ctx, hash); parsed != nil {

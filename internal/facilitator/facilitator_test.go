@@ -96,9 +96,11 @@ func (b *bench) pass(d time.Duration) {
 }
 
 // claim is a stored payment of a funded payer, another one for each nonce.
-func (b *bench) claim(nonce byte) payment.Payment {
+func (b *bench) claim(nonce byte) payment.Payment { b.Helper(); return b.claimOf(nonce, nonce) }
+
+func (b *bench) claimOf(payer, nonce byte) payment.Payment {
 	b.Helper()
-	key, err := crypto.ToECDSA(crypto.Keccak256([]byte{nonce}))
+	key, err := crypto.ToECDSA(crypto.Keccak256([]byte{payer}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -608,6 +610,40 @@ func TestNothingIsHeldAgainstAFacilitatorWhileNodesAreDown(t *testing.T) {
 	if err := b.client.Submit(t.Context(), b.claim(9)); err == nil || b.remote.Calls("/settle") != 4 {
 		t.Errorf("asked %d times, %v", b.remote.Calls("/settle"), err)
 	}
+}
+
+// TestPayersWhomAFacilitatorDoesNotTakeCloseNothing: one that settles for others and not for them is not down.
+func TestPayersWhomAFacilitatorDoesNotTakeCloseNothing(t *testing.T) {
+	b := simulated(t, nil)
+	unwanted := func(mode facilitatortest.Fault) {
+		b.remote.Always(mode)
+		for i := range byte(3) {
+			_ = b.client.Submit(t.Context(), b.claim(i))
+		}
+		b.remote.Always(facilitatortest.Honest)
+	}
+	unwanted(facilitatortest.Screen) // says that it is about them
+	b.ready("")
+	unwanted(facilitatortest.Refuse)
+	b.ready(fault.FacilitatorDown) // nobody knows yet
+	b.pass(61 * time.Second)
+	p := b.claim(9)
+	if err := b.client.Submit(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	b.moved(p)
+	unwanted(facilitatortest.Refuse)
+	b.ready("")
+	again := b.claim(1) // it takes one of them after all
+	if err := b.client.Submit(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	b.moved(again)
+	b.remote.Always(facilitatortest.Refuse)
+	for _, payer := range []byte{1, 20, 21} {
+		_ = b.client.Submit(t.Context(), b.claimOf(payer, 30+payer))
+	}
+	b.ready(fault.FacilitatorDown)
 }
 
 // TestOthersTransferIsNoProof: next to a relayer, what moved may have been moved by that.

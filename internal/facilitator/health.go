@@ -3,6 +3,7 @@ package facilitator
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,15 +26,16 @@ const (
 // before, because it has moved or its payer cannot pay, which is no fault of whoever submits it.
 //
 //	submitted ─► transfer seen, by what it named              works: all that is below is forgotten
-//	          ├─► would not move now                          the payer's: counts for nothing
+//	          ├─► would not move now, or screened out         the payer's: counts for nothing
 //	          ├─► named a transaction that reverted           a race that the payer has won: counts for nothing
 //	          ├─► named another, and blocks without transfer  it lies: failing at once
 //	          └─► refused, unclear, or pending for blocks     failing once so many payers have met it
 type health struct {
 	mu sync.Mutex
-	// failed are the payers that it failed since the last settlement that was seen.
-	failed map[x402.Address]bool
-	lied   bool
+	// failed are the payers that it failed since the last settlement that was seen. refused are those that it failed
+	// before, while it settled for others: what it has against them says nothing about it.
+	failed, refused map[x402.Address]bool
+	lied            bool
 	// bad is the last failure, and until when it counts.
 	bad backoff
 	// whole is the backoff of the facilitator as a whole, after so many outages in a row.
@@ -57,10 +59,18 @@ func (h *health) backedOff(now time.Time) error {
 	return fmt.Errorf("%w: %w", payment.ErrBackingOff, h.whole.err)
 }
 
-// works records that a settlement was seen.
-func (h *health) works() {
+// mostRefused bounds the payers that are remembered.
+const mostRefused = 10_000
+
+// works records that a settlement of a payer's was seen.
+func (h *health) works(payer x402.Address) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.refused == nil || len(h.refused) > mostRefused {
+		h.refused = map[x402.Address]bool{}
+	}
+	maps.Copy(h.refused, h.failed)
+	delete(h.refused, payer)
 	h.failed, h.lied, h.bad, h.whole, h.outages = nil, false, backoff{}, backoff{}, 0
 }
 
@@ -70,6 +80,10 @@ func (h *health) works() {
 func (h *health) fails(now time.Time, payer x402.Address, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	lied := errors.Is(err, errLie)
+	if h.refused[payer] && !lied {
+		return
+	}
 	h.bad = backoff{until: now.Add(failingFor), err: err}
 	if h.failed == nil {
 		h.failed = map[x402.Address]bool{}
@@ -77,9 +91,7 @@ func (h *health) fails(now time.Time, payer x402.Address, err error) {
 	if len(h.failed) < mostFailed {
 		h.failed[payer] = true
 	}
-	if errors.Is(err, errLie) {
-		h.lied = true
-	}
+	h.lied = h.lied || lied
 	if !isOutage(err) {
 		h.outages, h.whole = 0, backoff{}
 		return

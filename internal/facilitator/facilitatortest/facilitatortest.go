@@ -58,6 +58,8 @@ const (
 	Unauthorized
 	// Limit answers HTTP 429 with a Retry-After of one second.
 	Limit
+	// Screen refuses the payer, as Coinbase's facilitator does.
+	Screen
 	// LimitUntil is Limit with a date.
 	LimitUntil
 	// Redirect sends the caller to /elsewhere, which counts as a call and settles.
@@ -407,6 +409,8 @@ func (s *Server) misbehave(w http.ResponseWriter, r *http.Request, fault Fault, 
 		return
 	case Refuse:
 		a.ErrorReason = x402.ReasonSignature
+	case Screen:
+		a.ErrorReason = "invalid_payer_kyt"
 	case Lie:
 		a.Success, a.Transaction = true, x402.Hash(sha256.Sum256(body)).String()
 	case Boast:
