@@ -135,13 +135,20 @@ func TestBlacklistedPayerAloneIsRefused(t *testing.T) {
 	w.wantAllDelivered()
 }
 
-// TestFacilitatorThatSettlesNothingIsNotReady: it lists our kind and fails, or refuses, whatever it is asked to
-// settle.
+// TestFacilitatorThatSettlesNothingIsNotReady: it lists our kind and settles nothing that it is asked for, whatever it
+// says. The sale closes, and opens by itself once what waits is settled.
 func TestFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]facilitatortest.Fault{
-		"fails":   facilitatortest.Fail,
-		"refuses": facilitatortest.Refuse,
+		"fails":                     facilitatortest.Fail,
+		"refuses":                   facilitatortest.Refuse,
+		"lies":                      facilitatortest.Lie,
+		"boasts":                    facilitatortest.Boast,
+		"settles for somebody else": facilitatortest.Mistake,
+		"is pending for ever":       facilitatortest.Stall,
+		"hangs":                     facilitatortest.Hang,
+		"does not know us":          facilitatortest.Unauthorized,
+		"sends us elsewhere":        facilitatortest.Redirect,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "fails" {
