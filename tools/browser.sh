@@ -27,4 +27,4 @@ browser_path() {
 }
 
 # lacks_libraries succeeds where the system has not all of them.
-lacks_libraries() { ldd "${TMPDIR:-/tmp}/chromium" 2>/dev/null | grep -q 'not found'; }
+lacks_libraries() { [[ $(ldd "${TMPDIR:-/tmp}/chromium" 2>/dev/null) == *"not found"* ]]; }

@@ -131,27 +131,56 @@ func (p Product) Started(ctx context.Context) []Result {
 
 // AnyOf asks all at once, and is nil as soon as one of them is. Otherwise the error has all theirs.
 func AnyOf(ctx context.Context, checks []Check) error {
+	at, errs := FirstOf(ctx, len(checks), 0, func(ctx context.Context, i int) error { return checks[i].Run(ctx) })
+	if at >= 0 {
+		return nil
+	}
+	for i, err := range errs {
+		errs[i] = fmt.Errorf("%s: %w", checks[i].Name, err)
+	}
+	return errors.Join(errs...)
+}
+
+// FirstOf asks n in order of preference, the next one when the one before it fails or has not answered after a patience,
+// and returns the first that works: one that is slow does not use up the deadline of all. Where none works, at is -1,
+// and errs has the error of each.
+func FirstOf(
+	ctx context.Context, n int, patience time.Duration, ask func(ctx context.Context, i int) error,
+) (at int, errs []error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan error, len(checks))
-	for _, c := range checks {
-		go func() {
-			err := c.Run(ctx)
-			if err != nil {
-				err = fmt.Errorf("%s: %w", c.Name, err)
-			}
-			answers <- err
-		}()
+	type answer struct {
+		from int
+		err  error
 	}
-	var errs error
-	for range checks {
-		err := <-answers
-		if err == nil {
-			return nil
+	answers := make(chan answer, n)
+	errs = make([]error, n)
+	asked := 0
+	askNext := func() {
+		if from := asked; from < n {
+			asked++
+			go func() { answers <- answer{from, ask(ctx, from)} }()
 		}
-		errs = errors.Join(errs, err)
 	}
-	return errs
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	askNext()
+	for answered := 0; answered < n; {
+		select {
+		case a := <-answers:
+			if a.err == nil {
+				return a.from, errs
+			}
+			errs[a.from] = a.err
+			answered++
+		case <-late.C:
+		}
+		askNext()
+		if asked < n {
+			late.Reset(patience)
+		}
+	}
+	return -1, errs
 }
 
 // readyTimeout bounds all the checks of a ready route.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -219,6 +220,52 @@ func TestAnyOfAsksAllAtOnce(t *testing.T) {
 			t.Errorf("%v, want both errors", err)
 		}
 	})
+}
+
+// TestFirstOfPrefersTheFirst: the next one is asked while the one before is slow or fails, and not otherwise.
+func TestFirstOfPrefersTheFirst(t *testing.T) {
+	const patience = time.Second
+	fails := errors.New("down")
+	for name, tt := range map[string]struct {
+		takes []time.Duration
+		fails []bool
+		at    int
+		after time.Duration
+		asked int
+	}{
+		"the first":               {[]time.Duration{patience / 2, 0}, []bool{false, false}, 0, patience / 2, 1},
+		"a slow first":            {[]time.Duration{time.Hour, 0, 0}, []bool{false, false, false}, 1, patience, 2},
+		"a first that fails":      {[]time.Duration{0, patience / 2, 0}, []bool{true, false, false}, 1, patience / 2, 2},
+		"a slow one that is back": {[]time.Duration{2 * patience, time.Hour}, []bool{false, false}, 0, 2 * patience, 2},
+		"none":                    {[]time.Duration{0, 0}, []bool{true, true}, -1, 0, 2},
+		"none to ask":             {nil, nil, -1, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Int64
+				begin := time.Now()
+				at, errs := availability.FirstOf(t.Context(), len(tt.takes), patience, func(ctx context.Context, i int) error {
+					asked.Add(1)
+					select {
+					case <-time.After(tt.takes[i]):
+					case <-ctx.Done():
+					}
+					if tt.fails[i] {
+						return fails
+					}
+					return ctx.Err()
+				})
+				if at != tt.at || time.Since(begin) != tt.after || int(asked.Load()) != tt.asked {
+					t.Errorf("%d after %v of %d", at, time.Since(begin), asked.Load())
+				}
+				for i, err := range errs {
+					if at < 0 && !errors.Is(err, fails) {
+						t.Errorf("error %d: %v", i, err)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestReadyIsBounded(t *testing.T) {

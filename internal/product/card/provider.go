@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -103,7 +104,7 @@ func (c *Cards) choose(ctx context.Context, price money.Cents, remembered string
 		}
 		candidates = []*provider{p}
 	}
-	return first(candidates, func(p *provider) error { return c.canSell(ctx, p, price) })
+	return first(ctx, candidates, func(ctx context.Context, p *provider) error { return c.canSell(ctx, p, price) })
 }
 
 // canSell fails while operators have closed the sale over a provider, and while it does not answer, has no open range,
@@ -118,22 +119,23 @@ func (c *Cards) canSell(ctx context.Context, p *provider, price money.Cents) err
 	return covers(ctx, p, price)
 }
 
-// first finds the first provider without an error, else the error of the first one.
-func first(all []*provider, check func(*provider) error) (*provider, error) {
-	var wrong error
-	for _, p := range all {
-		err := check(p)
-		if err == nil {
-			return p, nil
-		}
-		if wrong == nil {
-			wrong = err
-		}
+// patience is how long a provider is waited for before the next one is asked, too.
+const patience = time.Second
+
+// first finds the first provider without an error, else the error of the most preferred one.
+func first(
+	ctx context.Context, all []*provider, check func(context.Context, *provider) error,
+) (*provider, error) {
+	if len(all) == 0 {
+		return nil, fault.New(fault.IssuePaused, "No cards are sold at the moment.")
 	}
-	if wrong == nil {
-		wrong = fault.New(fault.IssuePaused, "No cards are sold at the moment.")
+	at, errs := availability.FirstOf(ctx, len(all), patience, func(ctx context.Context, i int) error {
+		return check(ctx, all[i])
+	})
+	if at < 0 {
+		return nil, errs[0]
 	}
-	return nil, wrong
+	return all[at], nil
 }
 
 // Capabilities are those that a buyer can rely on before the provider is chosen: those of the preferred provider, with

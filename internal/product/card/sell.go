@@ -188,7 +188,7 @@ func (c *Cards) answers(among open) availability.Check {
 // check fails while no issuer that sells cards, of those that count, passes it.
 func (c *Cards) check(name string, among, passes open) availability.Check {
 	return availability.Check{Name: name, Run: func(ctx context.Context) error {
-		_, err := first(c.selling(Price), func(p *provider) error {
+		_, err := first(ctx, c.selling(Price), func(ctx context.Context, p *provider) error {
 			if err := among(ctx, p); err != nil {
 				return err
 			}
@@ -247,7 +247,7 @@ func (c *Cards) FloatOf(ctx context.Context, resource string, units int64) (r or
 
 // Covers fails while no provider has an unreserved float of an amount. Which card is loaded is not known yet.
 func (c *Cards) Covers(ctx context.Context, amount money.Cents) error {
-	_, err := first(c.providers, func(p *provider) error { return covers(ctx, p, amount) })
+	_, err := first(ctx, c.providers, func(ctx context.Context, p *provider) error { return covers(ctx, p, amount) })
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
@@ -130,11 +131,17 @@ func (e *Esims) sellers() (all []string) {
 // forSale are the plans of a catalogue that the routing sells now, in their order.
 func (e *Esims) forSale(ctx context.Context, on catalogue) []Plan {
 	able, open := map[string]bool{}, map[string]bool{}
-	for _, p := range e.onSale(ctx) {
+	selling := e.onSale(ctx)
+	funded := make([]bool, len(selling))
+	var asked sync.WaitGroup // at once: they share a caller's deadline
+	for i, p := range selling {
 		if open[p.Name] = true; e.Route != nil {
-			_, err := p.funds.Get(ctx)
-			able[p.Name] = err == nil && e.isFresh(on, p)
+			asked.Go(func() { _, err := p.funds.Get(ctx); funded[i] = err == nil })
 		}
+	}
+	asked.Wait()
+	for i, p := range selling {
+		able[p.Name] = funded[i] && e.isFresh(on, p)
 	}
 	return slices.DeleteFunc(slices.Clone(on.plans), func(p Plan) bool {
 		if !open[p.Provider] || e.Route == nil {
