@@ -241,8 +241,8 @@ func (f *Facilitator) seen(p payment.Payment, found outcome, moved x402.Hash) {
 // judge judges an earlier answer that promised a transfer, once the chain has had the blocks for it; would says whether
 // the payment would still move.
 func (f *Facilitator) judge(ctx context.Context, p payment.Payment, would error) {
-	before := f.sent.of(p.ID)
-	if before.since.IsZero() {
+	call, before := f.sent.find(p.ID), f.sent.of(p.ID)
+	if call == nil || before.since.IsZero() {
 		return
 	}
 	head, err := f.config.HeadTime(ctx)
@@ -253,7 +253,7 @@ func (f *Facilitator) judge(ctx context.Context, p payment.Payment, would error)
 	if before.found.state == claimed {
 		broken = errLie
 	}
-	f.judgeFailureOf(ctx, p, f.sent.find(p.ID), before.found, broken, would)
+	f.judgeFailureOf(ctx, p, call, before.found, broken, would)
 }
 
 var (
