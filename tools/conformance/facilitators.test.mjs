@@ -45,6 +45,7 @@ for (const settler of chosen) {
       const buyers = [1, 2, 3, 4, 5, 6, 7, 8].map((index) => world.buyer(index));
       const bought = await Promise.all(buyers.map((buyer) => buyer.buys("/api/esim/purchase")));
       row.together = bought.map(({ ms }) => ms);
+      row.selling = await world.spent();
       row.repeats = bought.reduce((sum, { repeats }) => sum + repeats, 0);
       assert.equal((await world.transfers()).length, before + buyers.length);
     });
@@ -100,29 +101,29 @@ const payments = {
 };
 
 after(() => {
-  const done = rows.filter(({ spent }) => spent);
+  const done = rows.filter(({ spent, selling }) => spent && selling);
   const relayer = done.find(({ settler }) => settler === "relayer");
   const ms = (value) => (value === undefined ? "" : String(Math.round(value)));
   const ratio = (value, of) => (value === undefined || !of ? "" : (value / of).toFixed(2));
-  const gas = ({ spent }) => spent.gas / spent.payments;
+  const gas = ({ selling }) => selling.gas / selling.payments;
   table([
     ["settler", "card", "eSIM", "top-up", "singly", "range", "times", "8 at once", "longest", "times", "repeats", "gas",
-      "times"],
+      "times", "reverted"],
     ...done.map((row) => [
       row.settler, ms(row.card), ms(row.esim), ms(row.topup), ms(median(row.singly)),
       `${ms(Math.min(...row.singly))} to ${ms(Math.max(...row.singly))}`,
       ratio(median(row.singly), median(relayer?.singly)), ms(median(row.together)), ms(Math.max(...row.together)),
       ratio(median(row.together), median(relayer?.together)), String(row.repeats), ms(gas(row)),
-      ratio(gas(row), relayer && gas(relayer)),
+      ratio(gas(row), relayer && gas(relayer)), String(row.selling.reverted),
     ]),
   ]);
   console.log("Milliseconds from the paid request to the order: singly is the median of nine, and gas is of one payment;");
   console.log("times is what the relayer takes. What they answer at /settle to a payment that the service refuses:");
   table([
     ["facilitator", ...Object.keys(payments), "reverted", "gas of these"],
-    ...done.filter(({ refused }) => refused.length > 0).map(({ settler, refused, spent }) => [
+    ...done.filter(({ refused }) => refused.length > 0).map(({ settler, refused, spent, selling }) => [
       settler, ...Object.keys(payments).map((name) => answered(refused.find((each) => each.name === name))),
-      String(spent.reverted), String(spent.wasted),
+      String(spent.reverted - selling.reverted), String(spent.wasted - selling.wasted),
     ]),
   ]);
 });

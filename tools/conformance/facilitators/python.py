@@ -9,12 +9,12 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
-from x402 import x402FacilitatorSync
+from x402 import x402Facilitator
 from x402.mechanisms.evm import FacilitatorWeb3Signer
 from x402.mechanisms.evm.exact import register_exact_evm_facilitator
 from x402.schemas import PaymentPayload, PaymentRequirements
 
-facilitator = x402FacilitatorSync()
+facilitator = x402Facilitator()
 register_exact_evm_facilitator(
     facilitator,
     FacilitatorWeb3Signer(os.environ["FACILITATOR_KEY"], os.environ["FACILITATOR_RPC"]),
@@ -35,20 +35,21 @@ def shown(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, exclude_none=True)
 
 
-# These are not coroutines, so that several are run at once, each in a thread.
+# The package's signer waits without giving way, so payments are settled one after the other. In threads its nonces
+# reach the node in another order, and after a refusal for a gap it numbers nothing right any more.
 @app.get("/supported")
-def supported() -> dict[str, Any]:
+async def supported() -> dict[str, Any]:
     return shown(facilitator.get_supported())
 
 
 @app.post("/verify")
-def verify(asked: Asked) -> dict[str, Any]:
-    return shown(facilitator.verify(asked.paymentPayload, asked.paymentRequirements))
+async def verify(asked: Asked) -> dict[str, Any]:
+    return shown(await facilitator.verify(asked.paymentPayload, asked.paymentRequirements))
 
 
 @app.post("/settle")
-def settle(asked: Asked) -> dict[str, Any]:
-    return shown(facilitator.settle(asked.paymentPayload, asked.paymentRequirements))
+async def settle(asked: Asked) -> dict[str, Any]:
+    return shown(await facilitator.settle(asked.paymentPayload, asked.paymentRequirements))
 
 
 uvicorn.run(app, host="127.0.0.1", port=int(os.environ["FACILITATOR_PORT"]), log_level="warning")
