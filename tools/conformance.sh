@@ -2,6 +2,8 @@
 # Runs programs that are not ours against a development server on free ports, and ends with one line: N passed, N
 # failed. Each tool is one function below and one line at the end.
 #
+#   PARTS=facilitators  runs one part alone: facilitators that others wrote, next to the relayer; PARTS=list names it
+#   FACILITATORS="…"    some of relayer, npm, python, rust and insisting; the Rust one is compiled once, for minutes
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
 #   QUICK=1     runs the suite and the clients of MCP, the linters of the OpenAPI document, and the page that pays a
 #               link
@@ -94,9 +96,12 @@ ready() {
   done
 }
 
-# start brings a development server up: with the two tools that the conformance suite calls by name.
+# build makes the program with the two tools that the conformance suite calls by name.
+build() { go build -tags conformance -o "$binary" ./cmd/roamcard; }
+
+# start brings a development server up.
 start() {
-  go build -tags conformance -o "$binary" ./cmd/roamcard || return 1
+  build || return 1
   if [[ -z ${ROAMCARD_READY:-} ]]; then
     "$binary" dev --addr 127.0.0.1:0 --data "$work/data" --ready-file "$work/ready.json" >"$work/log" 2>&1 &
     server=$!
@@ -160,6 +165,9 @@ openapi_go() {
   go mod edit $(go list -m -f '-replace={{.Path}}={{.Dir}}') "$at/go.mod" && go run -C "$at" . "$ROAMCARD_READY"
 }
 
+# facilitators lets those that others wrote settle, each for a server and on a chain of its own.
+facilitators() { ROAMCARD_BIN=$binary tests "facilitators" facilitators.test.mjs; }
+
 # recipe FRAMEWORK runs a program of docs/agents with a scripted model; one whose packages do not install is left out.
 recipe() {
   local code=0
@@ -218,6 +226,7 @@ slow() {
   tests "clients of agents" agents.test.mjs
   tests "crawlers of x402" discovery.test.mjs
   tests "operators of an issuer" operators.test.mjs
+  facilitators
   for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done
   step "MCP bundle" bundle
   ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
@@ -226,9 +235,26 @@ slow() {
   if has_browser; then operators; fi
 }
 
+# ends says how it went.
+ends() {
+  echo "$passed passed, $failed failed"
+  exit $((failed > 0))
+}
+
+case ${PARTS:-} in
+  "") ;;
+  facilitators)
+    if build; then facilitators; else failed=1; fi
+    ends
+    ;;
+  *)
+    echo "PARTS=facilitators runs only facilitators that others wrote."
+    exit 2
+    ;;
+esac
 if ! start; then
-  echo "$passed passed, $((failed + 1)) failed"
-  exit 1
+  failed=$((failed + 1))
+  ends
 fi
 export ROAMCARD_BIN=$binary
 # A person at a browser is one of the TypeScript client's tests.
@@ -244,6 +270,4 @@ step "Spectral" openapi_spectral
 step "Redocly" openapi_redocly
 browsers "paying a link" pay.test.mjs
 if [[ -z ${QUICK:-} ]]; then slow; fi
-
-echo "$passed passed, $failed failed"
-[[ $failed -eq 0 ]]
+ends
