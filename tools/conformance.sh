@@ -3,7 +3,8 @@
 # failed. Each tool is one function below and one line at the end.
 #
 #   PARTS=facilitators  runs one part alone: facilitators that others wrote, next to the relayer; PARTS=list names it
-#   FACILITATORS="…"    some of relayer, npm, python, rust and insisting; the Rust one is compiled once, for minutes
+#   FACILITATORS="…"    some of relayer, npm, unverified, python, rust and insisting; the Rust one is compiled once, for
+#               minutes
 #   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
 #   QUICK=1     runs the suite and the clients of MCP, the linters of the OpenAPI document, and the page that pays a
 #               link

@@ -116,6 +116,7 @@ export class World {
         return answer?.ok ? answer.json() : undefined;
       });
       by = ["--settlement", "facilitator", "--facilitator-url", this.facilitator];
+      if (settler === "unverified") by.push("--set", "facilitator.verify=false");
     }
     const service = ["--addr", "127.0.0.1:0", "--data", file("data"), "--ready-file", file("ready.json")];
     const server = run("service", binary, ["dev", ...service, "--rpc-url", this.chain.rpcUrl, ...by]);

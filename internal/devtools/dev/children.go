@@ -112,7 +112,7 @@ func (c Config) defaults() (app.Config, error) {
 			UnsettledPercent: preset.Fairness.UnsettledPercent, Delegates: preset.Fairness.Delegates,
 		},
 		IssuerPoll: 200 * time.Millisecond, IssuerDeadline: time.Hour, IssuerStatesEvery: 10 * time.Second,
-		ReconcileEvery: time.Minute, MetricsAddr: "127.0.0.1:0",
+		ReconcileEvery: time.Minute, MetricsAddr: "127.0.0.1:0", FacilitatorVerify: preset.FacilitatorVerify,
 	}
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
 	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))

@@ -37,7 +37,7 @@ rust() {
 }
 
 case $name in
-  npm) run=(node npm.mjs) ;;
+  npm | unverified) run=(node npm.mjs) ;;
   insisting) run=(env FACILITATOR_INSISTS=1 node npm.mjs) ;;
   python | rust) "$name" ;;
   *) echo "no such facilitator: $name"; exit 2 ;;
