@@ -141,9 +141,9 @@ func AnyOf(ctx context.Context, checks []Check) error {
 	return errors.Join(errs...)
 }
 
-// FirstOf asks n in order of preference, the next one when the one before it fails or has not answered after a patience,
-// and returns the first that works: one that is slow does not use up the deadline of all. Where none works, at is -1,
-// and errs has the error of each.
+// FirstOf asks n in order of preference, the next one when the one before it fails or has not answered after a
+// patience, and returns the first that works: one that is slow does not use up the deadline of all. Where none works,
+// at is -1, and errs has the error of each.
 func FirstOf(
 	ctx context.Context, n int, patience time.Duration, ask func(ctx context.Context, i int) error,
 ) (at int, errs []error) {

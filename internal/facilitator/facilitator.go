@@ -70,7 +70,7 @@ type Config struct {
 	Patience time.Duration
 	// Pause is the least time between two calls of this process for one payment: 2 s. It doubles with each failure.
 	Pause time.Duration
-	// Window is how long a settlement that is claimed or pending may take on the chain: 8 s, four blocks of Base.
+	// Window is how long a settlement that is claimed or pending may take on the chain: 6 s, three blocks of Base.
 	Window time.Duration
 	// Now is time.Now if nil.
 	Now func() time.Time
@@ -110,7 +110,7 @@ func New(c Config) (*Facilitator, error) {
 	}
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
 	c.Patience = cmp.Or(c.Patience, 500*time.Millisecond)
-	c.Pause, c.Window = cmp.Or(c.Pause, 2*time.Second), cmp.Or(c.Window, 8*time.Second)
+	c.Pause, c.Window = cmp.Or(c.Pause, 2*time.Second), cmp.Or(c.Window, 6*time.Second)
 	c.Reverts = cmp.Or(c.Reverts, 2)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -161,9 +161,9 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	if would != nil {
 		return fmt.Errorf("settle: %w", would)
 	}
-	if wasted := f.sent.of(p.ID).wasted; wasted >= f.config.Reverts {
+	if c := f.sent.of(p.ID); c.wasted+c.reverted >= f.config.Reverts {
 		f.config.Metrics.Unaffordable(ctx, "reverts")
-		return fmt.Errorf("%w: %d calls moved nothing", errWatched, wasted)
+		return fmt.Errorf("%w: %d calls moved nothing", errWatched, c.wasted+c.reverted)
 	}
 	body, err := f.request(ctx, p)
 	if err != nil {
@@ -234,7 +234,9 @@ func (f *Facilitator) Moved(p payment.Payment, r payment.Receipt) {
 // seen records a transfer that the chain shows. Where others submit as well, it is the facilitator's if that named it.
 func (f *Facilitator) seen(p payment.Payment, found outcome, moved x402.Hash) {
 	if f.config.Alone || found.transaction == moved.String() {
-		f.health.works(p.Authorization.From)
+		if f.health.works(p.Authorization.From) {
+			f.sent.forgive()
+		}
 	}
 }
 
@@ -258,6 +260,7 @@ func (f *Facilitator) judge(ctx context.Context, p payment.Payment, would error)
 
 var (
 	errNeverMade = errors.New("the facilitator has answered that a settlement is pending, and the chain does not get it")
+	errReverted  = errors.New("the transaction of the facilitator has reverted, and the payment would move")
 	errLie       = errors.New("the facilitator claims a settlement that the chain does not have")
 )
 
@@ -279,7 +282,7 @@ func (f *Facilitator) judgeFailureOf(
 ) {
 	now := f.config.Now()
 	rejection, rejected := errors.AsType[*payment.Rejection](would)
-	wasted := false
+	wasted, reverted := false, false
 	switch {
 	case rejected:
 		// One that is used has moved, or its payer has cancelled it: the chain tells.
@@ -289,11 +292,14 @@ func (f *Facilitator) judgeFailureOf(
 	case screenedOut(err):
 	default:
 		if hash, parsed := x402.ParseHash(found.transaction); parsed == nil {
-			if wasted, parsed = f.config.Reverted(ctx, hash); parsed != nil {
+			if reverted, parsed = f.config.Reverted(ctx, hash); parsed != nil {
 				return
 			}
 		}
-		if !wasted && now.Add(tooLate).Before(time.Unix(int64(p.Authorization.ValidBefore), 0)) {
+		if reverted {
+			err = errReverted
+		}
+		if now.Add(tooLate).Before(time.Unix(int64(p.Authorization.ValidBefore), 0)) {
 			f.health.fails(now, p.Authorization.From, err)
 		}
 	}
@@ -301,6 +307,9 @@ func (f *Facilitator) judgeFailureOf(
 		c.since = time.Time{}
 		if wasted {
 			c.wasted++
+		}
+		if reverted {
+			c.reverted++
 		}
 	})
 }

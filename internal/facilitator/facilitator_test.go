@@ -526,7 +526,7 @@ func TestClaimsAreHeldAgainstTheChain(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			b.pass(7 * time.Second)
+			b.pass(5 * time.Second)
 			_ = b.client.Submit(t.Context(), all[0])
 			b.ready("") // a block may still have it
 			b.pass(2 * time.Second)
@@ -594,6 +594,49 @@ func TestSubmitStopsAtReverts(t *testing.T) {
 			t.Errorf("%v, want it missed", err)
 		}
 	}
+	b.ready("")
+}
+
+// TestFacilitatorWhoseTransactionsRevertIsDown: with too little gas, say. What waited for it is sent once it works.
+func TestFacilitatorWhoseTransactionsRevertIsDown(t *testing.T) {
+	b := simulated(t, func(c *facilitator.Config) {
+		c.Reverted = func(context.Context, x402.Hash) (bool, error) { return true, nil }
+	})
+	b.remote.Always(facilitatortest.Lie)
+	waiting := []payment.Payment{b.claim(1), b.claim(2), b.claim(3)}
+	for range 4 {
+		for _, p := range waiting {
+			_ = b.client.Submit(t.Context(), p)
+		}
+		b.pass(6 * time.Second)
+	}
+	b.ready(fault.FacilitatorDown)
+	if n := b.remote.Calls("/settle"); n != 6 {
+		t.Errorf("%d calls, want two for each payment", n)
+	}
+	b.remote.Always(facilitatortest.Honest)
+	b.pass(50 * time.Second)
+	next := b.claim(4)
+	if err := b.client.Submit(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	b.moved(next)
+	b.ready("")
+	for _, p := range waiting {
+		if err := b.client.Submit(t.Context(), p); err != nil {
+			t.Errorf("what waits: %v", err)
+		}
+		b.moved(p)
+	}
+}
+
+// TestFacilitatorThatAsksForALongPauseIsDown for as long, and nobody signs for it meanwhile.
+func TestFacilitatorThatAsksForALongPauseIsDown(t *testing.T) {
+	b := simulated(t, nil)
+	b.remote.Next(facilitatortest.LimitLong)
+	_ = b.client.Submit(t.Context(), b.claim(1))
+	b.ready(fault.FacilitatorDown)
+	b.pass(30 * time.Second) // an hour is too long to believe
 	b.ready("")
 }
 

@@ -27,9 +27,8 @@ const (
 //
 //	submitted ─► transfer seen, by what it named              works: all that is below is forgotten
 //	          ├─► would not move now, or screened out         the payer's: counts for nothing
-//	          ├─► named a transaction that reverted           a race that the payer has won: counts for nothing
-//	          ├─► named another, and blocks without transfer  it lies: failing at once
-//	          └─► refused, unclear, or pending for blocks     failing once so many payers have met it
+//	          ├─► named no such transaction, or none of it    it lies: failing at once
+//	          └─► refused, unclear, reverted, or pending      failing once so many payers have met it
 type health struct {
 	mu sync.Mutex
 	// failed are the payers that it failed since the last settlement that was seen. refused are those that it failed
@@ -38,9 +37,10 @@ type health struct {
 	lied            bool
 	// bad is the last failure, and until when it counts.
 	bad backoff
-	// whole is the backoff of the facilitator as a whole, after so many outages in a row.
-	whole   backoff
-	outages int
+	// whole is the backoff of the facilitator as a whole, after so many outages in a row, or for as long as it asks for;
+	// busy says that it asks for longer than a payment should wait.
+	whole, busy backoff
+	outages     int
 }
 
 // backoff is an error that is returned until a time.
@@ -62,16 +62,18 @@ func (h *health) backedOff(now time.Time) error {
 // mostRefused bounds the payers that are remembered.
 const mostRefused = 10_000
 
-// works records that a settlement of a payer's was seen.
-func (h *health) works(payer x402.Address) {
+// works records that a settlement of a payer's was seen, and reports whether nothing was sold until then.
+func (h *health) works(payer x402.Address) (again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	again = h.lied || len(h.failed) >= mostFailed
 	if h.refused == nil || len(h.refused) > mostRefused {
 		h.refused = map[x402.Address]bool{}
 	}
 	maps.Copy(h.refused, h.failed)
 	delete(h.refused, payer)
-	h.failed, h.lied, h.bad, h.whole, h.outages = nil, false, backoff{}, backoff{}, 0
+	h.failed, h.lied, h.bad, h.whole, h.busy, h.outages = nil, false, backoff{}, backoff{}, backoff{}, 0
+	return again
 }
 
 // fails records that a payment that would still move was not moved. A facilitator that keeps failing as a whole is
@@ -114,7 +116,13 @@ func (h *health) asksForPause(now time.Time, err error) {
 	if until := now.Add(busy.after); until.After(h.whole.until) {
 		h.whole = backoff{until: until, err: err}
 	}
+	if busy.after > longBusy {
+		h.busy = backoff{until: now.Add(busy.after), err: err}
+	}
 }
+
+// longBusy is how long a payment may wait for a facilitator that asks to be left alone.
+const longBusy = 2 * time.Second
 
 // failing reports that the facilitator settles nothing.
 func (h *health) failing(now time.Time) error {
@@ -122,6 +130,9 @@ func (h *health) failing(now time.Time) error {
 	defer h.mu.Unlock()
 	if now.Before(h.bad.until) && (h.lied || len(h.failed) >= mostFailed) {
 		return h.bad.err
+	}
+	if now.Before(h.busy.until) {
+		return h.busy.err
 	}
 	return nil
 }

@@ -32,8 +32,9 @@ type submission struct {
 	since time.Time
 	// moved is the transaction that made the transfer, once it is seen.
 	moved x402.Hash
-	// wasted is how many calls moved nothing, and may have cost the facilitator a transaction, by the payer's doing.
-	wasted int
+	// wasted is how many calls moved nothing by the payer's doing, and may have cost the facilitator a transaction;
+	// reverted how many cost it one that reverted, while the payment would have moved.
+	wasted, reverted int
 }
 
 // most bounds what is remembered.
@@ -83,6 +84,15 @@ func (s *submissions) end(call *submission) {
 	defer s.mu.Unlock()
 	call.open = false
 	close(call.done)
+}
+
+// forgive forgets what has reverted: it was the facilitator.
+func (s *submissions) forgive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, call := range s.all {
+		call.reverted = 0
+	}
 }
 
 // find is the call of a payment, nil without one.

@@ -60,8 +60,9 @@ const (
 	Limit
 	// Screen refuses the payer, as Coinbase's facilitator does.
 	Screen
-	// LimitUntil is Limit with a date.
+	// LimitUntil is Limit with a date, and LimitLong with an hour.
 	LimitUntil
+	LimitLong
 	// Redirect sends the caller to /elsewhere, which counts as a call and settles.
 	Redirect
 )
@@ -398,6 +399,10 @@ func (s *Server) misbehave(w http.ResponseWriter, r *http.Request, fault Fault, 
 		return
 	case Limit:
 		w.Header().Set("Retry-After", "1")
+		write(w, http.StatusTooManyRequests, map[string]string{"error": "too many requests"})
+		return
+	case LimitLong:
+		w.Header().Set("Retry-After", "3600")
 		write(w, http.StatusTooManyRequests, map[string]string{"error": "too many requests"})
 		return
 	case LimitUntil:
