@@ -630,6 +630,40 @@ func TestFacilitatorWhoseTransactionsRevertIsDown(t *testing.T) {
 	}
 }
 
+// TestSamePayersCloseASaleForAMinute, however often they fail: they may have the money whenever we look, and not in the
+// block, and the facilitator may not say which transaction reverted.
+func TestSamePayersCloseASaleForAMinute(t *testing.T) {
+	b := simulated(t, nil)
+	b.remote.Always(facilitatortest.Refuse)
+	bouncing := []payment.Payment{b.claim(1), b.claim(2), b.claim(3), b.claim(4), b.claim(5)}
+	fail := func() {
+		for _, p := range bouncing {
+			_ = b.client.Submit(t.Context(), p)
+		}
+	}
+	fail()
+	for range 5 {
+		b.ready(fault.FacilitatorDown)
+		b.pass(10 * time.Second)
+		fail()
+	}
+	b.pass(11 * time.Second)
+	fail()
+	b.ready("")
+	b.remote.Always(facilitatortest.Honest)
+	next := b.claim(9)
+	if err := b.client.Submit(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	b.moved(next)
+	b.remote.Always(facilitatortest.Refuse)
+	b.pass(time.Minute)
+	for i := range byte(5) {
+		_ = b.client.Submit(t.Context(), b.claimOf(1+i, 40+i))
+	}
+	b.ready("") // the same ones again
+}
+
 // TestFacilitatorThatAsksForALongPauseIsDown for as long, and nobody signs for it meanwhile.
 func TestFacilitatorThatAsksForALongPauseIsDown(t *testing.T) {
 	b := simulated(t, nil)

@@ -17,8 +17,8 @@ const (
 	mostFailed = 3
 	// maxBackoff bounds the backoff, and the Retry-After that a facilitator may ask for.
 	maxBackoff = 30 * time.Second
-	// failingFor is how long a facilitator that settles nothing counts as failing after its last failure. It is longer
-	// than any backoff, so that a waiting payment is sent again within it. Afterwards payments are offered again.
+	// failingFor is how long a facilitator that settles nothing counts as failing after it has failed another payer. It is
+	// longer than any backoff, so that a waiting payment is sent again within it. Afterwards payments are offered again.
 	failingFor = 2 * maxBackoff
 )
 
@@ -86,11 +86,14 @@ func (h *health) fails(now time.Time, payer x402.Address, err error) {
 	if h.refused[payer] && !lied {
 		return
 	}
-	h.bad = backoff{until: now.Add(failingFor), err: err}
+	// The same payers keep it closed only so long: they may be at fault, and who comes next finds out.
+	if lied || !h.failed[payer] || len(h.failed) < mostFailed {
+		h.bad = backoff{until: now.Add(failingFor), err: err}
+	}
 	if h.failed == nil {
 		h.failed = map[x402.Address]bool{}
 	}
-	if len(h.failed) < mostFailed {
+	if len(h.failed) < mostRefused {
 		h.failed[payer] = true
 	}
 	h.lied = h.lied || lied
