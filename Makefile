@@ -60,14 +60,14 @@ bin/stripe-mock: tools/go.mod tools/go.sum
 build: $(BIN) ## Build bin/roamcard
 
 # From an empty cache the compiler is what takes time: it collects no garbage here, up to a limit.
-COMPILE = GOGC=off GOMEMLIMIT=1GiB go build -ldflags '-s -w -X github.com/roamcard/roamcard/internal/app.Version=$(VERSION) -X github.com/roamcard/roamcard/internal/app.Commit=$(COMMIT)' -o $@
+COMPILE = GOGC=off GOMEMLIMIT=1GiB tools/compile.sh -ldflags '-s -w -X github.com/roamcard/roamcard/internal/app.Version=$(VERSION) -X github.com/roamcard/roamcard/internal/app.Commit=$(COMMIT)' -o $@
 
 $(BIN): $(GO_SOURCES) $(PAGES) gen/openapi/openapi.json
-	$(COMPILE) ./cmd/roamcard
+	@$(COMPILE) ./cmd/roamcard
 
 # The program without the vendors' packages.
 $(BIN)-demo: $(GO_SOURCES) $(PAGES) gen/openapi/openapi.json
-	@$(COMPILE) -tags demo ./cmd/roamcard
+	@TAGS=demo $(COMPILE) ./cmd/roamcard
 
 .PHONY: demo
 demo: ## Buy and show a card and an eSIM on a fresh local chain
