@@ -194,8 +194,9 @@ func (f *Facilitator) ask(ctx context.Context, p payment.Payment, body []byte, c
 	now := f.config.Now()
 	f.health.asksForPause(now, err)
 	var moved x402.Hash
+	var movedAt time.Time
 	f.sent.change(call, func(c *submission) {
-		c.found, c.err, moved = found, err, c.moved
+		c.found, c.err, moved, movedAt = found, err, c.moved, c.movedAt
 		switch {
 		case err != nil:
 			c.until = now.Add(min(f.config.Pause<<min(c.calls-1, 4), maxBackoff))
@@ -210,7 +211,7 @@ func (f *Facilitator) ask(ctx context.Context, p payment.Payment, body []byte, c
 	})
 	switch {
 	case moved != x402.Hash{}:
-		f.seen(p, found, moved)
+		f.seen(p, found, moved, movedAt)
 	case err != nil:
 		f.judgeFailure(ctx, p, call, found, err)
 	}
@@ -224,17 +225,16 @@ func (f *Facilitator) Moved(p payment.Payment, r payment.Receipt) {
 		return
 	}
 	var found outcome
-	open := false
-	f.sent.change(call, func(c *submission) { c.moved, found, open = r.Transaction, c.found, c.open })
-	if !open {
-		f.seen(p, found, r.Transaction)
-	}
+	now := f.config.Now()
+	f.sent.change(call, func(c *submission) { c.moved, c.movedAt, found = r.Transaction, now, c.found })
+	f.seen(p, found, r.Transaction, now)
 }
 
-// seen records a transfer that the chain shows. Where others submit as well, it is the facilitator's if that named it.
-func (f *Facilitator) seen(p payment.Payment, found outcome, moved x402.Hash) {
+// seen records a transfer that the chain has shown since a time. Where others submit as well, it is the facilitator's
+// if that named it, which it may do later.
+func (f *Facilitator) seen(p payment.Payment, found outcome, moved x402.Hash, at time.Time) {
 	if f.config.Alone || found.transaction == moved.String() {
-		if f.health.works(p.Authorization.From) {
+		if f.health.works(p.Authorization.From, at) {
 			f.sent.forgive()
 		}
 	}

@@ -48,15 +48,33 @@ type bench struct {
 	remote *facilitatortest.Server
 	client *facilitator.Facilitator
 	spans  *tracetest.SpanRecorder
-	logs   *bytes.Buffer
+	logs   *logged
 
 	mu  sync.Mutex
 	now time.Time
 }
 
+// logged is a log that is written by calls that go on.
+type logged struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
 func newBench(t *testing.T, change func(*facilitator.Config)) *bench {
 	t.Helper()
-	b := &bench{T: t, now: time.Unix(1_790_000_000, 0), spans: tracetest.NewSpanRecorder(), logs: &bytes.Buffer{}}
+	b := &bench{T: t, now: time.Unix(1_790_000_000, 0), spans: tracetest.NewSpanRecorder(), logs: &logged{}}
 	b.chain = paymenttest.NewChain(terms.Domain, b.time)
 	b.remote = facilitatortest.New(
 		facilitatortest.Config{Chain: b.chain, Settler: b.chain, Token: secret.New(token), Now: b.time},
@@ -662,6 +680,37 @@ func TestSamePayersCloseASaleForAMinute(t *testing.T) {
 		_ = b.client.Submit(t.Context(), b.claimOf(1+i, 40+i))
 	}
 	b.ready("") // the same ones again
+}
+
+// TestOldSettlementIsNoNews: a call that ends late tells of a transfer that was made before the others failed.
+func TestOldSettlementIsNoNews(t *testing.T) {
+	for name, alone := range map[string]bool{"alone": true, "next to a relayer": false} {
+		t.Run(name, func(t *testing.T) {
+			b := simulated(t, func(c *facilitator.Config) {
+				c.Alone, c.Timeout, c.Patience, c.SkipVerify = alone, time.Minute, time.Nanosecond, true
+			})
+			moves, ends := make(chan struct{}), make(chan struct{})
+			b.remote.OnMoved(func() { close(moves); <-ends })
+			first := b.claim(1)
+			_ = b.client.Submit(t.Context(), first)
+			<-moves
+			b.moved(first)
+			b.pass(time.Second)
+			b.remote.Always(facilitatortest.Fail)
+			failed := []payment.Payment{b.claim(2), b.claim(3), b.claim(4)}
+			for _, p := range failed {
+				_ = b.client.Submit(t.Context(), p)
+			}
+			down := func() bool { return fault.Of(b.client.Ready(t.Context())) == fault.FacilitatorDown }
+			b.eventually(down, "three have failed")
+			close(ends)
+			ended := func() bool { return strings.Contains(b.logs.String(), "outcome=claimed") }
+			b.eventually(ended, "the first call has ended")
+			if !down() {
+				t.Error("an old settlement opens the sale")
+			}
+		})
+	}
 }
 
 // TestFacilitatorThatAsksForALongPauseIsDown for as long, and nobody signs for it meanwhile.

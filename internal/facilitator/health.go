@@ -35,6 +35,7 @@ type health struct {
 	// before, while it settled for others: what it has against them says nothing about it.
 	failed, refused map[x402.Address]bool
 	lied            bool
+	failedAt        time.Time
 	// bad is the last failure, and until when it counts.
 	bad backoff
 	// whole is the backoff of the facilitator as a whole, after so many outages in a row, or for as long as it asks for;
@@ -62,10 +63,14 @@ func (h *health) backedOff(now time.Time) error {
 // mostRefused bounds the payers that are remembered.
 const mostRefused = 10_000
 
-// works records that a settlement of a payer's was seen, and reports whether nothing was sold until then.
-func (h *health) works(payer x402.Address) (again bool) {
+// works records that a settlement of a payer's was seen at a time, and reports whether nothing was sold until then.
+// What has failed since then is news.
+func (h *health) works(payer x402.Address, at time.Time) (again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.failedAt.After(at) {
+		return false
+	}
 	again = h.lied || len(h.failed) >= mostFailed
 	if h.refused == nil || len(h.refused) > mostRefused {
 		h.refused = map[x402.Address]bool{}
@@ -86,6 +91,7 @@ func (h *health) fails(now time.Time, payer x402.Address, err error) {
 	if h.refused[payer] && !lied {
 		return
 	}
+	h.failedAt = now
 	// The same payers keep it closed only so long: they may be at fault, and who comes next finds out.
 	if lied || !h.failed[payer] || len(h.failed) < mostFailed {
 		h.bad = backoff{until: now.Add(failingFor), err: err}

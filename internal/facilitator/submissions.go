@@ -30,8 +30,9 @@ type submission struct {
 	until time.Time
 	// since is the first answer that has not been judged: one that promises what the chain has to show.
 	since time.Time
-	// moved is the transaction that made the transfer, once it is seen.
-	moved x402.Hash
+	// moved is the transaction that made the transfer, once it is seen, which was at movedAt.
+	moved   x402.Hash
+	movedAt time.Time
 	// wasted is how many calls moved nothing by the payer's doing, and may have cost the facilitator a transaction;
 	// reverted how many cost it one that reverted, while the payment would have moved.
 	wasted, reverted int

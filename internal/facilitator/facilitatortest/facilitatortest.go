@@ -93,10 +93,10 @@ type Server struct {
 	queue  []Fault
 	always Fault
 	delay  time.Duration
-	// onSettle and onSupported are called at the beginning of each call.
-	onSettle, onSupported func()
-	kinds                 []x402.Kind
-	settles               [][]byte
+	// onSettle and onSupported are called at the beginning of each call, onMoved before the first answer that claims.
+	onSettle, onSupported, onMoved func()
+	kinds                          []x402.Kind
+	settles                        [][]byte
 	// insists says that only what is in verified is settled.
 	insists  bool
 	verified map[[sha256.Size]byte]bool
@@ -195,6 +195,13 @@ func (s *Server) OnSettle(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onSettle = do
+}
+
+// OnMoved is called once, when a transfer has been made and is not told yet.
+func (s *Server) OnMoved(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onMoved = sync.OnceFunc(do)
 }
 
 // OnSupported is called at the beginning of each call of /supported.
@@ -317,6 +324,9 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request) {
 	}
 	// Like a real one, it continues when its caller disconnects.
 	answer := s.move(context.WithoutCancel(r.Context()), body)
+	if answer.Success {
+		s.tell(func() func() { return s.onMoved })
+	}
 	s.answer(w, fault, answer)
 }
 
