@@ -161,7 +161,10 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	if would != nil {
 		return fmt.Errorf("settle: %w", would)
 	}
-	if c := f.sent.of(p.ID); c.wasted+c.reverted >= f.config.Reverts {
+	switch c := f.sent.of(p.ID); {
+	case c.found.state == claimed && !c.since.IsZero():
+		return nil // the blocks for what it claims are not there yet
+	case c.wasted+c.reverted >= f.config.Reverts:
 		f.config.Metrics.Unaffordable(ctx, "reverts")
 		return fmt.Errorf("%w: %d calls moved nothing", errWatched, c.wasted+c.reverted)
 	}

@@ -619,21 +619,23 @@ func TestSubmitStopsAtReverts(t *testing.T) {
 func TestFacilitatorWhoseTransactionsRevertIsDown(t *testing.T) {
 	b := simulated(t, func(c *facilitator.Config) {
 		c.Reverted = func(context.Context, x402.Hash) (bool, error) { return true, nil }
+		now := c.Now
+		c.HeadTime = func(context.Context) (time.Time, error) { return now().Add(-2 * time.Second), nil } // blocks lag
 	})
 	b.remote.Always(facilitatortest.Lie)
 	waiting := []payment.Payment{b.claim(1), b.claim(2), b.claim(3)}
-	for range 4 {
+	for range 20 {
 		for _, p := range waiting {
 			_ = b.client.Submit(t.Context(), p)
 		}
-		b.pass(6 * time.Second)
+		b.pass(time.Second)
 	}
 	b.ready(fault.FacilitatorDown)
 	if n := b.remote.Calls("/settle"); n != 6 {
 		t.Errorf("%d calls, want two for each payment", n)
 	}
 	b.remote.Always(facilitatortest.Honest)
-	b.pass(50 * time.Second)
+	b.pass(61 * time.Second)
 	next := b.claim(4)
 	if err := b.client.Submit(t.Context(), next); err != nil {
 		t.Fatal(err)
