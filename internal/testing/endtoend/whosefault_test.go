@@ -149,6 +149,7 @@ func TestFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 		"hangs":                     facilitatortest.Hang,
 		"does not know us":          facilitatortest.Unauthorized,
 		"sends us elsewhere":        facilitatortest.Redirect,
+		"asks for a long pause":     facilitatortest.LimitLong,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "fails" {
