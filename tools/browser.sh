@@ -5,7 +5,8 @@
 # unpack_browser unpacks it before the suites start, so that no two do it at once.
 unpack_browser() {
   browser_path || return 1
-  if lacks_libraries; then
+  # A suite within another one finds it in use, with its libraries.
+  if lacks_libraries && [[ ! -d ${TMPDIR:-/tmp}/al2023 ]]; then
     rm "${TMPDIR:-/tmp}/chromium" # nothing is unpacked next to one that is there
     AWS_LAMBDA_JS_RUNTIME=nodejs22.x browser_path
   fi
