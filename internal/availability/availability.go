@@ -141,11 +141,11 @@ func AnyOf(ctx context.Context, checks []Check) error {
 	return errors.Join(errs...)
 }
 
-// FirstOf asks n in order of preference, the next one when the one before it fails or has not answered after a
-// patience, and returns the first that works: one that is slow does not use up the deadline of all. Where none works,
-// at is -1, and errs has the error of each.
+// FirstOf asks n in order of preference, the next one when the one before it fails or has not answered after a hedge
+// delay, and returns the first that works: one that is slow does not use up the deadline of all. Where none works, at
+// is -1, and errs has the error of each.
 func FirstOf(
-	ctx context.Context, n int, patience time.Duration, ask func(ctx context.Context, i int) error,
+	ctx context.Context, n int, hedgeDelay time.Duration, ask func(ctx context.Context, i int) error,
 ) (at int, errs []error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -162,7 +162,7 @@ func FirstOf(
 			go func() { answers <- answer{from, ask(ctx, from)} }()
 		}
 	}
-	late := time.NewTimer(patience)
+	late := time.NewTimer(hedgeDelay)
 	defer late.Stop()
 	askNext()
 	for answered := 0; answered < n; {
@@ -177,7 +177,7 @@ func FirstOf(
 		}
 		askNext()
 		if asked < n {
-			late.Reset(patience)
+			late.Reset(hedgeDelay)
 		}
 	}
 	return -1, errs

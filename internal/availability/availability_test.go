@@ -224,7 +224,7 @@ func TestAnyOfAsksAllAtOnce(t *testing.T) {
 
 // TestFirstOfPrefersTheFirst: the next one is asked while the one before is slow or fails, and not otherwise.
 func TestFirstOfPrefersTheFirst(t *testing.T) {
-	const patience = time.Second
+	const hedgeDelay = time.Second
 	fails := errors.New("down")
 	for name, tt := range map[string]struct {
 		takes []time.Duration
@@ -233,10 +233,10 @@ func TestFirstOfPrefersTheFirst(t *testing.T) {
 		after time.Duration
 		asked int
 	}{
-		"the first":               {[]time.Duration{patience / 2, 0}, []bool{false, false}, 0, patience / 2, 1},
-		"a slow first":            {[]time.Duration{time.Hour, 0, 0}, []bool{false, false, false}, 1, patience, 2},
-		"a first that fails":      {[]time.Duration{0, patience / 2, 0}, []bool{true, false, false}, 1, patience / 2, 2},
-		"a slow one that is back": {[]time.Duration{2 * patience, time.Hour}, []bool{false, false}, 0, 2 * patience, 2},
+		"the first":               {[]time.Duration{hedgeDelay / 2, 0}, []bool{false, false}, 0, hedgeDelay / 2, 1},
+		"a slow first":            {[]time.Duration{time.Hour, 0, 0}, []bool{false, false, false}, 1, hedgeDelay, 2},
+		"a first that fails":      {[]time.Duration{0, hedgeDelay / 2, 0}, []bool{true, false, false}, 1, hedgeDelay / 2, 2},
+		"a slow one that is back": {[]time.Duration{2 * hedgeDelay, time.Hour}, []bool{false, false}, 0, 2 * hedgeDelay, 2},
 		"none":                    {[]time.Duration{0, 0}, []bool{true, true}, -1, 0, 2},
 		"none to ask":             {nil, nil, -1, 0, 0},
 	} {
@@ -244,7 +244,7 @@ func TestFirstOfPrefersTheFirst(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var asked atomic.Int64
 				begin := time.Now()
-				at, errs := availability.FirstOf(t.Context(), len(tt.takes), patience, func(ctx context.Context, i int) error {
+				at, errs := availability.FirstOf(t.Context(), len(tt.takes), hedgeDelay, func(ctx context.Context, i int) error {
 					asked.Add(1)
 					select {
 					case <-time.After(tt.takes[i]):

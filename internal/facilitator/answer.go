@@ -160,6 +160,12 @@ func isOutage(err error) bool {
 		return false
 	}
 	e, ok := errors.AsType[*unclearError](err)
-	return !ok || e.status == 0 || e.status >= http.StatusInternalServerError ||
-		e.status == http.StatusUnauthorized || e.status == http.StatusForbidden || e.status == http.StatusTooManyRequests
+	return !ok || e.status == 0 || e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests ||
+		IsDenied(err)
+}
+
+// IsDenied reports whether the facilitator refused the caller and not a payment: HTTP 401 or 403.
+func IsDenied(err error) bool {
+	e, ok := errors.AsType[*unclearError](err)
+	return ok && (e.status == http.StatusUnauthorized || e.status == http.StatusForbidden)
 }

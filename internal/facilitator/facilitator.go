@@ -66,8 +66,8 @@ type Config struct {
 	HTTP *http.Client
 	// Timeout bounds one call: 10 s.
 	Timeout time.Duration
-	// Patience is how long Submit waits for a call, which goes on after that: 500 ms.
-	Patience time.Duration
+	// SubmitTimeout is how long Submit waits for a call, which goes on after that: 500 ms.
+	SubmitTimeout time.Duration
 	// Pause is the least time between two calls of this process for one payment: 2 s. It doubles with each failure.
 	Pause time.Duration
 	// Window is how long a settlement that is claimed or pending may take on the chain: 6 s, three blocks of Base.
@@ -109,7 +109,7 @@ func New(c Config) (*Facilitator, error) {
 		return nil, errors.New("the facilitator has no requirements")
 	}
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
-	c.Patience = cmp.Or(c.Patience, 500*time.Millisecond)
+	c.SubmitTimeout = cmp.Or(c.SubmitTimeout, 500*time.Millisecond)
 	c.Pause, c.Window = cmp.Or(c.Pause, 2*time.Second), cmp.Or(c.Window, 6*time.Second)
 	c.Reverts = cmp.Or(c.Reverts, 2)
 	if c.Now == nil {
@@ -146,8 +146,8 @@ var errWatched = fmt.Errorf("the facilitator is asked no more for this payment: 
 
 // Submit implements payment.Settler. A *payment.Rejection says that the payment would not move now, and is not sent.
 // Nil means that the facilitator claims success, that the settlement is pending, or that the call goes on after
-// Config.Patience; a *Refusal is a negative answer; after any other error the result is unknown. A payment that was
-// sent less than Config.Pause ago is not sent again, and gets the cached answer.
+// Config.SubmitTimeout; a *Refusal is a negative answer; after any other error the result is unknown. A payment that
+// was sent less than Config.Pause ago is not sent again, and gets the cached answer.
 func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	now := f.config.Now()
 	if last, waits := f.sent.of(p.ID).last(now); waits {
@@ -176,14 +176,14 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	if mine {
 		go f.ask(context.WithoutCancel(ctx), p, body, call)
 	}
-	patience := time.NewTimer(f.config.Patience)
-	defer patience.Stop()
+	late := time.NewTimer(f.config.SubmitTimeout)
+	defer late.Stop()
 	select {
 	case <-done:
 		return f.sent.of(p.ID).err
 	case <-ctx.Done():
 		return fault.Ended(ctx, ctx.Err())
-	case <-patience.C:
+	case <-late.C:
 		return nil
 	}
 }

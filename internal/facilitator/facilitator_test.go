@@ -86,8 +86,8 @@ func newBench(t *testing.T, change func(*facilitator.Config)) *bench {
 	})
 	c := facilitator.Config{
 		URL: server.URL, Token: secret.New(token), HTTP: server.Client(), Timeout: 5 * time.Second, Pause: 2 * time.Second,
-		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
-		Patience:     time.Minute, Alone: true,
+		Requirements:  func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
+		SubmitTimeout: time.Minute, Alone: true,
 		Now: b.time, Log: slog.New(slog.NewTextHandler(b.logs, nil)),
 		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans)).Tracer("test"),
 	}
@@ -346,7 +346,7 @@ func TestSubmitTimesOut(t *testing.T) {
 }
 
 func TestCallGoesOnWithoutItsCaller(t *testing.T) {
-	b := newBench(t, func(c *facilitator.Config) { c.Timeout, c.Patience = 20*time.Second, time.Nanosecond })
+	b := newBench(t, func(c *facilitator.Config) { c.Timeout, c.SubmitTimeout = 20*time.Second, time.Nanosecond })
 	b.remote.Always(facilitatortest.Hang)
 	p := b.claim(1)
 	for range 3 {
@@ -689,7 +689,7 @@ func TestOldSettlementIsNoNews(t *testing.T) {
 	for name, alone := range map[string]bool{"alone": true, "next to a relayer": false} {
 		t.Run(name, func(t *testing.T) {
 			b := simulated(t, func(c *facilitator.Config) {
-				c.Alone, c.Timeout, c.Patience, c.SkipVerify = alone, time.Minute, time.Nanosecond, true
+				c.Alone, c.Timeout, c.SubmitTimeout, c.SkipVerify = alone, time.Minute, time.Nanosecond, true
 			})
 			moves, ends := make(chan struct{}), make(chan struct{})
 			b.remote.OnMoved(func() { close(moves); <-ends })

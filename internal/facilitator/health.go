@@ -22,8 +22,8 @@ const (
 	failingFor = 2 * maxBackoff
 )
 
-// health is what the chain has shown of a facilitator. A payment counts against it while it would still move: not
-// before, because it has moved or its payer cannot pay, which is no fault of whoever submits it.
+// health is what the chain has shown of a facilitator. A payment counts against it only if it would still move: that
+// one has moved, or that its payer cannot pay, is no fault of whoever submits it.
 //
 //	submitted ─► transfer seen, by what it named              works: all that is below is forgotten
 //	          ├─► would not move now, or screened out         the payer's: counts for nothing
@@ -60,9 +60,6 @@ func (h *health) backedOff(now time.Time) error {
 	return fmt.Errorf("%w: %w", payment.ErrBackingOff, h.whole.err)
 }
 
-// mostRefused bounds the payers that are remembered.
-const mostRefused = 10_000
-
 // works records that a settlement of a payer's was seen at a time, and reports whether nothing was sold until then.
 // What has failed since then is news.
 func (h *health) works(payer x402.Address, at time.Time) (again bool) {
@@ -72,7 +69,7 @@ func (h *health) works(payer x402.Address, at time.Time) (again bool) {
 		return false
 	}
 	again = h.lied || len(h.failed) >= mostFailed
-	if h.refused == nil || len(h.refused) > mostRefused {
+	if h.refused == nil || len(h.refused) > mostRemembered {
 		h.refused = map[x402.Address]bool{}
 	}
 	maps.Copy(h.refused, h.failed)
@@ -99,7 +96,7 @@ func (h *health) fails(now time.Time, payer x402.Address, err error) {
 	if h.failed == nil {
 		h.failed = map[x402.Address]bool{}
 	}
-	if len(h.failed) < mostRefused {
+	if len(h.failed) < mostRemembered {
 		h.failed[payer] = true
 	}
 	h.lied = h.lied || lied

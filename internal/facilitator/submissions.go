@@ -38,8 +38,8 @@ type submission struct {
 	wasted, reverted int
 }
 
-// most bounds what is remembered.
-const most = 10_000
+// mostRemembered bounds the payments, and the payers, that are remembered.
+const mostRemembered = 10_000
 
 // of is what is known of a payment, and a copy: the zero submission when nothing is.
 func (s *submissions) of(id uuid.UUID) submission {
@@ -61,7 +61,7 @@ func (s *submissions) begin(p payment.Payment) (call *submission, done <-chan st
 		return call, call.done, false
 	}
 	if !ok {
-		if s.all == nil || len(s.all) >= most {
+		if s.all == nil || len(s.all) >= mostRemembered {
 			s.all = map[uuid.UUID]*submission{}
 		}
 		call = &submission{}

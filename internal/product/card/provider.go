@@ -119,8 +119,8 @@ func (c *Cards) canSell(ctx context.Context, p *provider, price money.Cents) err
 	return covers(ctx, p, price)
 }
 
-// patience is how long a provider is waited for before the next one is asked, too.
-const patience = time.Second
+// hedgeDelay is how long a provider is waited for before the next one is asked, too.
+const hedgeDelay = time.Second
 
 // first finds the first provider without an error, else the error of the most preferred one.
 func first(
@@ -129,7 +129,7 @@ func first(
 	if len(all) == 0 {
 		return nil, fault.New(fault.IssuePaused, "No cards are sold at the moment.")
 	}
-	at, errs := availability.FirstOf(ctx, len(all), patience, func(ctx context.Context, i int) error {
+	at, errs := availability.FirstOf(ctx, len(all), hedgeDelay, func(ctx context.Context, i int) error {
 		return check(ctx, all[i])
 	})
 	if at < 0 {
