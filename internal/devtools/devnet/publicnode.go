@@ -2,7 +2,6 @@ package devnet
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,30 +25,14 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-const (
-	// defaultSlots is how many transactions of one sender reth keeps in its pool (txpool.max-account-slots).
-	defaultSlots = 16
-	// maxTxGas is the most gas that a transaction may ask for: 2^24 (EIP-7825).
-	maxTxGas = 1 << 24
-	// maxLogRange is the widest range of blocks in one log query: what the service asks for at most.
-	maxLogRange = 2_000
-	// maxRequest bounds a request's body.
-	maxRequest = 8 << 20
-)
-
-// The codes of errors, as reth has them.
-const (
-	codeInvalidInput = -32000
-	codeRejected     = -32003
-	codeInvalidParam = -32602
-)
+// maxRequest bounds a request's body.
+const maxRequest = 8 << 20
 
 // publicNode answers JSON-RPC in front of anvil, and refuses what a public node refuses: reth's pool limits each
 // sender, and a gap in a sender's nonces, too much gas and too wide a log query are refused. Anvil's own methods for
 // tests pass.
 type publicNode struct {
-	slots   int
-	noGaps  bool
+	rules   PoolRules
 	forward *httputil.ReverseProxy
 	node    *rpc.Client
 	server  *http.Server
@@ -76,7 +59,7 @@ func startPublicNode(
 		return nil, err
 	}
 	n := &publicNode{
-		slots: cmp.Or(cfg.Slots, defaultSlots), noGaps: !cfg.QueueGaps, node: node, served: make(chan struct{}),
+		rules: PoolRules{Slots: cfg.Slots, QueueGaps: cfg.QueueGaps}, node: node, served: make(chan struct{}),
 		calls:  map[string]int{},
 		signer: types.LatestSignerForChainID(big.NewInt(ChainID)),
 	}
@@ -115,12 +98,6 @@ type request struct {
 	ID     json.RawMessage   `json:"id"`
 	Method string            `json:"method"`
 	Params []json.RawMessage `json:"params"`
-}
-
-// refusal is an error that the node answers.
-type refusal struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
 }
 
 // ServeHTTP implements http.Handler.
@@ -180,7 +157,7 @@ func (n *publicNode) one(w http.ResponseWriter, body []byte, pass func(http.Resp
 	n.mu.Lock()
 	n.calls[call.Method]++
 	n.mu.Unlock()
-	var no *refusal
+	var no *Refusal
 	var err error
 	switch call.Method {
 	case "eth_getLogs":
@@ -202,12 +179,12 @@ func (n *publicNode) one(w http.ResponseWriter, body []byte, pass func(http.Resp
 	_ = json.NewEncoder(w).Encode(struct { // a client that is gone
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
-		Error   *refusal        `json:"error"`
+		Error   *Refusal        `json:"error"`
 	}{"2.0", call.ID, no})
 }
 
 // refuseLogs refuses a range that is too wide. A filter that cannot be read is left to the node.
-func (n *publicNode) refuseLogs(params []json.RawMessage) (*refusal, error) {
+func (n *publicNode) refuseLogs(params []json.RawMessage) (*Refusal, error) {
 	var filter struct {
 		BlockHash          *common.Hash
 		FromBlock, ToBlock *rpc.BlockNumber
@@ -223,10 +200,7 @@ func (n *publicNode) refuseLogs(params []json.RawMessage) (*refusal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if to-from > maxLogRange {
-		return &refusal{codeInvalidParam, fmt.Sprintf("query exceeds max block range %d", maxLogRange)}, nil
-	}
-	return nil, nil
+	return RefuseRange(from, to), nil
 }
 
 // height is the number of a block that a filter names; no name is the latest's.
@@ -249,7 +223,7 @@ func (n *publicNode) height(named *rpc.BlockNumber) (int64, error) {
 }
 
 // refuseTransaction applies the rules of the pool. A transaction that cannot be read is left to the node.
-func (n *publicNode) refuseTransaction(params []json.RawMessage) (*refusal, error) {
+func (n *publicNode) refuseTransaction(params []json.RawMessage) (*Refusal, error) {
 	var raw hexutil.Bytes
 	var tx types.Transaction
 	if len(params) != 1 || json.Unmarshal(params[0], &raw) != nil || tx.UnmarshalBinary(raw) != nil {
@@ -258,9 +232,6 @@ func (n *publicNode) refuseTransaction(params []json.RawMessage) (*refusal, erro
 	sender, err := types.Sender(n.signer, &tx)
 	if err != nil {
 		return nil, nil
-	}
-	if tx.Gas() > maxTxGas {
-		return &refusal{codeInvalidInput, "exceeds max transaction gas limit"}, nil
 	}
 	// The pool first: what a block takes in between is then counted by the account.
 	pooled, err := n.pooled(sender)
@@ -271,24 +242,7 @@ func (n *publicNode) refuseTransaction(params []json.RawMessage) (*refusal, erro
 	if err != nil {
 		return nil, err
 	}
-	if pooled[tx.Nonce()] == tx.Hash() {
-		return &refusal{codeInvalidInput, "already known"}, nil
-	}
-	waiting := 0
-	for nonce := range pooled {
-		if nonce >= next {
-			waiting++
-		}
-	}
-	if waiting >= n.slots && tx.Nonce() > next {
-		return &refusal{codeRejected, "txpool is full"}, nil
-	}
-	for nonce := next; n.noGaps && nonce < tx.Nonce(); nonce++ {
-		if _, held := pooled[nonce]; !held {
-			return &refusal{codeInvalidInput, "nonce too high"}, nil
-		}
-	}
-	return nil, nil
+	return n.rules.Refuse(&tx, next, pooled), nil
 }
 
 // pooled are a sender's transactions in the pool, by nonce, queued ones too.

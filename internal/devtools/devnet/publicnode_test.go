@@ -84,11 +84,11 @@ func TestPoolTakesSixteenTransactionsOfOneSender(t *testing.T) {
 	for nonce := range uint64(defaultSlots) {
 		p.accepts(nonce)
 	}
-	p.refuses(16, 21_000, codeRejected, "txpool is full")
-	p.refuses(3, 21_000, codeInvalidInput, "already known")
+	p.refuses(16, 21_000, CodeRejected, "txpool is full")
+	p.refuses(3, 21_000, CodeInvalidInput, "already known")
 	p.tip = 2e9
 	p.accepts(0) // a replacement at the account's nonce
-	p.refuses(15, 21_000, codeRejected, "txpool is full")
+	p.refuses(15, 21_000, CodeRejected, "txpool is full")
 	p.control("anvil_mine", "0x1")
 	p.accepts(16)
 }
@@ -98,22 +98,22 @@ func TestPoolCountsTransactionsBehindGap(t *testing.T) {
 	for nonce := range uint64(defaultSlots) {
 		p.accepts(nonce + 5)
 	}
-	p.refuses(1, 21_000, codeRejected, "txpool is full")
+	p.refuses(1, 21_000, CodeRejected, "txpool is full")
 	p.accepts(0)
 }
 
 func TestPoolRefusesGaps(t *testing.T) {
 	p := newPooling(t, ChainConfig{})
-	p.refuses(1, 21_000, codeInvalidInput, "nonce too high")
+	p.refuses(1, 21_000, CodeInvalidInput, "nonce too high")
 	p.accepts(0)
 	p.accepts(1)
 	p.control("anvil_dropAllTransactions")
-	p.refuses(2, 21_000, codeInvalidInput, "nonce too high")
+	p.refuses(2, 21_000, CodeInvalidInput, "nonce too high")
 }
 
 func TestNodeRefusesTooMuchGasAndTooWideLogQueries(t *testing.T) {
 	p := newPooling(t, ChainConfig{})
-	p.refuses(0, maxTxGas+1, codeInvalidInput, "exceeds max transaction gas limit")
+	p.refuses(0, maxTxGas+1, CodeInvalidInput, "exceeds max transaction gas limit")
 	logs := func(filter map[string]string) error {
 		return p.client.CallContext(t.Context(), nil, "eth_getLogs", filter)
 	}
@@ -129,7 +129,7 @@ func TestNodeRefusesTooMuchGasAndTooWideLogQueries(t *testing.T) {
 		{"fromBlock": "0x0", "toBlock": hexutil.EncodeUint64(maxLogRange + 1)},
 		{"fromBlock": "0x0", "toBlock": "latest"}, {"fromBlock": "earliest", "toBlock": "pending"}, {"fromBlock": "0x0"},
 	} {
-		p.refused(logs(filter), codeInvalidParam, "query exceeds max block range 2000")
+		p.refused(logs(filter), CodeInvalidParam, "query exceeds max block range 2000")
 	}
 }
 
@@ -145,7 +145,7 @@ func TestNodeAnswersBatches(t *testing.T) {
 	if got := *batch[0].Result.(*hexutil.Uint64); got != ChainID || batch[0].Error != nil {
 		t.Errorf("chain id %d, %v", got, batch[0].Error)
 	}
-	p.refused(batch[1].Error, codeInvalidParam, "query exceeds max block range 2000")
+	p.refused(batch[1].Error, CodeInvalidParam, "query exceeds max block range 2000")
 }
 
 // TestTransactionsWaitForBlockInterval shows that several transactions share a block, which none of them makes.

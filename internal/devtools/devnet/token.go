@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
@@ -40,34 +41,61 @@ var usdcCode string
 //go:embed contracts/Multicall3.hex
 var multicallCode string
 
-func runtimeCode(file string) string { return "0x" + strings.TrimSpace(file) }
-
-// contract is code that the chain has.
-type contract struct{ address, code string }
-
-// contracts are all, the token last.
-func contracts() []contract {
-	return []contract{
-		{MulticallAddress, runtimeCode(multicallCode)},
-		{settler.Address.String(), hexutil.Encode(settler.Code())},
-		{USDCAddress, runtimeCode(usdcCode)},
-	}
+// Account is what a fresh chain has at an address.
+type Account struct {
+	Address common.Address
+	Wei     *big.Int // nil is none
+	Code    []byte
+	Storage []Word
 }
 
-// placeToken gives a fresh chain its wallets, token, multicall and settler. Code comes last, so a chain whose token has
-// code has everything; on such a chain only code that has changed since is replaced.
+// Word is a word of an account's storage.
+type Word struct{ Slot, Value common.Hash }
+
+// Genesis is what a fresh chain has: its wallets, multicall, settler, and last the token.
+func Genesis() []Account {
+	var accounts []Account
+	var words []Word
+	supply := new(big.Int)
+	for _, w := range Wallets() {
+		at := common.HexToAddress(w.Address)
+		accounts = append(accounts, Account{Address: at, Wei: w.Wei})
+		words = append(words, Word{BalanceSlot(at), common.BigToHash(big.NewInt(w.USDC))})
+		supply.Add(supply, big.NewInt(w.USDC))
+	}
+	admin := common.HexToAddress(WalletsOf(RoleAdmin)[0].Address)
+	token := common.HexToAddress(USDCAddress)
+	words = append(words,
+		Word{SupplySlot(), common.BigToHash(supply)},
+		Word{slot(slotAdmin), common.BytesToHash(admin.Bytes())},
+		// As on Base, nothing can be sent to the token itself.
+		Word{entry(slotBlacklist, token), common.BigToHash(big.NewInt(1))})
+	return append(accounts,
+		Account{Address: common.HexToAddress(MulticallAddress), Code: runtimeCode(multicallCode)},
+		Account{Address: common.Address(settler.Address), Code: settler.Code()},
+		Account{Address: token, Code: runtimeCode(usdcCode), Storage: words})
+}
+
+func runtimeCode(file string) []byte { return common.FromHex(strings.TrimSpace(file)) }
+
+// placeToken gives a fresh chain its genesis. Code comes last, so a chain whose token has code has everything; on such
+// a chain only code that has changed since is replaced.
 func placeToken(ctx context.Context, client *rpc.Client) error {
 	var code []rpc.BatchElem
-	for _, c := range contracts() {
-		var placed string
-		if err := client.CallContext(ctx, &placed, "eth_getCode", c.address, "latest"); err != nil {
-			return fmt.Errorf("read code of %s: %w", c.address, err)
+	genesis := Genesis()
+	for _, a := range genesis {
+		if len(a.Code) == 0 {
+			continue
 		}
-		if placed != c.code {
-			code = append(code, call("anvil_setCode", c.address, c.code))
+		var placed hexutil.Bytes
+		if err := client.CallContext(ctx, &placed, "eth_getCode", a.Address, "latest"); err != nil {
+			return fmt.Errorf("read code of %s: %w", a.Address, err)
 		}
-		if c.address == USDCAddress && placed == "0x" {
-			if err := callAll(ctx, client, fundWallets()); err != nil {
+		if !bytes.Equal(placed, a.Code) {
+			code = append(code, call("anvil_setCode", a.Address, hexutil.Bytes(a.Code)))
+		}
+		if a.Address == common.HexToAddress(USDCAddress) && len(placed) == 0 {
+			if err := callAll(ctx, client, funding(genesis)); err != nil {
 				return fmt.Errorf("fund wallets: %w", err)
 			}
 		}
@@ -78,33 +106,31 @@ func placeToken(ctx context.Context, client *rpc.Client) error {
 	return nil
 }
 
-// fundWallets returns the calls that write balances, supply and admin straight into the state.
-func fundWallets() []rpc.BatchElem {
+// funding returns the calls that write balances and storage straight into the state.
+func funding(genesis []Account) []rpc.BatchElem {
 	var calls []rpc.BatchElem
-	supply := new(big.Int)
-	for _, w := range Wallets() {
-		calls = append(calls,
-			call("anvil_setBalance", w.Address, hexutil.EncodeBig(w.Wei)),
-			store(entry(slotBalances, w.Address), common.BigToHash(big.NewInt(w.USDC))))
-		supply.Add(supply, big.NewInt(w.USDC))
+	for _, a := range genesis {
+		if a.Wei != nil {
+			calls = append(calls, call("anvil_setBalance", a.Address, hexutil.EncodeBig(a.Wei)))
+		}
+		for _, w := range a.Storage {
+			calls = append(calls, call("anvil_setStorageAt", a.Address, w.Slot, w.Value))
+		}
 	}
-	admin := common.HexToAddress(WalletsOf(RoleAdmin)[0].Address)
-	return append(calls,
-		store(slot(slotTotalSupply), common.BigToHash(supply)),
-		store(slot(slotAdmin), common.BytesToHash(admin.Bytes())),
-		// As on Base, nothing can be sent to the token itself.
-		store(entry(slotBlacklist, USDCAddress), common.BigToHash(big.NewInt(1))))
+	return calls
 }
 
-func store(at, value common.Hash) rpc.BatchElem {
-	return call("anvil_setStorageAt", USDCAddress, at, value)
-}
+// BalanceSlot is where the token keeps an account's balance.
+func BalanceSlot(account common.Address) common.Hash { return entry(slotBalances, account) }
+
+// SupplySlot is where the token keeps the sum of all balances.
+func SupplySlot() common.Hash { return slot(slotTotalSupply) }
 
 func slot(n int64) common.Hash { return common.BigToHash(big.NewInt(n)) }
 
 // entry is the slot of a mapping's value for an address.
-func entry(mapping int64, address string) common.Hash {
-	key := common.BytesToHash(common.HexToAddress(address).Bytes())
+func entry(mapping int64, account common.Address) common.Hash {
+	key := common.BytesToHash(account.Bytes())
 	return crypto.Keccak256Hash(key.Bytes(), slot(mapping).Bytes())
 }
 

@@ -51,7 +51,7 @@ func TestTokenHasItsHoldersAndSelectors(t *testing.T) {
 	if got := n.read("totalSupply").(*big.Int).Int64(); got != supply {
 		t.Errorf("supply is %d, want %d", got, supply)
 	}
-	code := common.FromHex(runtimeCode(usdcCode))
+	code := runtimeCode(usdcCode)
 	for _, selector := range []string{
 		"e3ee160e", "cf092995", "ef55bec6", "88b7ab63", "5a049a70", "b7b72899", "d505accf", "9fd5a6cf",
 		"e94a0102", "70a08231", "3644e515", "fe575a87", "5c975abb",
