@@ -200,10 +200,11 @@ func (s *simulation) open(t *testing.T, hosts []string) (*Chain, *Relayer) {
 	t.Helper()
 	var endpoints []Endpoint
 	for _, h := range hosts {
-		endpoints = append(endpoints, Endpoint{URL: "http://" + h})
+		endpoints = append(endpoints, Endpoint{URL: "https://" + h})
 	}
-	c, err := connect(t.Context(), Config{Endpoints: endpoints, Domain: simulatedDomain, Now: time.Now},
-		&http.Client{Transport: s})
+	c, err := New(t.Context(), Config{
+		Endpoints: endpoints, Domain: simulatedDomain, Now: time.Now, Through: &http.Client{Transport: s},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,8 @@ type Config struct {
 	Now     func() time.Time
 	// Metrics counts the answers of each node; nil disables that.
 	Metrics *telemetry.Metrics
+	// Through is another way to the nodes than the network; nil is the network.
+	Through *http.Client
 }
 
 // Finality is how deep a block must lie, as a block tag: latest, safe or finalized.
@@ -75,15 +77,6 @@ type Chain struct {
 
 // New connects, and refuses nodes of another chain and a token with another domain.
 func New(ctx context.Context, config Config) (*Chain, error) {
-	return connect(ctx, config, config.client())
-}
-
-// client asks the nodes.
-func (c Config) client() *http.Client {
-	return outward.New(outward.Config{Rule: c.Rule, Timeout: c.CallTimeout, Most: maxResponse})
-}
-
-func connect(ctx context.Context, config Config, client *http.Client) (*Chain, error) {
 	config.CallTimeout = orDefault(config.CallTimeout, 2*time.Second)
 	config.CallGas = orDefault(config.CallGas, 200_000)
 	config.LogRange = orDefault(config.LogRange, 2_000)
@@ -91,7 +84,7 @@ func connect(ctx context.Context, config Config, client *http.Client) (*Chain, e
 	config.ReorgCalm = orDefault(config.ReorgCalm, 30*time.Second)
 	config.Finality.Paid = orDefault(config.Finality.Paid, "latest")
 	config.Finality.Dead = orDefault(config.Finality.Dead, "safe")
-	pool, err := newPool(ctx, config.Endpoints, client, config.Domain.ChainID, config.CallTimeout, config.Now)
+	pool, err := newPool(ctx, config.Endpoints, config.client(), config.Domain.ChainID, config.CallTimeout, config.Now)
 	if err != nil {
 		return nil, fmt.Errorf("connect to chain: %w", err)
 	}
@@ -106,6 +99,11 @@ func connect(ctx context.Context, config Config, client *http.Client) (*Chain, e
 		return nil, err
 	}
 	return c, nil
+}
+
+// client asks the nodes.
+func (c Config) client() *http.Client {
+	return outward.New(outward.Config{Rule: c.Rule, Timeout: c.CallTimeout, Most: maxResponse, Through: c.Through})
 }
 
 func orDefault[T comparable](v, fallback T) T {
