@@ -39,7 +39,7 @@ var rows = [][]string{
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge", "transport/webhooks"},
 	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
-	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/vendorapi"},
+	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/vendorapi", "testing/simulation/node"},
 	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer", "testing/voucher"},
 	14: {"testing/devserver", "testing/crash", "testing/endtoend", "devtools/cluster"},
 }
@@ -59,7 +59,7 @@ var only = map[string][]string{
 	module + "ent": {"store"},
 	"github.com/ethereum/go-ethereum": {
 		"curve", "auth", "chain", "chain/settler", "devtools/devnet", "agent/keys", "keystore",
-		"signer/web3signer/web3signerfake", "signer/awskms/awskmsfake",
+		"signer/web3signer/web3signerfake", "signer/awskms/awskmsfake", "testing/simulation/node",
 	},
 	"connectrpc.com":                  {"transport/rpcx", "transport/rpc", "transport/rest", "transport/edge"},
 	"github.com/modelcontextprotocol": {"transport/mcp", "agent"},
