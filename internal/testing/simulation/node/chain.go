@@ -76,10 +76,10 @@ type Chain struct {
 	fees     []price
 	included map[common.Hash]*entry
 	// pool is in the order of arrival.
-	pool []*sent
-	// made counts the transactions of Execute.
-	made, reorganisations uint64
-	nodes                 map[string]*Node
+	pool  []*sent
+	nodes map[string]*Node
+	// executed and reorganisations count.
+	executed, reorganisations uint64
 }
 
 // fork is since which block the chain is what it became by its n-th reorganisation.
@@ -123,7 +123,8 @@ func New(config Config) *Chain {
 	config.Start = config.Start.Truncate(time.Second)
 	return &Chain{
 		config: config, signer: types.LatestSigner(rules), jumps: core.NewJumpDestCache(), state: newState(),
-		forks: []fork{{}}, fees: []price{{0, config.BaseFee}}, included: map[common.Hash]*entry{}, nodes: map[string]*Node{},
+		forks: []fork{{}}, fees: []price{{0, config.BaseFee}}, included: map[common.Hash]*entry{},
+		nodes: map[string]*Node{},
 	}
 }
 
@@ -190,14 +191,15 @@ func (c *Chain) Send(raw []byte) (common.Hash, error) {
 	return hash, nil
 }
 
-// Execute puts a call by an account into the next block, before what was sent, without a signature, a nonce or a fee.
+// Execute puts a call by an account into the next block, before what was sent, without a signature or a fee. It uses
+// the nonce that the account has then.
 func (c *Chain) Execute(from, to common.Address, data []byte) common.Hash {
 	c.lock()
 	defer c.mu.Unlock()
-	c.made++
+	c.executed++
 	tx := types.NewTx(&types.LegacyTx{ // its hash is nobody else's: S numbers it
 		Nonce: c.state.GetNonce(from), To: &to, Gas: 1 << 24, Data: data, GasPrice: new(big.Int), Value: new(big.Int),
-		V: big.NewInt(27), R: new(big.Int).SetBytes(from[:]), S: new(big.Int).SetUint64(c.made),
+		V: big.NewInt(27), R: new(big.Int).SetBytes(from[:]), S: new(big.Int).SetUint64(c.executed),
 	})
 	c.pool = append(c.pool, &sent{tx: tx, from: from, unsigned: true})
 	return tx.Hash()

@@ -80,19 +80,24 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(n.answer(asked)) // a client that is gone
 }
 
-// question is one JSON-RPC call, and reply its answer.
-type question struct {
-	ID     json.RawMessage   `json:"id"`
-	Method string            `json:"method"`
-	Params []json.RawMessage `json:"params"`
-}
-
-type reply struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Result  json.RawMessage `json:"result,omitempty"`
-	Error   *refusal        `json:"error,omitempty"`
-}
+// question is one JSON-RPC call, answered by either of the others.
+type (
+	question struct {
+		ID     json.RawMessage   `json:"id"`
+		Method string            `json:"method"`
+		Params []json.RawMessage `json:"params"`
+	}
+	success struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Result  any             `json:"result"`
+	}
+	failure struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   *refusal        `json:"error"`
+	}
+)
 
 // answer answers one call, or several at once.
 func (n *Node) answer(asked []byte) []byte {
@@ -100,7 +105,7 @@ func (n *Node) answer(asked []byte) []byte {
 	defer n.chain.mu.Unlock()
 	var batch []question
 	if json.Unmarshal(asked, &batch) == nil {
-		replies := make([]reply, len(batch))
+		replies := make([]any, len(batch))
 		for i, one := range batch {
 			replies[i] = n.one(one)
 		}
@@ -108,17 +113,17 @@ func (n *Node) answer(asked []byte) []byte {
 	}
 	var one question
 	if json.Unmarshal(asked, &one) != nil {
-		return encoded(reply{Version: "2.0", Error: &refusal{Code: codeParse, Message: "Failed to parse request"}})
+		return encoded(failure{"2.0", nil, &refusal{Code: codeParse, Message: "Failed to parse request"}})
 	}
 	return encoded(n.one(one))
 }
 
-func (n *Node) one(asked question) reply {
+func (n *Node) one(asked question) any {
 	result, no := n.result(asked)
 	if no != nil {
-		return reply{Version: "2.0", ID: asked.ID, Error: no}
+		return failure{"2.0", asked.ID, no}
 	}
-	return reply{Version: "2.0", ID: asked.ID, Result: encoded(result)}
+	return success{"2.0", asked.ID, result}
 }
 
 func (n *Node) result(asked question) (any, *refusal) {
@@ -138,7 +143,7 @@ func (n *Node) result(asked question) (any, *refusal) {
 	return method(n, asked.Params)
 }
 
-func encoded(v any) json.RawMessage {
+func encoded(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // only a lie may be what cannot be encoded

@@ -35,7 +35,9 @@ func newPooling(t *testing.T, c node.Config) pooling {
 func (p pooling) at(block int) { p.Advance(beginning.Add(time.Duration(block) * 2 * time.Second)) }
 
 // send sends a transaction of no effect that offers a tip.
-func (p pooling) send(by devnet.Wallet, nonce uint64, tip int64, change ...func(*types.DynamicFeeTx)) (common.Hash, error) {
+func (p pooling) send(
+	by devnet.Wallet, nonce uint64, tip int64, change ...func(*types.DynamicFeeTx),
+) (common.Hash, error) {
 	p.Helper()
 	tx := calls(nonce, common.Address{1}, 21_000, nil)
 	tx.GasTipCap = big.NewInt(tip)
@@ -107,8 +109,10 @@ func TestGapIsFilled(t *testing.T) {
 	}
 	first := p.accepts(relayers[0], 0, 1)
 	p.at(2)
-	if a, b := p.Receipt(first), p.Receipt(second); a == nil || b == nil || a.TransactionIndex != 0 || b.TransactionIndex != 1 {
-		t.Errorf("receipts %v and %v", a, b)
+	for i, hash := range []common.Hash{first, second} {
+		if r := p.Receipt(hash); r == nil || r.TransactionIndex != uint(i) {
+			t.Errorf("transaction %d: %+v", i, r)
+		}
 	}
 }
 
@@ -147,7 +151,8 @@ func TestReorganisationReplacesLastBlocks(t *testing.T) {
 	hashAt := func(number int64) common.Hash {
 		t.Helper()
 		var b struct{ Hash common.Hash }
-		err := client.Client().CallContext(t.Context(), &b, "eth_getBlockByNumber", hexutil.EncodeUint64(uint64(number)), false)
+		at := hexutil.EncodeUint64(uint64(number))
+		err := client.Client().CallContext(t.Context(), &b, "eth_getBlockByNumber", at, false)
 		if err != nil {
 			t.Fatal(err)
 		}

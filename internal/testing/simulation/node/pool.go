@@ -48,7 +48,8 @@ func (c *Chain) take(raw []byte) (common.Hash, *refusal) {
 		return refuse(devnet.CodeInvalidInput, "intrinsic gas too low")
 	}
 	if have := c.state.GetBalance(from); have.CmpBig(tx.Cost()) < 0 {
-		return refuse(devnet.CodeRejected, "insufficient funds for gas * price + value: have %s want %s", have.Dec(), tx.Cost())
+		const poor = "insufficient funds for gas * price + value: have %s want %s"
+		return refuse(devnet.CodeRejected, poor, have.Dec(), tx.Cost())
 	}
 	s := &sent{tx: tx, from: from}
 	at := slices.IndexFunc(c.pool, func(p *sent) bool {
