@@ -29,10 +29,11 @@ const (
 
 // The token's storage slots, as contracts/USDC.sol orders them.
 const (
-	slotAdmin       = 0
-	slotTotalSupply = 1
-	slotBalances    = 2
-	slotBlacklist   = 6
+	slotAdmin          = 0
+	slotTotalSupply    = 1
+	slotBalances       = 2
+	slotAuthorizations = 4
+	slotBlacklist      = 6
 )
 
 //go:embed contracts/USDC.hex
@@ -122,6 +123,11 @@ func funding(genesis []Account) []rpc.BatchElem {
 
 // BalanceSlot is where the token keeps an account's balance.
 func BalanceSlot(account common.Address) common.Hash { return entry(slotBalances, account) }
+
+// AuthorizationSlot is where the token keeps whether an authorization was used, by the words of its event.
+func AuthorizationSlot(payer, nonce common.Hash) common.Hash {
+	return crypto.Keccak256Hash(nonce[:], entry(slotAuthorizations, common.BytesToAddress(payer[:])).Bytes())
+}
 
 // SupplySlot is where the token keeps the sum of all balances.
 func SupplySlot() common.Hash { return slot(slotTotalSupply) }

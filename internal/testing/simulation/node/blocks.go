@@ -90,6 +90,11 @@ func (e *entry) wire() map[string]any {
 // shown is a transaction in a block that the node has, or nil.
 func (n *Node) shown(hash common.Hash) *entry {
 	e := n.chain.included[hash]
+	for _, forged := range n.forgeries() {
+		if forged.tx.Hash() == hash {
+			e = forged
+		}
+	}
 	if e == nil || e.block.number > n.head() || n.hidden[hash] {
 		return nil
 	}
@@ -195,14 +200,23 @@ func (n *Node) logs(p args) (any, *refusal) {
 		}
 	}
 	found := []*types.Log{}
-	for _, b := range n.chain.blocks[n.chain.search(from):] {
-		if b.number > min(to, n.head()) {
-			break
-		}
-		for _, l := range b.logs {
+	add := func(logs []*types.Log) {
+		for _, l := range logs {
 			if f.matches(l) && !n.hidden[l.TxHash] {
 				found = append(found, l)
 			}
+		}
+	}
+	to = min(to, n.head())
+	for _, b := range n.chain.blocks[n.chain.search(from):] {
+		if b.number > to {
+			break
+		}
+		add(b.logs)
+	}
+	for _, e := range n.forgeries() {
+		if e.block.number >= from && e.block.number <= to {
+			add(e.receipt.Logs)
 		}
 	}
 	return found, nil

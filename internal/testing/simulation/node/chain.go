@@ -321,10 +321,10 @@ func (c *Chain) hashOf(number uint64, entries []*entry) common.Hash {
 	return hash
 }
 
-// numberOf is the number of the chain's block with a hash.
+// numberOf is the number of the chain's block with a hash, which may be one that is not made yet.
 func (c *Chain) numberOf(hash common.Hash) (number uint64, ok bool) {
 	number = binary.BigEndian.Uint64(hash[len(hash)-8:])
-	return number, number <= c.head && c.hash(number) == hash
+	return number, c.hash(number) == hash
 }
 
 // at does something on the state after a block, which it must leave as it is.

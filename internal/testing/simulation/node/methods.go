@@ -58,7 +58,7 @@ var methods = map[string]func(*Node, args) (any, *refusal){
 }
 
 // head is the latest block that the node shows.
-func (n *Node) head() uint64 { return back(n.chain.head, n.lag) }
+func (n *Node) head() uint64 { return uint64(max(0, int64(n.chain.head)-int64(n.lag))) }
 
 func (n *Node) blockNumber(args) (any, *refusal) { return hexutil.Uint64(n.head()), nil }
 
@@ -197,7 +197,7 @@ func (n *Node) call(p args) (any, *refusal) {
 		if isPending(at) {
 			number++
 		}
-		answer, no = n.chain.call(number, a)
+		answer, no = n.chain.call(number, a, n.forgeries())
 	})
 	if pruned != nil {
 		no = pruned
@@ -205,12 +205,17 @@ func (n *Node) call(p args) (any, *refusal) {
 	return hexutil.Bytes(answer), no
 }
 
-// call executes a call on the state that there is, in a block of this number, and takes it back.
-func (c *Chain) call(number uint64, a arguments) ([]byte, *refusal) {
+// call executes a call on the state that there is, in a block of this number, and takes it back. The authorizations of
+// forged transfers count as used.
+func (c *Chain) call(number uint64, a arguments, forged []*entry) ([]byte, *refusal) {
 	machine := c.evm(number)
 	defer machine.Release()
 	machine.Config.NoBaseFee = true
 	defer c.state.RevertToSnapshot(c.state.Snapshot())
+	for _, e := range forged {
+		used := e.receipt.Logs[0].Topics
+		c.state.setWord(slot{token, devnet.AuthorizationSlot(used[1], used[2])}, common.BigToHash(common.Big1))
+	}
 	c.state.begin()
 	return resultOf(core.ApplyMessage(machine, a.message(machine.Context.BaseFee), nil))
 }

@@ -14,8 +14,9 @@ import (
 type Node struct {
 	chain *Chain
 	// What follows is guarded by the chain's mutex.
-	lag    uint64
+	lag    int
 	hidden map[common.Hash]bool
+	forged []*entry
 	lie    Lie
 }
 
@@ -33,8 +34,9 @@ func (c *Chain) Node(name string) *Node {
 	return c.nodes[name]
 }
 
-// Lag keeps the node so many blocks behind. What is sent to it enters the pool at once.
-func (n *Node) Lag(blocks uint64) { n.edit(func() { n.lag = blocks }) }
+// Lag keeps the node so many blocks behind. What is sent to it enters the pool at once. A negative number lets it show
+// so many empty blocks that nobody made.
+func (n *Node) Lag(blocks int) { n.edit(func() { n.lag = blocks }) }
 
 // Hide hides a transaction's receipt and logs, or shows them again.
 func (n *Node) Hide(transaction common.Hash, hidden bool) {

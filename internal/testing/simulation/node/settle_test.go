@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -116,5 +117,32 @@ func TestPaymentSettlesOverLaggingNode(t *testing.T) {
 		}
 		s.settles(again)
 		s.wantPayee(2 * price)
+	}, "one", "two", "three")
+}
+
+// TestForgedPaymentDoesNotSettle lets one of three nodes show a payment that was never made, or a head that nobody made.
+func TestForgedPaymentDoesNotSettle(t *testing.T) {
+	bubble(t, func(s *shop) {
+		s.pass(10 * time.Second)
+		p := s.claim(buyers[0])
+		forged := s.Node("one").Forge(p.Authorization)
+		if _, err := ethclient.NewClient(dial(s, s.Node("one"))).TransactionReceipt(s.Context(), forged); err != nil {
+			s.Fatal(err)
+		}
+		alone := s.over("one")
+		defer alone.Close()
+		if v, err := alone.Verdict(s.Context(), p.Authorization, p.CreatedAt.Add(-time.Minute)); err != nil ||
+			v.State != payment.Settled {
+			s.Errorf("the liar alone shows %+v, %v", v, err)
+		}
+		for range 10 {
+			if v := s.verdict(p); v.State == payment.Settled || v.State == payment.Void {
+				s.Fatalf("%+v by one node of three", v)
+			}
+			s.pass(2 * time.Second)
+		}
+		s.Node("two").Lag(-50)
+		s.settles(p)
+		s.wantPayee(price)
 	}, "one", "two", "three")
 }

@@ -49,7 +49,7 @@ func TestReorganisationTakesEverythingBack(t *testing.T) {
 	if no := c.at(1, func() { same("in the past", accounts, words) }); no != nil {
 		t.Fatal(no)
 	}
-	if _, no := c.call(9, arguments{From: other, To: &token, Data: transfer(1)}); no != nil {
+	if _, no := c.call(9, arguments{From: other, To: &token, Data: transfer(1)}, nil); no != nil {
 		t.Error(no)
 	}
 	same("after a call", now, present)

@@ -120,18 +120,8 @@ func (n nodes) RoundTrip(r *http.Request) (*http.Response, error) {
 func newShop(t *testing.T, hosts ...string) *shop {
 	t.Helper()
 	s := &shop{T: t, Chain: node.New(node.Config{Start: time.Now(), Now: time.Now})}
-	var endpoints []chain.Endpoint
-	for _, h := range hosts {
-		endpoints = append(endpoints, chain.Endpoint{URL: "https://" + h})
-	}
+	s.usdc = s.over(hosts...)
 	var err error
-	s.usdc, err = chain.New(t.Context(), chain.Config{
-		Endpoints: endpoints, Domain: domain, Now: time.Now, Through: &http.Client{Transport: nodes{s.Chain}},
-		HeadFor: time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.transactions = paymenttest.NewTransactions(time.Now)
 	s.relayer, err = chain.NewRelayer(chain.RelayerConfig{
 		Chain: s.usdc, Transactions: s.transactions, Settler: settler.Own(domain.Contract), Window: 2,
@@ -141,6 +131,23 @@ func newShop(t *testing.T, hosts ...string) *shop {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// over is the chain as these nodes show it.
+func (s *shop) over(hosts ...string) *chain.Chain {
+	s.Helper()
+	var endpoints []chain.Endpoint
+	for _, h := range hosts {
+		endpoints = append(endpoints, chain.Endpoint{URL: "https://" + h})
+	}
+	c, err := chain.New(s.Context(), chain.Config{
+		Endpoints: endpoints, Domain: domain, Now: time.Now, Through: &http.Client{Transport: nodes{s.Chain}},
+		HeadFor: time.Second,
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return c
 }
 
 // claim is a payment that is stored and to be settled.
