@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/testing/simulation/node"
@@ -265,5 +266,39 @@ func TestNodeAnswersOverListener(t *testing.T) {
 	if *batch[0].Result.(*hexutil.Uint64) != 0xff || *batch[1].Result.(*hexutil.Uint64) != devnet.ChainID ||
 		batch[2].Error == nil || batch[3].Error == nil {
 		t.Errorf("%+v", batch)
+	}
+}
+
+// TestSameCallsMakeSameChain lets the same happen to several chains, and compares all that they answer.
+func TestSameCallsMakeSameChain(t *testing.T) {
+	story := func() (answers []string) {
+		p := newPooling(t, node.Config{MaxTransactions: 3})
+		for round := range uint64(6) {
+			for i, by := range relayers {
+				p.accepts(by, round, int64(1e9)+int64(i%2))
+			}
+			p.Execute(addressOf(admin), token, x402.PausedCall())
+			p.Fund(addressOf(payee), int64(round), nil)
+			p.at(int(round) * 2)
+		}
+		if err := p.Reorganise(7, func(tx common.Hash) bool { return tx[0]%4 == 0 }); err != nil {
+			t.Fatal(err)
+		}
+		p.at(20)
+		client := dial(t, p.Node("one"))
+		for number := range hexutil.Uint64(21) {
+			var block json.RawMessage
+			if err := client.CallContext(t.Context(), &block, "eth_getBlockByNumber", number, true); err != nil {
+				t.Fatal(err)
+			}
+			answers = append(answers, string(block))
+		}
+		return answers
+	}
+	first := story()
+	for range 20 {
+		if diff := cmp.Diff(first, story()); diff != "" {
+			t.Fatal(diff)
+		}
 	}
 }
