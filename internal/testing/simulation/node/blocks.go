@@ -109,11 +109,10 @@ func (n *Node) transaction(p args) (any, *refusal) {
 	if e := n.shown(hash); e != nil {
 		return e.wire(), nil
 	}
-	at := slices.IndexFunc(n.chain.pool, func(s *sent) bool { return s.tx.Hash() == hash })
-	if at < 0 {
-		return nil, nil
+	if waiting := n.chain.lookUp(hash); waiting != nil {
+		return waiting.wire(), nil // or in a block that the node does not show
 	}
-	return n.chain.pool[at].wire(), nil
+	return nil, nil
 }
 
 func (n *Node) receipt(p args) (any, *refusal) {

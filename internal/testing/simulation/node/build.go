@@ -36,6 +36,7 @@ func (c *Chain) evm(number uint64) *vm.EVM {
 		BaseFee: c.baseFee(number), BlobBaseFee: big.NewInt(1), Random: &random,
 	}, c.state, rules, vm.Config{})
 	machine.SetJumpDestCache(c.jumps)
+	machine.SetPrecompileCache(c.precompiled)
 	return machine
 }
 

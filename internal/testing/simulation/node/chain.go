@@ -62,7 +62,9 @@ type Config struct {
 type Chain struct {
 	config Config
 	signer types.Signer
-	jumps  vm.JumpDestCache
+	// jumps and precompiled cache what the machine works out again and again: a payment's signature, above all.
+	jumps       vm.JumpDestCache
+	precompiled *vm.PrecompileCache
 
 	mu    sync.Mutex
 	state *state
@@ -122,8 +124,9 @@ func New(config Config) *Chain {
 	config.Tip = cmp.Or(config.Tip, 1_000_000)
 	config.Start = config.Start.Truncate(time.Second)
 	return &Chain{
-		config: config, signer: types.LatestSigner(rules), jumps: core.NewJumpDestCache(), state: newState(),
-		forks: []fork{{}}, fees: []price{{0, config.BaseFee}}, included: map[common.Hash]*entry{},
+		config: config, signer: types.LatestSigner(rules), state: newState(), jumps: core.NewJumpDestCache(),
+		precompiled: vm.NewPrecompileCache(),
+		forks:       []fork{{}}, fees: []price{{0, config.BaseFee}}, included: map[common.Hash]*entry{},
 		nodes: map[string]*Node{},
 	}
 }

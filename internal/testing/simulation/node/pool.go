@@ -30,6 +30,9 @@ func (c *Chain) take(raw []byte) (common.Hash, *refusal) {
 	if tx.UnmarshalBinary(raw) != nil {
 		return refuse(devnet.CodeInvalidParam, "failed to decode signed transaction")
 	}
+	if known := c.lookUp(tx.Hash()); known != nil {
+		tx = known.tx // which has its sender
+	}
 	from, err := types.Sender(c.signer, tx)
 	if err != nil {
 		return refuse(devnet.CodeInvalidInput, "%s", err)
@@ -65,6 +68,17 @@ func (c *Chain) take(raw []byte) (common.Hash, *refusal) {
 	}
 	c.pool[at] = s
 	return tx.Hash(), nil
+}
+
+// lookUp is a transaction that is in a block or in the pool, or nil.
+func (c *Chain) lookUp(hash common.Hash) *sent {
+	if e := c.included[hash]; e != nil {
+		return e.sent
+	}
+	if at := slices.IndexFunc(c.pool, func(s *sent) bool { return s.tx.Hash() == hash }); at >= 0 {
+		return c.pool[at]
+	}
+	return nil
 }
 
 // tenthMore is what a replacement must offer.
