@@ -120,7 +120,7 @@ func TestPaymentSettlesOverLaggingNode(t *testing.T) {
 	}, "one", "two", "three")
 }
 
-// TestForgedPaymentDoesNotSettle lets one of three nodes show a payment that was never made, or a head that nobody made.
+// TestForgedPaymentDoesNotSettle lets one of three nodes show a payment that was never made, or blocks nobody made.
 func TestForgedPaymentDoesNotSettle(t *testing.T) {
 	bubble(t, func(s *shop) {
 		s.pass(10 * time.Second)
