@@ -21,8 +21,8 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0: {"money", "decimal", "secret", "secret/custody", "fault", "paging", "recent", "outward", "testing/faultpoint",
-		"testing/oidctest", "provider/sandbox/scenario"},
+	0: {"money", "decimal", "secret", "secret/custody", "fault", "paging", "recent", "outward", "jitter",
+		"testing/faultpoint", "testing/oidctest", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger", "telemetry"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},
 	3: {"approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing",
@@ -41,7 +41,7 @@ var rows = [][]string{
 	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
 	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/vendorapi", "testing/simulation/node"},
 	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer", "testing/voucher"},
-	14: {"testing/devserver", "testing/crash", "testing/endtoend", "devtools/cluster"},
+	14: {"testing/devserver", "testing/crash", "testing/endtoend", "testing/simulation", "devtools/cluster"},
 }
 
 const (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/chain/settler"
+	"github.com/roamcard/roamcard/internal/jitter"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
@@ -106,7 +106,7 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 	}
 	r.Use(config.Settler)
 	if len(config.Keys) > 0 {
-		r.home = rand.IntN(len(config.Keys))
+		r.home = jitter.IntN(len(config.Keys))
 	}
 	for _, key := range config.Keys {
 		r.accounts = append(r.accounts, r.add(key))

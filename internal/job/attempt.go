@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/jitter"
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
@@ -134,7 +134,7 @@ func (r *Runner) park(ctx context.Context, lease *Lease, cause error) (Outcome, 
 // backoff doubles from 400 ms and stays at 12.8 s, plus up to a fifth of jitter.
 func backoff(used int) time.Duration {
 	d := 200 * time.Millisecond << min(max(used, 1), 6)
-	return d + rand.N(d/5)
+	return d + jitter.Below(d/5)
 }
 
 // finish stores an outcome. It retries after an error, including an unknown commit: if the first try did commit, the

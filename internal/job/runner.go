@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/jitter"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -246,7 +246,7 @@ func (r *Runner) claimLoop(ctx context.Context, q *queue) {
 		} else {
 			freed = nil
 		}
-		timer := time.NewTimer(r.Poll/2 + rand.N(r.Poll/2+1) + r.Poll/4)
+		timer := time.NewTimer(r.Poll/2 + jitter.Below(r.Poll/2+1) + r.Poll/4)
 		select {
 		case <-ctx.Done():
 		case <-awake:

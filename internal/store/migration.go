@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"path"
 	"strconv"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	sessionlock "github.com/pressly/goose/v3/lock"
+
+	"github.com/roamcard/roamcard/internal/jitter"
 )
 
 // migrationLimits keep a migration from standing in the way of sales.
@@ -195,7 +196,7 @@ func (m *migration) apply(ctx, deadline context.Context, name string) error {
 			return err
 		}
 		m.log.Warn("migration gave way to a transaction and is tried again", "file", name, "error", err, "retry_in", wait)
-		pause(deadline, wait/2+rand.N(wait/2))
+		pause(deadline, wait/2+jitter.Below(wait/2))
 		if deadline.Err() != nil {
 			return fmt.Errorf("no lock within %s: %w", m.limits.within, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/jitter"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
@@ -36,7 +36,7 @@ var errCrowded = errors.New("no room in addition to the other shards")
 func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 	// The claims of one payer come one after the other: they are limited by what it has claimed.
 	locks := []string{bucket("payer/" + claimKey(p))}
-	of := rand.IntN(shards)
+	of := jitter.IntN(shards)
 	if s := spreadOf(tx); s != nil {
 		of = s.of(p.Order.Owner.Lower()) % shards
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/jitter"
 )
 
 // maxReruns bounds how often a transaction is rerun after serialization failures.
@@ -68,7 +68,7 @@ func mustRerun(err error) bool {
 // backOff waits for a random time of some milliseconds to a quarter of a second.
 func backOff(ctx context.Context, run int) error {
 	most := min(4*time.Millisecond<<run, 250*time.Millisecond)
-	timer := time.NewTimer(most/4 + rand.N(most))
+	timer := time.NewTimer(most/4 + jitter.Below(most))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

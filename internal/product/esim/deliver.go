@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
+	"github.com/roamcard/roamcard/internal/jitter"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
@@ -178,7 +178,7 @@ func (e *Esims) await(
 		if left <= 0 || (o.Status != order.Settled && o.Status != order.Provisioning) {
 			return o
 		}
-		timer.Reset(min(left, lookEvery/2+rand.N(lookEvery)))
+		timer.Reset(min(left, lookEvery/2+jitter.Below(lookEvery)))
 	}
 }
 
