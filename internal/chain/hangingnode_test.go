@@ -2,7 +2,9 @@ package chain
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -290,4 +292,33 @@ func TestPurchaseDoesNotWaitForHangingNode(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestComparisonIsWaitedForAsLongAsThereIsTime: who compares a node's chain with earlier blocks asks that node, and
+// those who come meanwhile have deadlines of their own.
+func TestComparisonIsWaitedForAsLongAsThereIsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &simulation{}
+		c, _ := s.open(t, []string{"only"})
+		defer c.Close()
+		at := func(number uint64) tip {
+			return tip{c.pool.endpoints[0], header{Number: number, Hash: x402.Hash(hashOf(hexutil.Uint64(number)))}}
+		}
+		if _, err := c.unsettledUntil(t.Context(), at(blockNumber)); err != nil {
+			t.Fatal(err)
+		}
+		s.hangs = "only"
+		go func() { _, _ = c.unsettledUntil(t.Context(), at(blockNumber+1)) }() // as long as the node hangs
+		synctest.Wait()
+		const least = 100 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), least)
+		defer cancel()
+		begin := time.Now()
+		if _, err := c.unsettledUntil(ctx, at(blockNumber+1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("compared: %v", err)
+		}
+		if took := time.Since(begin); took != least {
+			t.Errorf("waited for %s, want %s", took, least)
+		}
+	})
 }

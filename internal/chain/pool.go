@@ -91,7 +91,7 @@ func newPool(
 			return nil, fmt.Errorf("open RPC endpoint %s: %w", u.Host, redact(err))
 		}
 		p.endpoints = append(p.endpoints, &endpoint{host: u.Host, name: strconv.Itoa(i + 1), client: c,
-			quota: limit.NewQuota(e.PerSecond), follower: newFollower()})
+			quota: limit.NewQuota(e.PerSecond), follower: newFollower(), past: past{turn: make(chan struct{}, 1)}})
 	}
 	if len(p.endpoints) == 0 {
 		return nil, errors.New("there is no RPC endpoint")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -197,7 +196,8 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 
 // past is one node's chain as earlier surveys read it. It is kept for each node, because their heads differ.
 type past struct {
-	mu sync.Mutex
+	// turn is taken by whoever compares, which takes questions to the node: others wait as long as they have time.
+	turn chan struct{}
 	// seen are the latest blocks of earlier surveys, oldest first.
 	seen []header
 	// until is when the chain counts as settled after the last reorganisation.
@@ -245,8 +245,12 @@ func (c *Chain) settled(ctx context.Context, heads []tip) error {
 // ReorgDepth blocks were replaced or removed, the chain is unsettled for ReorgCalm: new payments may be removed, too.
 func (c *Chain) unsettledUntil(ctx context.Context, at tip) (time.Time, error) {
 	p := &at.node.past
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return time.Time{}, fmt.Errorf("wait to compare: %w", ctx.Err())
+	}
 	depth := uint64(0)
 	if n := len(p.seen); n > 0 {
 		last := p.seen[n-1].Number
