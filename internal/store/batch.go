@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,6 +180,10 @@ func (b *batcher[In, Out]) take() []*member[In, Out] {
 		batch = append(batch, m)
 	}
 	b.waiting = left
+	if b.key != nil {
+		// The rows of all batches are written in the same order.
+		slices.SortFunc(batch, func(m, n *member[In, Out]) int { return cmp.Compare(b.key(m.in), b.key(n.in)) })
+	}
 	return batch
 }
 

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,8 +25,6 @@ func claimKey(p checkout.ClaimRequest) string { return p.Order.Owner.Lower() }
 // claimTogether stores the claims of a batch in one transaction. A claim that is refused, repeated or doubtful in any
 // way is left out and decided in a transaction of its own, so that it never fails the others.
 func (o Orders) claimTogether(ctx context.Context, batch []*claimMember) {
-	// The rows of all batches are written in the same order.
-	slices.SortFunc(batch, func(a, b *claimMember) int { return cmp.Compare(claimKey(a.in), claimKey(b.in)) })
 	rows := claimRows{now: o.s.stamp(), jobs: map[uuid.UUID]job.Row{}}
 	err := mapError(o.s.txOnce(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		pgxOf(tx).batch = true

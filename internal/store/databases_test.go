@@ -19,7 +19,7 @@ import (
 
 // tablesSQL counts what is in each table, with what is too long for a row, and tells what each sequence gave last.
 const tablesSQL = `SELECT relname::text, CASE relkind
-		WHEN 'S' THEN coalesce(pg_sequence_last_value(oid), 0)
+		WHEN 'S' THEN CASE WHEN has_sequence_privilege(oid, 'SELECT') THEN coalesce(pg_sequence_last_value(oid), 0) ELSE 0 END
 		ELSE (xpath('/row/n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s', oid::regclass), false, true, '')
 			))[1]::text::bigint END
 	FROM pg_class WHERE relkind IN ('r', 'S') AND oid >= 16384`

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -326,7 +327,7 @@ func (j Jobs) Claim(
 		}
 		claimed = append(claimed, some...) // what is claimed is worked on, and the others are found again
 	}
-	slices.SortFunc(claimed, func(a, b job.Row) int { return a.RunAt.Compare(b.RunAt) })
+	slices.SortFunc(claimed, longestDue)
 	return claimed, nil
 }
 
@@ -341,8 +342,13 @@ func (j Jobs) claim(ctx context.Context, sql string, args ...any) ([]job.Row, er
 	if err != nil {
 		return nil, fmt.Errorf("claim jobs: %w", mapError(err))
 	}
-	slices.SortFunc(claimed, func(a, b job.Row) int { return a.RunAt.Compare(b.RunAt) })
+	slices.SortFunc(claimed, longestDue)
 	return claimed, nil
+}
+
+// longestDue is the order in which jobs are claimed: those of one time by their ids.
+func longestDue(a, b job.Row) int {
+	return cmp.Or(a.RunAt.Compare(b.RunAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 // Beat implements job.Queue.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/roamcard/roamcard/internal/jitter"
 )
 
 // channel is the channel that all processes listen on.
@@ -39,7 +40,7 @@ type bus struct {
 	self   string // marks our own notifications, which need no second delivery
 
 	mu          sync.Mutex
-	subscribers map[subject]map[chan struct{}]struct{}
+	subscribers map[subject][]chan struct{}
 	outbox      map[subject]struct{}
 	hasMail     chan struct{}
 	// listening is closed when LISTEN first succeeded; failure is why it did not yet.
@@ -56,7 +57,7 @@ func newBus(pool conns, config *pgx.ConnConfig, log *slog.Logger) *bus {
 	config.RuntimeParams["application_name"] = "roamcard listen"
 	return &bus{
 		pool: pool, config: config, log: log, self: uuid.NewString(),
-		subscribers: map[subject]map[chan struct{}]struct{}{},
+		subscribers: map[subject][]chan struct{}{},
 		outbox:      map[subject]struct{}{},
 		hasMail:     make(chan struct{}, 1),
 		listening:   make(chan struct{}),
@@ -82,17 +83,14 @@ func (b *bus) subscribe(about []subject) (<-chan struct{}, func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, to := range about {
-		if b.subscribers[to] == nil {
-			b.subscribers[to] = map[chan struct{}]struct{}{}
-		}
-		b.subscribers[to][ch] = struct{}{}
+		b.subscribers[to] = append(b.subscribers[to], ch)
 	}
 	return ch, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, to := range about {
-			delete(b.subscribers[to], ch)
-			if len(b.subscribers[to]) == 0 {
+			left := slices.DeleteFunc(b.subscribers[to], func(one chan struct{}) bool { return one == ch })
+			if b.subscribers[to] = left; len(left) == 0 {
 				delete(b.subscribers, to)
 			}
 		}
@@ -114,7 +112,7 @@ func (b *bus) notify(about subject) {
 
 // wake wants the lock held.
 func (b *bus) wake(about subject) {
-	for ch := range b.subscribers[about] {
+	for _, ch := range b.subscribers[about] {
 		select {
 		case ch <- struct{}{}:
 		default:
@@ -188,7 +186,7 @@ func (b *bus) listenLoop(ctx context.Context) {
 		b.failure = err
 		b.mu.Unlock()
 		b.log.Warn("not listening for wake-ups, polling goes on", "error", err, "retry_in", wait)
-		pause(ctx, wait/2+rand.N(wait/2))
+		pause(ctx, wait/2+jitter.Below(wait/2))
 	}
 }
 
