@@ -1,6 +1,7 @@
 package esim
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -27,15 +28,21 @@ type SyncArgs struct{}
 // Kind implements job.Args.
 func (SyncArgs) Kind() job.Kind { return Syncing }
 
+// syncAgain is how soon the catalogues are read again after one could not be: nothing of a supplier is sold before its
+// catalogue was read once.
+const syncAgain = 15 * time.Second
+
 // Sync handles the job: it reads the catalogue of each supplier, prices it and replaces ours. After a failure the plans
-// of the supplier stay as they are, and become stale. The next period's job tries again: retries would pile up while a
-// supplier is down.
+// of the supplier stay as they are, and become stale, and the job waits to read them again.
 func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+	done := job.Done()
 	for _, p := range e.selling() {
 		at := e.Now()
 		plans, err := e.listed(ctx, p)
 		if err != nil {
 			e.Log.WarnContext(ctx, "catalogue not synced", slog.String("provider", p.Name), slog.Any("error", err))
+			done = job.Snooze(min(syncAgain, cmp.Or(e.SyncEvery, syncAgain)))
+			done.Reason = fmt.Sprintf("the catalogue of %s could not be read", p.Name)
 			continue
 		}
 		if err := e.Store.Replace(ctx, p.Name, plans, at); err != nil {
@@ -43,7 +50,7 @@ func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		}
 		e.cached.Reset()
 	}
-	return job.Done(), nil
+	return done, nil
 }
 
 // listed reads the plans of a supplier.

@@ -120,7 +120,7 @@ func TestPlansOfAStaleSupplierAreNotSold(t *testing.T) {
 	m := newMarket(t, nil)
 	m.now = m.now.Add(stale - time.Minute)
 	m.one.Fault(esimtest.Plans, fulfilmenttest.TimeoutBefore)
-	m.sync()
+	m.syncsLater()
 	m.now = m.now.Add(2 * time.Minute)
 	if got, want := m.shownPlans(), "two/fr-1 two/jp-1 two/eu-5"; got != want {
 		t.Errorf("the catalogue is %s, want %s", got, want)

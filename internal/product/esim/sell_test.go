@@ -126,7 +126,7 @@ func TestSaleClosesAndOpensByItself(t *testing.T) {
 			t.Error("a stale catalogue is ready")
 		}
 		s.supplier.Fault(esimtest.Plans, fulfilmenttest.ErrorBefore)
-		s.sync()
+		s.syncsLater()
 		if _, err := s.offered(`{}`, nil); fault.Of(err) != fault.DependencyDown {
 			t.Errorf("a sync that failed opened the sale: %v", err)
 		}
@@ -240,7 +240,7 @@ func TestSuppliersTextsAreTamed(t *testing.T) {
 func TestEmptyCatalogueIsASuppliersMistake(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		s.supplier.List()
-		s.sync()
+		s.syncsLater()
 		if plans, err := s.Plans(s.Context(), esim.Filter{}); err != nil || len(plans) != 3 {
 			t.Errorf("%d plans, %v", len(plans), err)
 		}

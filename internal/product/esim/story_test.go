@@ -97,6 +97,14 @@ func (s *shop) sync() {
 	}
 }
 
+// syncsLater expects that a catalogue could not be read, and that the job does it again.
+func (s *shop) syncsLater() {
+	s.Helper()
+	if o, err := s.Sync(s.Context(), nil); err != nil || o.Status != job.Queued || o.Reason == "" {
+		s.Fatalf("sync: %+v, %v", o, err)
+	}
+}
+
 // decided gives an order the status that checkout would give it.
 func (s *shop) decided(o order.Order, at order.Progress) {
 	o.Status = map[order.ProgressState]order.Status{
