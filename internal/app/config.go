@@ -162,6 +162,8 @@ type Config struct {
 	IssuerStatesEvery time.Duration
 	// NoWorker runs the server only, NoServer the worker only.
 	NoWorker, NoServer bool
+	// Outside is the way to everything outside of the process; the zero one is the network.
+	Outside Outside
 	// opened caches the keys; nil caches nothing.
 	opened *openedKeys
 }

@@ -39,7 +39,7 @@ func (c Config) StoreConfig() store.Config {
 	return store.Config{
 		URL: c.DatabaseURL.Reveal(), ListenURL: c.Database.ListenURL.Reveal(), QueryMode: c.Database.QueryMode,
 		MaxConns: cmp.Or(c.Database.MaxConns, defaultMaxConns), Now: time.Now, Products: c.StoredProducts(),
-		SecondOperator: c.SecondOperator,
+		SecondOperator: c.SecondOperator, Dial: c.Outside.Dial,
 	}
 }
 

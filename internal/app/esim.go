@@ -198,7 +198,8 @@ func (c Config) supplierConfig(
 ) provider.Config {
 	return provider.Config{
 		URL: of.reach.url, Key: of.reach.key, CallTimeout: of.callTimeout(), VisibilityDelay: supplierVisibilityDelay,
-		Journal: journal, Production: c.Environment == Production, Own: c.Own, Log: log, Metrics: metrics,
+		Journal: journal, Production: c.Environment == Production, Own: c.Own, HTTP: c.Outside.HTTP,
+		Log: log, Metrics: metrics,
 	}
 }
 

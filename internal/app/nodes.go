@@ -17,7 +17,7 @@ func (c Config) chainConfig() chain.Config {
 		Domain: c.domain(), Finality: chain.Finality{Paid: c.PaidAt, Dead: c.DeadAt}, Delegates: c.Fairness.Delegates,
 		WitnessFrom: c.WitnessFrom.USDC(),
 		ReorgDepth:  uint64(c.ReorgDepth), ReorgCalm: c.ReorgCalm, Now: time.Now,
-		HeadFor: headFor, Rule: c.rule(),
+		HeadFor: headFor, Rule: c.rule(), Through: c.Outside.HTTP,
 	}
 	for _, u := range c.RPCURLs {
 		cfg.Endpoints = append(cfg.Endpoints, chain.Endpoint{URL: u, PerSecond: c.NodePerSecond})

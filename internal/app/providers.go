@@ -129,7 +129,7 @@ func (c Config) issuerConfig(of issuerAt, log *slog.Logger, metrics *telemetry.M
 	return provider.Config{
 		URL: of.reach.url, Key: of.reach.key, CallTimeout: c.IssuerCallTimeout, VisibilityDelay: c.IssuerVisibilityDelay,
 		SpendLimits: c.IssuerLimits, Production: c.Environment == Production, Own: c.Own,
-		Log: log, Metrics: metrics,
+		HTTP: c.Outside.HTTP, Log: log, Metrics: metrics,
 	}
 }
 

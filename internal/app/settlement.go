@@ -209,7 +209,7 @@ func (c Config) newFacilitator(
 	of := facilitator.Config{
 		URL: c.FacilitatorURL, Rule: c.rule(), Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
-		Resource:     sold, Alone: !c.SettlesBy(SettlerRelayer), SkipVerify: !c.FacilitatorVerify,
+		Resource:     sold, Alone: !c.SettlesBy(SettlerRelayer), SkipVerify: !c.FacilitatorVerify, HTTP: c.Outside.HTTP,
 		Reverts: c.Fairness.Reverts, Metrics: metrics,
 	}
 	if on != nil {

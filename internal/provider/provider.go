@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -174,7 +175,9 @@ type Config struct {
 	Production bool
 	// Own are the provider's own settings.
 	Own Values
-	Log *slog.Logger
+	// HTTP may be nil. Only its transport is used.
+	HTTP *http.Client
+	Log  *slog.Logger
 	// Metrics may be nil.
 	Metrics *telemetry.Metrics
 }

@@ -99,6 +99,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	config.ConnConfig.RuntimeParams["application_name"] = "roamcard"
+	c.dialBy(config.ConnConfig)
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		readTimesInUTC(conn.TypeMap())
 		return nil
@@ -112,5 +113,12 @@ func (c Config) listenConfig() (*pgx.ConnConfig, error) {
 		return nil, fmt.Errorf("read the URL to listen at: %w", err)
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
+	c.dialBy(config.ConnConfig)
 	return config.ConnConfig, nil
+}
+
+func (c Config) dialBy(config *pgx.ConnConfig) {
+	if c.Dial != nil {
+		config.DialFunc = c.Dial
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +30,10 @@ type Config struct {
 	MaxConns int
 	// QueryMode is one of QueryModes; empty is what URL says, and the first one when it says nothing.
 	QueryMode string
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Dial is how the server is reached; nil is the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Log  *slog.Logger
+	Now  func() time.Time
 	// Products are the products sold, in display order.
 	Products []Product
 	// SecondOperator says which decisions wait for a second operator.

@@ -40,7 +40,8 @@ func AsSupplier() provider.Supplier {
 		Dial: func(c provider.Config) (provider.SupplierClient, error) {
 			s, err := Dial(Config{
 				URL: c.URL, AccessCode: c.Key, Secret: secret.New(c.Own.Text(SecretKey)), Timeout: c.CallTimeout,
-				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), PerSecond: c.Own.Int(PerSecondKey), Metrics: c.Metrics,
+				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), PerSecond: c.Own.Int(PerSecondKey), HTTP: c.HTTP,
+				Metrics: c.Metrics,
 			})
 			if err != nil {
 				return nil, err

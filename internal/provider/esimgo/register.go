@@ -42,7 +42,7 @@ func AsSupplier() provider.Supplier {
 			s, err := Dial(Config{
 				URL: c.URL, APIKey: c.Key, Journal: c.Journal, Timeout: c.CallTimeout,
 				VisibilityDelay: c.Own.Duration(VisibilityDelayKey), OrderGap: c.Own.Duration(OrderGapKey),
-				PerSecond: cmp.Or(c.Own.Int(PerSecondKey), defaultPerSecond), Metrics: c.Metrics,
+				PerSecond: cmp.Or(c.Own.Int(PerSecondKey), defaultPerSecond), HTTP: c.HTTP, Metrics: c.Metrics,
 			})
 			if err != nil {
 				return nil, err

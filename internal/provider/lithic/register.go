@@ -94,7 +94,8 @@ func AsIssuer() provider.Issuer {
 func dial(c provider.Config) (*Issuer, error) {
 	cfg := Config{
 		URL: c.URL, Key: c.Key, Inline: c.Own.Text(RevealKey) == "inline", Timeout: c.CallTimeout,
-		VisibilityDelay: c.VisibilityDelay, PerSecond: cmp.Or(c.Own.Int(PerSecondKey), defaultPerSecond), Metrics: c.Metrics,
+		VisibilityDelay: c.VisibilityDelay, PerSecond: cmp.Or(c.Own.Int(PerSecondKey), defaultPerSecond), HTTP: c.HTTP,
+		Metrics: c.Metrics,
 	}
 	for key, token := range map[string]*uuid.UUID{FloatKey: &cfg.Float, ProgramKey: &cfg.Program,
 		AccountKey: &cfg.Account} {

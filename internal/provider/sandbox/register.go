@@ -42,7 +42,7 @@ func AsSupplier() provider.Supplier {
 
 func clientConfig(c provider.Config) ClientConfig {
 	return ClientConfig{
-		URL: c.URL, APIKey: c.Key, Timeout: c.CallTimeout, VisibilityDelay: c.VisibilityDelay,
+		URL: c.URL, APIKey: c.Key, HTTP: c.HTTP, Timeout: c.CallTimeout, VisibilityDelay: c.VisibilityDelay,
 		SpendLimits: c.SpendLimits, Metrics: c.Metrics,
 	}
 }

@@ -88,7 +88,7 @@ func AsIssuer() provider.Issuer {
 			i, err := Dial(Config{
 				URL: c.URL, Key: c.Key, Cardholder: c.Own.Text(CardholderKey), Timeout: c.CallTimeout,
 				Publishable: c.Own.Text(PublishableKey), Elements: c.Own.Text(ElementsKey), VisibilityDelay: c.VisibilityDelay,
-				Instructions: c.Own.Text(InstructionsKey), Metrics: c.Metrics,
+				Instructions: c.Own.Text(InstructionsKey), HTTP: c.HTTP, Metrics: c.Metrics,
 				PerSecond: cmp.Or(c.Own.Int(PerSecondKey), perSecondOf(c.Key)),
 			})
 			if err != nil {

@@ -1,0 +1,18 @@
+package app
+
+import (
+	"context"
+	"net"
+	"net/http"
+)
+
+// Outside is the way to the database, the chain and the providers. A simulation has another one than the network.
+type Outside struct {
+	// HTTP asks nodes and providers; nil is the network. Only its transport is used.
+	HTTP *http.Client
+	// Dial reaches the database; nil is the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Handler serves what the public listener serves, without a network.
+func (a *App) Handler() http.Handler { return a.server.Handler() }
