@@ -136,6 +136,11 @@ docs: tools/site/node_modules/.ready ## Build the documentation as a site into b
 breaking: setup ## Compare the API with that of the last release, or of AGAINST=REF
 	tools/breaking.sh
 
+SECONDS ?= 60
+.PHONY: simulate
+simulate: setup ## Run whole deployments in virtual time, from SEED=… or seeds of its own, for SECONDS=60; SEEDS=1 TRACE=1 shows one
+	tools/simulate.sh $(SECONDS)
+
 .PHONY: torture
 torture: $(NEEDS) ## Kill the program at every point of a purchase, again while it recovers, attack it and its clients, drill incidents; PARTS=list lists what runs alone
 	tools/torture.sh

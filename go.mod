@@ -18,6 +18,7 @@ require (
 	connectrpc.com/validate v0.7.0
 	entgo.io/ent v0.14.6
 	github.com/KimMachineGun/automemlimit v1.0.1
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/aws/aws-sdk-go-v2/config v1.33.18
 	github.com/aws/aws-sdk-go-v2/service/kms v1.62.6
 	github.com/boombuler/barcode v1.1.0

@@ -16,28 +16,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 export GIT_CEILING_DIRECTORIES=$out # what is patched there belongs to no repository
 
-patch_of() { echo "$PWD/tools/mutants/$1.patch"; }
-
-# apply NAME TREE plants a bug in copies of the files that it changes.
-apply() {
-  local file
-  mkdir -p "$2"
-  for file in $(git apply --numstat "$(patch_of "$1")" | cut -f 3); do
-    [[ -f $file && ! -f $2/$file ]] || continue
-    mkdir -p "$2/$(dirname "$file")"
-    cp "$file" "$2/$file"
-  done
-  git -C "$2" apply "$(patch_of "$1")"
-}
-
-# overlay TREE writes TREE.json, by which go builds these files instead of ours.
-overlay() {
-  local file list=
-  for file in $(cd "$1" && find . -type f); do
-    list+=${list:+,}\"$PWD/${file#./}\":\"$1/${file#./}\"
-  done
-  echo "{\"Replace\":{$list}}" >"$1.json"
-}
+source tools/plant.sh
 
 # plant NAME expects a test to fail, and writes the verdict.
 plant() {

@@ -104,8 +104,11 @@ racing_programs() {
 }
 quiet_packages() {
   # shellcheck disable=SC2046
-  gotests "go" . -timeout 15m -p 1 $(grep -vE "$programs|$concurrent" <<<"$packages")
+  gotests "go" . -timeout 15m -p 1 $(grep -vE "$programs|$concurrent|$simulated" <<<"$packages")
 }
+# Each run draws worlds of its own, so its result is never one of an earlier run.
+simulated='/internal/testing/simulation$'
+simulation() { gotests "simulation" . -count=1 -timeout 15m ./internal/testing/simulation; }
 concurrent_packages() {
   # shellcheck disable=SC2046,SC2086
   CGO_ENABLED=$cgo gotests "go, concurrent" . $race -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
@@ -136,7 +139,7 @@ GOWORK=off gotests "tools" tools -count=1 ./...
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 # Two at a time, because two processors are what a change is tried on: more at once would end no earlier, and what waits
 # for a processor looks like what is broken. The longest first.
-queue=(clients whole_programs concurrent_packages quiet_packages sources racing_programs demo)
+queue=(clients whole_programs concurrent_packages quiet_packages sources racing_programs simulation demo)
 printf '%s\n' "${queue[@]}" >"$report/queue"
 worker &
 worker

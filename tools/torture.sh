@@ -27,8 +27,9 @@ declare -A about=(
   [lies]="what the clients do against a service that lies, in random stories"
   [journals]="one journal by the clients of three languages at once, which do not see each other's processes"
   [signers]="the signers' kit over a KMS that others have written"
+  [simulation]="whole deployments in virtual time, of new seeds for an hour"
 )
-all="endtoend crash hostile goclient cli devtools crowd postgres lies journals signers"
+all="endtoend crash hostile goclient cli devtools crowd postgres lies journals signers simulation"
 
 for part in ${PARTS:-}; do
   if [[ -z ${about[$part]:-} ]]; then
@@ -106,6 +107,7 @@ three_languages() {
     (cd clients/python && ROAMCARD_TORTURE=1 .venv/bin/pytest -q tests/test_lock.py -k three_languages)
 }
 signers() { counted 1 tools/kms.sh; }
+simulation() { counted 1 env SEED="$seed" tools/simulate.sh 3600; }
 
 for part in ${PARTS:-$all}; do
   echo "--- $part: ${about[$part]}"

@@ -18,7 +18,7 @@ func answersAgree(r *records) []string {
 	for purchase, told := range r.bought() {
 		first := told[0]
 		for _, a := range told[1:] {
-			if a.OrderID != first.OrderID || !same(a.Transaction, first.Transaction) || a.Amount != first.Amount {
+			if a.OrderID != first.OrderID || !r.sameTransfer(a.Transaction, first.Transaction) || a.Amount != first.Amount {
 				f.add("%s was told of order %s by %s and of order %s by %s for key %s",
 					purchase[0], first.OrderID, first.Transaction, a.OrderID, a.Transaction, purchase[1])
 			}
@@ -55,15 +55,18 @@ func answersLast(r *records) []string {
 			switch p := paid[a.OrderID]; {
 			case !ok || !o.paid():
 				f.add("%s was told of order %s, which is gone", a.Payer, a.OrderID)
-			case len(p) != 1 || p[0].Transaction == nil || !same(*p[0].Transaction, a.Transaction):
+			case len(p) != 1 || p[0].Transaction == nil || !r.sameTransfer(*p[0].Transaction, a.Transaction):
 				f.add("%s was told that order %s was paid by %s, which is not recorded", a.Payer, a.OrderID, a.Transaction)
-			case !r.onChain(a.Transaction):
+			case !r.onChain(*p[0].Transaction):
 				f.add("%s was told of the transaction %s, which is not on chain", a.Payer, a.Transaction)
 			}
 		}
 	}
 	return f
 }
+
+// sameTransfer reports whether two transactions, of one payment, made its transfer.
+func (r *records) sameTransfer(one, other string) bool { return r.reorganised || same(one, other) }
 
 func (r *records) onChain(transaction string) bool {
 	for _, c := range r.chain.credits {

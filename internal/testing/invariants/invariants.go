@@ -38,6 +38,9 @@ type Books struct {
 	Unmatched int64
 	// Answers are what buyers were told, in any order.
 	Answers []Answer
+	// Reorganised says that blocks were replaced: a buyer may have been told of a transaction whose transfer was then made
+	// by another one.
+	Reorganised bool
 	// Down are the times in which something that a sale needs was known to be down.
 	Down []Span
 }
@@ -133,8 +136,9 @@ type records struct {
 	// secondAbove is Books.SecondAbove.
 	secondAbove int64
 
-	answers []Answer
-	down    []Span
+	answers     []Answer
+	reorganised bool
+	down        []Span
 }
 
 // invariant is one rule and what it finds broken.

@@ -1,0 +1,339 @@
+package simulation_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// buyer is a wallet that buys, by the published rules of a client: it repeats the same bytes until it knows, and signs
+// anew only when it is told that this is safe.
+type buyer struct {
+	world   *world
+	nth     int
+	rng     *rand.Rand
+	key     *ecdsa.PrivateKey
+	address x402.Address
+	// bought counts its purchases.
+	bought int
+}
+
+// funds is what a buyer has, in millionths of a dollar.
+const funds = 1_000_000_000
+
+func (w *world) newBuyer(nth int) *buyer {
+	rng := rand.New(rand.NewPCG(w.plan.seed, uint64(1000+nth)))
+	var secret [32]byte
+	for i := range 4 {
+		binary.LittleEndian.PutUint64(secret[8*i:], rng.Uint64())
+	}
+	key := crypto.ToECDSAUnsafe(secret[:])
+	b := &buyer{world: w, nth: nth, rng: rng, key: key, address: curve.AddressOf(key)}
+	w.chain.Fund(common.Address(b.address), funds, nil)
+	return b
+}
+
+// live is what a buyer does. What does not end while things go wrong, it goes on with when they are well again.
+func (b *buyer) live() {
+	settled := sync.OnceFunc(b.world.trading.Done)
+	defer settled()
+	time.Sleep(time.Duration(b.rng.Int64N(int64(b.world.plan.over))))
+	first := b.purchase("/api/esim/purchase", nil)
+	if b.rng.IntN(5) > 0 {
+		first.path = "/api/card/purchase"
+		if b.rng.IntN(4) == 0 {
+			first.key += []string{"~002", "~003", "~005"}[b.rng.IntN(3)]
+		}
+	}
+	ended := first.buy()
+	if !ended {
+		settled()
+		<-b.world.well
+		ended = first.buy()
+	}
+	if !ended && !first.odd {
+		b.world.unserved(first)
+	}
+	if first.state != "fulfilled" || first.path != "/api/card/purchase" {
+		return
+	}
+	for range b.rng.IntN(3) {
+		b.sleep()
+		b.purchase("/api/card/topup", map[string]any{"amountUsdCents": 2500 + b.rng.IntN(2500)}).buy()
+	}
+}
+
+// purchase is one thing that a buyer wants, by its key.
+type purchase struct {
+	of   *buyer
+	key  string
+	path string
+	// more are the members of the request besides the key.
+	more map[string]any
+	// terms are those of the last challenge, and state is what was last told of the order.
+	terms x402.PaymentRequired
+	state string
+	// paid is the last payment.
+	paid string
+	// odd says that more was done for it than a client should.
+	odd bool
+}
+
+func (b *buyer) purchase(path string, more map[string]any) *purchase {
+	b.bought++
+	return &purchase{of: b, key: fmt.Sprintf("key-%d-%d", b.nth, b.bought), path: path, more: more}
+}
+
+// answer is what a buyer was told.
+type answer struct {
+	status int
+	header http.Header
+	body   struct {
+		OrderID        string
+		Status         any
+		Code           string
+		SafeToPayAgain bool
+		Payment        struct{ Transaction, Amount string }
+	}
+}
+
+// state is how far the order of a 200 is. A problem has a number there.
+func (a answer) state() string { s, _ := a.body.Status.(string); return s }
+
+const (
+	// attempts is how often a buyer signs at most, and tries how often it repeats one payment.
+	attempts = 3
+	tries    = 40
+)
+
+// buy buys until it knows that it has or will not, and waits for the goods. It reports whether that is known.
+func (p *purchase) buy() (ended bool) {
+	if p.paid == "" && !p.invited() {
+		return false
+	}
+	for range attempts {
+		if p.paid == "" {
+			p.paid = p.of.sign(p.terms)
+		}
+		switch p.pay(p.paid) {
+		case over:
+			return true
+		case open:
+			return false
+		case void:
+			p.paid = ""
+		}
+	}
+	return true
+}
+
+// invited asks for the terms.
+func (p *purchase) invited() bool {
+	for range tries {
+		a, err := p.ask("")
+		if err == nil && a.status == http.StatusPaymentRequired {
+			return true
+		}
+		p.of.sleep()
+	}
+	return false
+}
+
+// known is what is known of a payment: nothing yet, that another one may be signed, or how it ended.
+type known int
+
+const (
+	open known = iota
+	void
+	over
+)
+
+// pay repeats a payment until its end is known.
+func (p *purchase) pay(header string) known {
+	others := p.crowd(header)
+	defer others.Wait()
+	for range tries {
+		a, err := p.ask(header)
+		switch {
+		case err != nil:
+		case a.status == http.StatusOK:
+			p.state = a.state()
+			if ranks[p.state] >= ranks["fulfilled"] {
+				return over
+			}
+		case a.status == http.StatusPaymentRequired && a.body.SafeToPayAgain:
+			return void
+		case a.status < http.StatusInternalServerError && a.status != http.StatusTooManyRequests:
+			return over
+		}
+		p.of.sleep()
+	}
+	return open
+}
+
+// crowd is what some buyers do besides: they send the same at once, sign another payment for the same key, or lose
+// their money or their authorization to somebody else.
+func (p *purchase) crowd(header string) *sync.WaitGroup {
+	var all sync.WaitGroup
+	b := p.of
+	do := func(after time.Duration, f func()) { all.Go(func() { time.Sleep(after); f() }) }
+	soon := func() time.Duration {
+		most := []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 4 * time.Second}[b.rng.IntN(3)]
+		return time.Duration(b.rng.Int64N(int64(most)))
+	}
+	if !b.world.plan.hostile {
+		return &all
+	}
+	habit := b.rng.IntN(10)
+	p.odd = p.odd || habit > 2 && habit < 8
+	switch habit {
+	case 0, 1, 2:
+		for range 1 + b.rng.IntN(3) {
+			at := b.rng.Int()
+			do(soon(), func() { _, _ = p.askAt(at, header) })
+		}
+	case 3, 4:
+		second, at := b.sign(p.terms), b.rng.Int()
+		do(soon(), func() { _, _ = p.askAt(at, second) })
+	case 5:
+		pay, err := x402.DecodePayment(header)
+		if err != nil {
+			panic(err)
+		}
+		do(soon(), func() { b.world.settleForeign(b.address, pay) })
+	case 6:
+		if b.world.plan.reorganisations > 0 {
+			break // what was paid in a block that is then replaced would be lost, as chain.paid_at says
+		}
+		do(soon(), func() { b.world.transact(b.address, transferCall(b.world.sink, funds-20_000_000)) })
+	case 7:
+		other, at := b.purchase(p.path, p.more), b.rng.Int()
+		do(soon(), func() { _, _ = other.askAt(at, header) })
+	}
+	return &all
+}
+
+func (b *buyer) sleep() {
+	time.Sleep(time.Duration(b.rng.Int64N(int64(3*time.Second))) + 100*time.Millisecond)
+}
+
+// ask sends the purchase with a payment, or with none, and notes the answer. An error is a connection that ended
+// without one.
+func (p *purchase) ask(payment string) (answer, error) { return p.askAt(p.of.rng.Int(), payment) }
+
+// askAt asks one of the processes.
+func (p *purchase) askAt(at int, payment string) (a answer, err error) {
+	w := p.of.world
+	body := map[string]any{"idempotencyKey": p.key}
+	for k, v := range p.more {
+		body[k] = v
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return a, err
+	}
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, site+p.path, bytes.NewReader(encoded))
+	if err != nil {
+		return a, err
+	}
+	r.RemoteAddr, r.RequestURI = fmt.Sprintf("10.0.%d.%d:40000", p.of.nth/250, p.of.nth%250+1), p.path
+	r.Header.Set("Content-Type", "application/json")
+	if payment != "" {
+		r.Header.Set(x402.HeaderSignature, payment)
+	}
+	e := event{from: time.Now(), request: request{
+		payer: p.of.address.String(), key: p.key, paid: payment != "", nonce: nonceOf(payment),
+	}}
+	a, err = p.send(at, r)
+	if err == nil {
+		e.reply = reply{status: a.status, code: a.body.Code, again: a.body.SafeToPayAgain}
+	}
+	if a.status == http.StatusOK {
+		e.order, e.transaction, e.amount, e.state = a.body.OrderID, a.body.Payment.Transaction, a.body.Payment.Amount,
+			a.state()
+	}
+	w.saw(e)
+	return a, err
+}
+
+// send sends a request to one of the processes and reads the answer.
+func (p *purchase) send(at int, r *http.Request) (a answer, err error) {
+	response, err := p.of.world.front(r.Context(), at, r)
+	if err != nil {
+		return a, err
+	}
+	text, err := io.ReadAll(response.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &a.body)
+	}
+	if err != nil {
+		return a, err
+	}
+	a.status, a.header = response.StatusCode, response.Header
+	if terms, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired)); err == nil {
+		p.terms = terms
+	}
+	return a, nil
+}
+
+func nonceOf(payment string) string {
+	p, err := x402.DecodePayment(payment)
+	if err != nil {
+		return ""
+	}
+	return p.Authorization.Nonce.String()
+}
+
+// sign makes a payment with an authorization of its own.
+func (b *buyer) sign(terms x402.PaymentRequired) string {
+	r := terms.Accepts[0]
+	to, err := x402.ParseAddress(r.PayTo)
+	if err != nil {
+		panic(err) // the service wrote it
+	}
+	value, err := money.ParseUSDC(r.Amount)
+	if err != nil {
+		panic(err)
+	}
+	a := x402.Authorization{
+		From: b.address, To: to, Value: value, ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix()),
+	}
+	for i := range 4 {
+		binary.LittleEndian.PutUint64(a.Nonce[8*i:], b.rng.Uint64())
+	}
+	signature, err := curve.Sign(domain(), a, b.key)
+	if err != nil {
+		panic(err)
+	}
+	header, err := x402.EncodePayment(x402.Payment{
+		Accepted: r, Resource: terms.Resource, Authorization: a, Signature: signature,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return header
+}
+
+// transferCall moves tokens of whoever sends it.
+func transferCall(to x402.Address, value int64) []byte {
+	w := x402.Hash{}
+	binary.BigEndian.PutUint64(w[24:], uint64(value))
+	address := to.Word()
+	return slices.Concat(crypto.Keccak256([]byte("transfer(address,uint256)"))[:4], address[:], w[:])
+}

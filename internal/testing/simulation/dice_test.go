@@ -1,0 +1,136 @@
+package simulation_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
+)
+
+// The runtime throws dice of its own: which of several ready cases a select takes, which of several timers that end in
+// the same moment of a bubble comes first, where the walk through a map begins. And it interrupts what runs for long by
+// the clock of the machine. Both are words of the thread that runs, and fix sets them, so that the seed decides here,
+// too, and nobody is interrupted. The functions are those that the runtime promises to keep for others that link to
+// them; what they change shows where the words are.
+
+//go:linkname cheaprand runtime.cheaprand
+func cheaprand() uint32
+
+//go:linkname chacharand runtime.rand
+func chacharand() uint64
+
+//go:linkname getm runtime.getm
+func getm() uintptr
+
+//go:linkname procPin runtime.procPin
+func procPin() int
+
+//go:linkname procUnpin runtime.procUnpin
+func procUnpin()
+
+// The runtime's cheap dice are one word. Before it are those of the other kind: numbers made ahead, what the next ones
+// are made from, and two words that say how many of them were used, of how many.
+const (
+	// step is what a throw adds to the cheap dice.
+	step  = 0xa0761d6478bd642f
+	ahead = 32
+	more  = 4
+	whole = ahead + more + 2
+)
+
+// diceAt is the place of the cheap dice in a thread's own data, and lasting that of the text that says why what runs
+// may not be interrupted, both in words; negative where they were not found.
+var diceAt, lasting = findDice(), findLasting()
+
+// thread are the words of the running thread's own data.
+func thread() *[240]uint64 {
+	at := getm()
+	return *(**[240]uint64)(unsafe.Pointer(&at))
+}
+
+func findDice() int {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	words := thread()
+	before := *words
+	cheaprand()
+	after := *words
+	found := -1
+	for i := range before {
+		if after[i]-before[i] == step {
+			if found >= 0 {
+				return -1
+			}
+			found = i
+		}
+	}
+	if found < whole {
+		return -1
+	}
+	used := words[found-2]
+	chacharand()
+	if next := words[found-2]; next != used+1 && uint32(next) != 1 {
+		return -1
+	}
+	return found
+}
+
+// findLasting looks for the two words of a text before the number of the locks that a thread holds.
+func findLasting() int {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	words := thread()
+	before := *words
+	procPin()
+	after := *words
+	procUnpin()
+	found := -1
+	for i := 2; i < len(before); i++ {
+		if after[i] == before[i]+1 && before[i-1] == 0 && before[i-2] == 0 {
+			if found >= 0 {
+				return -1
+			}
+			found = i - 2
+		}
+	}
+	return found
+}
+
+// simulated is why a thread's work is not interrupted.
+const simulated = "simulation"
+
+// release lets threads be interrupted again.
+func release() {
+	for _, m := range threads {
+		words := *(**[240]uint64)(unsafe.Pointer(&m))
+		words[lasting], words[lasting+1] = 0, 0
+	}
+}
+
+// threads are those that have run something of a bubble. A thread that waits for the system may be replaced by another
+// one at any time, so all of them have the same dice.
+var threads []uintptr
+
+// fix sets the dice of all threads.
+func fix(seed uint64, what string, nth int) {
+	if diceAt < 0 || lasting < 0 {
+		return
+	}
+	if m := getm(); !slices.Contains(threads, m) {
+		threads = append(threads, m)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %d", seed, what, nth))
+	var dice [whole + 1]uint64
+	for i := range dice {
+		dice[i] = binary.LittleEndian.Uint64(sum[i%24:]) + uint64(i)*step
+	}
+	dice[ahead+more], dice[ahead+more+1] = ahead<<32, 0
+	for _, m := range threads {
+		words := *(**[240]uint64)(unsafe.Pointer(&m))
+		copy(words[diceAt-whole:diceAt+1], dice[:])
+		words[lasting] = uint64(uintptr(unsafe.Pointer(unsafe.StringData(simulated))))
+		words[lasting+1] = uint64(len(simulated))
+	}
+}

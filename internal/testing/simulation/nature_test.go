@@ -1,0 +1,80 @@
+package simulation_test
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+const (
+	// deepest is how many blocks a reorganisation replaces at most, and farthest how far a node lags at most.
+	deepest  = 5
+	farthest = 4
+	// longestOutage is how long a host does not answer at most.
+	longestOutage = 30 * time.Second
+)
+
+// nature does to the chain and to the providers what happens to them, until it is over. Then everything is well.
+func (w *world) nature(over <-chan struct{}) {
+	rng := rand.New(rand.NewPCG(w.plan.seed, 2))
+	p := w.plan
+	rate := p.reorganisations + p.lags + p.outages
+	for rate > 0 && pause(time.Duration(rng.ExpFloat64()/rate*float64(time.Minute))+1, over) {
+		switch x := rng.Float64() * rate; {
+		case x < p.reorganisations:
+			w.reorganise(rng)
+		case x < p.reorganisations+p.lags:
+			w.lag(rng.IntN(p.nodes), rng.IntN(farthest+1))
+		default:
+			w.breakDown(rng, over)
+		}
+	}
+	for i := range p.nodes {
+		w.chain.Node(nodeName(i)).Lag(0)
+	}
+}
+
+// reorganise replaces the last blocks. Some of their transactions may be lost.
+func (w *world) reorganise(rng *rand.Rand) {
+	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0
+	lost := 0
+	err := w.chain.Reorganise(depth, func(common.Hash) bool {
+		if loses && rng.IntN(2) == 0 {
+			lost++
+			return true
+		}
+		return false
+	})
+	w.bus.note("reorganisation of %d blocks, %d transactions lost, %v", depth, lost, err)
+}
+
+func (w *world) lag(node, blocks int) {
+	w.chain.Node(nodeName(node)).Lag(blocks)
+	w.bus.note("%s is %d blocks behind", nodeName(node), blocks)
+}
+
+// breakDown lets a host answer nobody for a while.
+func (w *world) breakDown(rng *rand.Rand, over <-chan struct{}) {
+	hosts := []string{"providers.sim"}
+	for i := range w.plan.nodes {
+		hosts = append(hosts, nodeName(i)+".sim")
+	}
+	host := hosts[rng.IntN(len(hosts))]
+	w.setDown(host, true)
+	pause(time.Duration(rng.Int64N(int64(longestOutage))), over)
+	w.setDown(host, false)
+}
+
+func (w *world) setDown(host string, down bool) {
+	w.mu.Lock()
+	w.down[host] = down
+	w.mu.Unlock()
+	w.bus.note("%s down: %t", host, down)
+}
+
+func (w *world) isDown(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.down[host]
+}

@@ -1,0 +1,123 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/roamcard/roamcard/internal/app"
+)
+
+// process is one run of the program, from its start to its death. What it knows dies with it.
+type process struct {
+	name string
+	// immortal ones have no faults: buyers, and who looks at the world.
+	immortal bool
+
+	mu    sync.Mutex
+	dead  chan struct{}
+	ended bool
+	wires map[*wire]struct{}
+	// handler serves; nil until the process is up.
+	handler http.Handler
+}
+
+func newProcess(name string) *process {
+	return &process{name: name, dead: make(chan struct{}), wires: map[*wire]struct{}{}}
+}
+
+func (p *process) isDead() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the process. Its calls under way never return to it, and no other one happens.
+func (p *process) kill() {
+	p.mu.Lock()
+	if p.ended {
+		p.mu.Unlock()
+		return
+	}
+	p.ended = true
+	wires := p.wires
+	p.wires = nil
+	p.mu.Unlock()
+	close(p.dead)
+	for w := range wires {
+		w.cut()
+	}
+}
+
+func (p *process) hold(w *wire) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return false
+	}
+	p.wires[w] = struct{}{}
+	return true
+}
+
+func (p *process) drop(w *wire) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.wires, w)
+}
+
+// serving is the handler of a process that is up.
+func (p *process) serving() http.Handler {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return nil
+	}
+	return p.handler
+}
+
+// live runs the program until it dies. It returns once everything of it has unwound.
+func (p *process) live(cfg app.Config, log *slog.Logger) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {})
+	defer stop()
+	go func() {
+		select {
+		case <-p.dead:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	a, err := app.New(ctx, cfg, app.Options{Log: log, Listener: newNowhere()})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.handler = a.Handler()
+	p.mu.Unlock()
+	err = a.Run(ctx)
+	return errors.Join(err, a.Close())
+}
+
+// nowhere is a listener that nobody connects to: requests come by the handler.
+type nowhere struct {
+	once sync.Once
+	end  chan struct{}
+}
+
+func newNowhere() *nowhere { return &nowhere{end: make(chan struct{})} }
+
+// Accept implements net.Listener.
+func (n *nowhere) Accept() (net.Conn, error) { <-n.end; return nil, net.ErrClosed }
+
+// Close implements net.Listener.
+func (n *nowhere) Close() error { n.once.Do(func() { close(n.end) }); return nil }
+
+// Addr implements net.Listener.
+func (n *nowhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }

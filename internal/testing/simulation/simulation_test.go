@@ -1,0 +1,189 @@
+package simulation_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+var (
+	firstSeed  = flag.Uint64("seed", 0, "the first seed; 0 draws one")
+	seconds    = flag.Int("seconds", 0, "for how long seeds are taken, one after the other; 0 takes -seeds of them")
+	repeats    = flag.Int("repeats", 2, "how often a seed is repeated")
+	seeds      = flag.Int("seeds", 3, "how many seeds")
+	wholeTrace = flag.Bool("trace", false, "print every call of a run that fails")
+	rawOrder   = flag.Bool("raw", false, "compare also the order of what is asked in one moment")
+	wholeLog   = flag.Bool("log", false, "print what the processes log")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// What is ready at once runs in one order, as long as nothing is interrupted: garbage is collected in between.
+	runtime.GOMAXPROCS(1)
+	runtime.MemProfileRate = 0 // it throws the runtime's dice
+	debug.SetGCPercent(-1)
+	os.Exit(storetest.Main(m))
+}
+
+func domain() x402.Domain {
+	asset, err := x402.ParseAddress(devnet.USDCAddress)
+	if err != nil {
+		panic(err)
+	}
+	return x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: asset}
+}
+
+// TestSeeds runs one world after the other, from seeds that nobody has chosen.
+func TestSeeds(t *testing.T) {
+	s := newServer(t)
+	first, began, bought := *firstSeed, time.Now(), 0
+	if first == 0 {
+		first = rand.Uint64()
+	}
+	ends := func(taken int) bool {
+		if *seconds > 0 {
+			return time.Since(began) > time.Duration(*seconds)*time.Second
+		}
+		return taken == *seeds
+	}
+	for taken := 0; !ends(taken); taken++ {
+		out := s.try(t, first+uint64(taken))
+		if bought += out.bought; t.Failed() {
+			t.Logf("found after %s", time.Since(began).Round(time.Second))
+			return
+		}
+	}
+	t.Logf("%d bought in %s", bought, time.Since(began).Round(time.Second))
+}
+
+// TestKeptSeeds runs the worlds of testdata/seeds.txt: those that have found something, and some of each kind.
+func TestKeptSeeds(t *testing.T) {
+	s := newServer(t)
+	for _, seed := range keptSeeds(t) {
+		s.try(t, seed)
+	}
+}
+
+func keptSeeds(t *testing.T) (all []uint64) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/seeds.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		number, _, ok := strings.Cut(line, "\t")
+		if !ok {
+			continue
+		}
+		seed, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, seed)
+	}
+	return all
+}
+
+// try runs one world, and shows how it came about when something is broken.
+func (s *server) try(t *testing.T, seed uint64) outcome {
+	t.Helper()
+	out := simulate(t, s, planOf(seed))
+	t.Logf("seed %d: %+v: %s, trace %s", seed, planOf(seed), out, out.trace)
+	out.report(t, seed)
+	if *wholeTrace || t.Failed() {
+		t.Log("\n" + strings.Join(out.lines, "\n"))
+	}
+	return out
+}
+
+// report fails a test by what a run has broken.
+func (o outcome) report(t *testing.T, seed uint64) {
+	t.Helper()
+	if o.err != nil {
+		t.Errorf("seed %d: %v", seed, o.err)
+	}
+	for _, v := range o.violations {
+		t.Errorf("seed %d: %s", seed, v)
+	}
+}
+
+// String is a run in one line.
+func (o outcome) String() string {
+	return fmt.Sprintf("%d bought, %d calls, fates %v, %d deaths, %s", o.bought, o.granted, o.fates, o.crashes,
+		o.lasted.Round(time.Second))
+}
+
+// planOf draws a run. Some are calm, and some are hell.
+func planOf(seed uint64) plan {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	p := plan{
+		seed: seed, processes: 1 + rng.IntN(3), buyers: 4 + rng.IntN(12), hostile: rng.IntN(4) > 0,
+		over:    time.Duration(1+rng.IntN(30)) * time.Second,
+		weather: weather{latency: time.Duration(1+rng.IntN(20)) * time.Millisecond},
+	}
+	// one is a probability that is often nothing, and sometimes much.
+	one := func(most int) int {
+		if rng.IntN(3) == 0 {
+			return 0
+		}
+		return rng.IntN(most) >> rng.IntN(8)
+	}
+	p.weather.refused, p.weather.lost, p.weather.late = one(60_000), one(60_000), one(20_000)
+	p.weather.crash = one(10_000)
+	p.issuer, p.supplier = issuers[rng.IntN(len(issuers))], suppliers[rng.IntN(len(suppliers))]
+	p.nodes = []int{1, 1, 3}[rng.IntN(3)]
+	often := func() float64 { return float64(one(1000)) / 200 }
+	p.reorganisations, p.lags, p.outages = often(), often(), often()
+	return p
+}
+
+// TestSeedIsRepeatedExactly: a run is made by its seed alone.
+func TestSeedIsRepeatedExactly(t *testing.T) {
+	if diceAt < 0 || lasting < 0 {
+		t.Fatal("the runtime's dice are not where they were")
+	}
+	s := newServer(t)
+	for _, seed := range []uint64{2, 14} {
+		p := planOf(seed)
+		first := simulate(t, s, p)
+		for range *repeats {
+			again := simulate(t, s, p)
+			if again.trace == first.trace {
+				continue
+			}
+			t.Errorf("seed %d: the trace is %s after %d calls, and then %s after %d", p.seed, first.trace, first.granted,
+				again.trace, again.granted)
+			t.Log(differ(first.lines, again.lines))
+			return
+		}
+	}
+}
+
+// differ shows two traces up to where they differ.
+func differ(one, other []string) string {
+	const around = 40
+	// What is asked for in one moment may be noted in any order.
+	if !*rawOrder {
+		one, other = slices.Sorted(slices.Values(one)), slices.Sorted(slices.Values(other))
+	}
+	for n := range min(len(one), len(other)) {
+		if one[n] != other[n] {
+			from, to := max(0, n-around), n+3
+			return strings.Join(one[from:min(to, len(one))], "\n") + "\n\n" +
+				strings.Join(other[from:min(to, len(other))], "\n")
+		}
+	}
+	return "one is the beginning of the other"
+}

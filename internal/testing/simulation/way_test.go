@@ -1,0 +1,82 @@
+package simulation_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+)
+
+// way carries the requests of a process to what is outside of it, on the bus.
+type way struct {
+	of  *process
+	bus *bus
+	// hosts are what answers, by name.
+	hosts map[string]http.Handler
+	// down reports whether a host does not answer.
+	down func(host string) bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body.Close()
+	}
+	to, ok := w.hosts[r.URL.Hostname()]
+	if !ok {
+		return nil, fmt.Errorf("there is no host %s", r.URL.Hostname())
+	}
+	g, err := w.bus.ask(w.of, nameOf(r, body), r.Context().Done())
+	if err == nil {
+		err = g.before(w.of)
+	}
+	if err != nil {
+		return nil, ended(r, err)
+	}
+	if w.down(r.URL.Hostname()) {
+		return nil, errBroken
+	}
+	asked := r.Clone(r.Context())
+	asked.Body, asked.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	asked.RemoteAddr, asked.RequestURI = "127.0.0.1:40000", r.URL.RequestURI()
+	answer := httptest.NewRecorder()
+	to.ServeHTTP(answer, asked)
+	if err := g.after(w.of, r.Context().Done()); err != nil {
+		return nil, ended(r, err)
+	}
+	response := answer.Result()
+	response.Request = r
+	return response, nil
+}
+
+// ended is the error of a request, or of its context where that has ended.
+func ended(r *http.Request, err error) error {
+	if gone := r.Context().Err(); gone != nil {
+		return gone
+	}
+	return err
+}
+
+// nameOf names a request: the method of a node, or the verb and the path of a provider.
+func nameOf(r *http.Request, body []byte) string {
+	host, _, _ := strings.Cut(r.URL.Hostname(), ".")
+	var rpc struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if json.Unmarshal(body, &rpc) == nil && rpc.Method != "" {
+		sum := fnv.New32a()
+		sum.Write(rpc.Params)
+		return fmt.Sprintf("%s %s %08x", host, rpc.Method, sum.Sum32())
+	}
+	return host + " " + r.Method + " " + r.URL.RequestURI()
+}

@@ -1,0 +1,481 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/dev"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/testing/invariants"
+	"github.com/roamcard/roamcard/internal/testing/simulation/node"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// world is one run: what outlives every crash, the processes, and the buyers.
+type world struct {
+	t     *testing.T
+	plan  plan
+	bus   *bus
+	chain *node.Chain
+	bank  http.Handler
+	url   string
+	db    *database
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	slots []*slot
+	// trading are the buyers who have not done yet what they do while things go wrong. well is closed when they no longer
+	// do, and ending when no process is started again.
+	trading sync.WaitGroup
+	well    chan struct{}
+	ending  chan struct{}
+	// rested says that everything had ended at last.
+	rested bool
+	// waiting are honest purchases that did not end.
+	waiting []string
+	// sink is where emptied wallets send their money.
+	sink    x402.Address
+	history []event
+	foreign []foreign
+	// down are hosts that do not answer.
+	down    map[string]bool
+	crashes int
+}
+
+// plan is what the seed says of a run.
+type plan struct {
+	seed      uint64
+	processes int
+	buyers    int
+	weather   weather
+	// issuer and supplier make what is sold.
+	issuer, supplier string
+	// nodes is how many nodes of the chain there are.
+	nodes int
+	// reorganisations, lags and outages are how many there are on average in a minute.
+	reorganisations, lags, outages float64
+	// hostile buyers do more than a client should.
+	hostile bool
+	// over is how long buyers begin.
+	over time.Duration
+}
+
+// slot is a place where one process runs at a time, as an orchestrator has it.
+type slot struct {
+	name string
+	rng  *rand.Rand
+	runs int
+	now  *process
+}
+
+// clock is the time of the world: virtual while its bubble lives, and the last one of it afterwards.
+type clock struct {
+	mu    sync.Mutex
+	ended time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended.IsZero() {
+		return c.ended
+	}
+	return time.Now()
+}
+
+func (c *clock) stop(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = at
+}
+
+// outcome is what a run was.
+type outcome struct {
+	trace      string
+	lines      []string
+	violations []invariants.Violation
+	bought     int
+	granted    int
+	fates      map[fate]int
+	crashes    int
+	lasted     time.Duration
+	err        error
+}
+
+// simulate runs a world to its rest, and looks for what is broken.
+func simulate(t *testing.T, s *server, p plan) (out outcome) {
+	t.Helper()
+	address, drop, err := s.database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer drop()
+	dial, err := reach(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time0 := &clock{}
+	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bank.Close()
+	w := &world{
+		t: t, plan: p, bank: bankers(bank, time0.now), url: address, sink: x402.Address{19: 0xee}, down: map[string]bool{},
+	}
+	runtime.GC()
+	synctest.Test(t, func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, p.seed)
+		began := time.Now()
+		w.ending, w.well = make(chan struct{}), make(chan struct{})
+		w.bus = newBus(p.seed)
+		w.bus.weather = p.weather
+		w.log = telemetry.NewLogger(logTo(), slog.LevelInfo, false)
+		w.chain = node.New(node.Config{Start: began, Now: time0.now})
+		w.db = &database{bus: w.bus, dial: dial, now: time.Now}
+		stop := make(chan struct{})
+		go w.direct(stop)
+		w.bus.run(stop)
+		out.lasted = time.Since(began)
+		time0.stop(time.Now())
+	})
+	release()
+	out.trace, out.lines, out.granted, out.fates = w.bus.trace.hash(), w.bus.trace.lines, w.bus.granted, w.bus.fates
+	out.crashes = w.crashes
+	out.bought = w.bought()
+	out.violations, out.err = w.check(t.Context())
+	if !w.rested {
+		out.violations = append(out.violations, invariants.Violation{
+			ID: "rest", Rule: "once everything is well, everything ends", Message: "it goes on after " + longest.String(),
+		})
+	}
+	for _, of := range w.waiting {
+		out.violations = append(out.violations, invariants.Violation{
+			ID: "served", Rule: "who keeps to the rules is served", Message: of,
+		})
+	}
+	if !linearizable(t, w.history, p.reorganisations > 0) {
+		out.violations = append(out.violations, invariants.Violation{
+			ID: "history", Rule: "all that buyers saw of one key happened in some order", Message: "it did not",
+		})
+	}
+	return out
+}
+
+// direct lets buyers come, then the world come to rest, and ends it.
+func (w *world) direct(stop chan<- struct{}) {
+	defer close(stop)
+	var processes, buyers sync.WaitGroup
+	for i := range w.plan.processes {
+		s := &slot{name: string(rune('a' + i)), rng: rand.New(rand.NewPCG(w.plan.seed, uint64(100+i)))}
+		w.slots = append(w.slots, s)
+		processes.Go(func() { w.supervise(s) })
+	}
+	w.trading.Add(w.plan.buyers)
+	for i := range w.plan.buyers {
+		b := w.newBuyer(i)
+		buyers.Go(b.live)
+	}
+	quiet := make(chan struct{})
+	processes.Go(func() { w.nature(quiet) })
+	w.trading.Wait()
+	close(quiet)
+	w.calm()
+	close(w.well)
+	buyers.Wait()
+	w.rested = w.rest()
+	close(w.ending)
+	for _, s := range w.slots {
+		if p := w.running(s); p != nil {
+			p.kill()
+		}
+	}
+	processes.Wait()
+}
+
+// calm ends all faults.
+func (w *world) calm() {
+	w.bus.mu.Lock()
+	defer w.bus.mu.Unlock()
+	w.bus.weather = weather{latency: w.plan.weather.latency}
+	w.bus.trace.add("calm")
+}
+
+// longest is how long a world may take to come to rest: longer than a payment is valid and a provider is waited for.
+const longest = 15 * time.Minute
+
+// rest waits until no order is in progress, as long as that may take. Whoever looks has a turn, as everybody has.
+func (w *world) rest() (came bool) {
+	observer := newProcess("observer")
+	observer.immortal = true
+	books := invariants.Books{DatabaseURL: w.url}
+	for until := time.Now().Add(longest); time.Now().Before(until); time.Sleep(time.Second) {
+		if _, err := w.bus.ask(observer, "look", nil); err != nil {
+			return false
+		}
+		settled, err := invariants.Settled(context.Background(), books)
+		if err == nil && settled {
+			settled, err = w.final(context.Background())
+		}
+		fix(w.bus.seed, "look", w.bus.granted)
+		if err == nil && settled {
+			return true
+		}
+	}
+	return false
+}
+
+// final reports whether every payment and every refund is in a block that stays.
+func (w *world) final(ctx context.Context) (done bool, err error) {
+	conn, err := pgx.Connect(ctx, w.url)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM jobs
+		WHERE kind IN ('payment_confirm', 'refund_confirm') AND status IN ('queued', 'processing'))`).Scan(&done)
+	return done, err
+}
+
+// supervise starts the program again whenever it dies.
+func (w *world) supervise(s *slot) {
+	// No two of them start in the same moment.
+	for down := time.Duration(s.rng.Int64N(int64(100 * time.Millisecond))); pause(down, w.ending); {
+		s.runs++
+		p := newProcess(fmt.Sprintf("%s%d", s.name, s.runs))
+		w.mu.Lock()
+		s.now = p
+		w.mu.Unlock()
+		err := p.live(w.config(p), w.log.With("process", p.name))
+		if p.isDead() {
+			w.mu.Lock()
+			w.crashes++
+			w.mu.Unlock()
+		} else if err != nil {
+			w.bus.note("%s ended: %s", p.name, strings.SplitN(err.Error(), "\n", 2)[0])
+		}
+		p.kill()
+		down = time.Duration(s.rng.Int64N(int64(5 * time.Second)))
+	}
+}
+
+// bought counts the orders that buyers were told of.
+func (w *world) bought() int {
+	orders := map[string]bool{}
+	for _, e := range w.history {
+		if e.order != "" {
+			orders[e.order] = true
+		}
+	}
+	return len(orders)
+}
+
+func (w *world) running(s *slot) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return s.now
+}
+
+// site is the origin that buyers know.
+const site = "http://shop.sim"
+
+// config is what an operator would write, with the development chain's keys.
+func (w *world) config(p *process) app.Config {
+	wallet := func(r devnet.Role) devnet.Wallet { return devnet.WalletsOf(r)[0] }
+	settings := map[string]string{
+		"environment": app.Sandbox, "base_url": site, "database.url": withClock(storetest.ServiceURL(w.url)),
+		"chain.rpc_url": w.nodes(), "payment.pay_to": wallet(devnet.RolePayee).Address,
+		"relayer.keys": wallet(devnet.RoleRelayer).PrivateKey, "treasury.key": wallet(devnet.RoleTreasury).PrivateKey,
+		"issuer.provider": "sandbox", "issuer.url": providers, "issuer.key": sandbox.DevKey,
+		"supplier.provider": "sandbox", "supplier.url": providers, "supplier.key": sandbox.DevKey,
+		"esim.keys": "k1:" + strings.Repeat("c4", 32), "esim.token_key": strings.Repeat("7e", 32),
+		"quote.key": strings.Repeat("5a", 32), "limits": "off",
+		// No two of its timers end in the same moment, of which the runtime would choose one.
+		"payment.wait": "19987ms",
+		// Who of several that are due in the same moment comes first is the database's to say, by where it has put them.
+		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
+		"contact.email": "operator@example.com",
+	}
+	c, err := app.Load(settings, func(string) (string, bool) { return "", false },
+		func(string) ([]byte, error) { return nil, os.ErrNotExist })
+	if err == nil {
+		err = w.plan.sell(&c)
+	}
+	if err != nil { // it is the same for all seeds of a kind
+		release()
+		panic(err)
+	}
+	hosts := map[string]http.Handler{"providers.sim": w.bank}
+	for i := range w.plan.nodes {
+		hosts[nodeName(i)+".sim"] = w.chain.Node(nodeName(i))
+	}
+	c.Outside = app.Outside{
+		Dial: w.db.dialer(p), HTTP: &http.Client{Transport: &way{of: p, bus: w.bus, hosts: hosts, down: w.isDown}},
+	}
+	return c
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node%d", i+1) }
+
+// nodes are the addresses of the chain's.
+func (w *world) nodes() string {
+	var all []string
+	for i := range w.plan.nodes {
+		all = append(all, "http://"+nodeName(i)+".sim")
+	}
+	return strings.Join(all, ",")
+}
+
+// front sends a buyer's request to one of the processes. It is refused by one that is down, and broken off by one that
+// dies.
+func (w *world) front(ctx context.Context, at int, r *http.Request) (*http.Response, error) {
+	p := w.running(w.slots[at%len(w.slots)])
+	if p == nil {
+		return nil, errBroken
+	}
+	h := p.serving()
+	if h == nil {
+		return nil, errBroken
+	}
+	answered := make(chan *http.Response, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r.WithContext(ctx))
+		answered <- rec.Result()
+	}()
+	select {
+	case response := <-answered:
+		return response, nil
+	case <-p.dead:
+		return nil, errBroken
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// transact makes an account call the token itself, past the service.
+func (w *world) transact(from x402.Address, call []byte) common.Hash {
+	token := domain().Contract
+	w.bus.note("%s calls the token: %x", from, call[:4])
+	return w.chain.Execute(common.Address(from), common.Address(token), call)
+}
+
+// foreign is a payment that somebody else has sent to the chain.
+type foreign struct {
+	authorization x402.Authorization
+	transaction   common.Hash
+}
+
+// settleForeign makes somebody else send a payment to the chain.
+func (w *world) settleForeign(by x402.Address, p x402.Payment) {
+	sent := w.transact(by, x402.TransferCall(p.Authorization, p.Signature))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.foreign = append(w.foreign, foreign{p.Authorization, sent})
+}
+
+// unclaimed is what others have sent to the chain and no order has claimed, in millionths of a dollar.
+func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
+	conn, err := pgx.Connect(ctx, w.url)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	for _, f := range w.foreign {
+		var claimed bool
+		a := f.authorization
+		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM payments WHERE nonce = $1)", a.Nonce.String()).
+			Scan(&claimed); err != nil {
+			return 0, err
+		}
+		if r := w.chain.Receipt(f.transaction); !claimed && r != nil && r.Status == types.ReceiptStatusSuccessful {
+			sum += int64(a.Value)
+		}
+	}
+	return sum, nil
+}
+
+// unserved notes an honest purchase that did not end, although everything was well.
+func (w *world) unserved(p *purchase) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting = append(w.waiting, fmt.Sprintf("%s of %s for %s", p.key, p.of.address, p.path))
+}
+
+// saw notes a request with its answer, or without one.
+func (w *world) saw(e event) {
+	e.to = time.Now()
+	w.mu.Lock()
+	w.history = append(w.history, e)
+	w.mu.Unlock()
+	w.bus.note("buyer %.8s %s: %d %s %s", e.payer, e.key, e.status, e.code, e.state)
+}
+
+// check reads all books and reports what does not hold.
+func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
+	chain := httptest.NewServer(w.chain.Node("truth"))
+	defer chain.Close()
+	bank := httptest.NewServer(w.bank)
+	defer bank.Close()
+	b := invariants.Books{
+		DatabaseURL: w.url, RPCURL: chain.URL, SandboxURL: bank.URL, USDC: devnet.USDCAddress,
+		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address,
+		Relayers: []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
+	}
+	b.Reorganised = w.plan.reorganisations > 0
+	var err error
+	if b.Unmatched, err = w.unclaimed(ctx); err != nil {
+		return nil, err
+	}
+	if w.plan.issuer != sandboxes {
+		b.IssuerURL = dev.Books(w.plan.issuer, bank.URL)
+	}
+	if w.plan.supplier != sandboxes {
+		b.SupplierURL = dev.Books(w.plan.supplier, bank.URL)
+	}
+	for _, h := range w.history {
+		if h.status != 0 {
+			b.Answers = append(b.Answers, invariants.Answer{
+				Payer: h.payer, Key: h.key, Paid: h.paid, Status: h.status, OrderID: h.order, Transaction: h.transaction,
+				Amount: h.amount, At: h.from,
+			})
+		}
+	}
+	found, err := invariants.Check(ctx, b)
+	if err != nil {
+		return nil, errors.Join(errors.New("read the books"), err)
+	}
+	return slices.Clone(found), nil
+}
+
+func logTo() io.Writer {
+	if *wholeLog {
+		return os.Stderr
+	}
+	return io.Discard
+}
