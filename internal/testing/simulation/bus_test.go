@@ -119,7 +119,7 @@ func (b *bus) ask(of *process, name string, give <-chan struct{}) (grant, error)
 	}
 	b.mu.Unlock()
 	// The way there takes its own time, by what is asked for alone: callers that run at once may come in any order.
-	if !pause(b.latency(c), of.dead, give) {
+	if !pause(b.latency(c), of.dead, give) || !of.goOn(give) {
 		return grant{}, b.over(of)
 	}
 	c.place = b.dice(c, "place").Uint64()

@@ -14,8 +14,8 @@ import (
 type request struct {
 	payer, key string
 	paid       bool
-	// nonce is the payment's.
-	nonce string
+	// nonce is the payment's, and body what was asked for besides the key.
+	nonce, body string
 }
 
 // reply is what the buyer was told; the zero one says that nobody knows.
@@ -37,8 +37,8 @@ type event struct {
 // purchaseState is what is known of one key.
 type purchaseState struct {
 	order, transaction string
-	// state is how far the order was, as last told.
-	state string
+	// state is how far the order was, as last told, and body what it was bought with.
+	state, body string
 }
 
 // ranks is how far an order has come. What is told later is never less.
@@ -47,7 +47,8 @@ var ranks = map[string]int{
 }
 
 // model is one key, as a buyer may rely on it. The first order that anybody is told of is the only one; whoever asks
-// after that was told gets the same, or an answer that decides nothing; nobody is asked to pay again.
+// after that was told gets the same, or an answer that decides nothing; nobody is asked to pay again, and nobody who asks
+// for something else gets it.
 var model = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (all [][]porcupine.Operation) {
 		at := map[[2]string]int{}
@@ -68,10 +69,11 @@ var model = porcupine.Model{
 		s, in, out := state.(purchaseState), input.(request), output.(reply)
 		switch {
 		case out.status == http.StatusOK && s.order == "":
-			return in.paid && out.order != "", purchaseState{out.order, out.transaction, out.state}
+			return in.paid && out.order != "", purchaseState{out.order, out.transaction, out.state, in.body}
 		case out.status == http.StatusOK:
-			same := out.order == s.order && out.transaction == s.transaction && ranks[out.state] >= ranks[s.state]
-			return same, purchaseState{s.order, s.transaction, out.state}
+			same := out.order == s.order && out.transaction == s.transaction && in.body == s.body &&
+				ranks[out.state] >= ranks[s.state]
+			return same, purchaseState{s.order, s.transaction, out.state, s.body}
 		case out.status == http.StatusPaymentRequired && in.paid:
 			return s.order == "", s
 		case out.again: // whatever the status is

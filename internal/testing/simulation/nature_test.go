@@ -11,27 +11,48 @@ const (
 	// deepest is how many blocks a reorganisation replaces at most, and farthest how far a node lags at most.
 	deepest  = 5
 	farthest = 4
+	// leastFee is Base's least base fee, in wei, which doubles so often at most: what was signed before waits.
+	leastFee = uint64(5_000_000)
+	dearest  = 14
 	// longestOutage is how long a host does not answer at most.
 	longestOutage = 30 * time.Second
+	// longestStop is how long nothing of a process goes on at most. A lease lasts for 20 s.
+	longestStop = time.Minute
 )
 
 // nature does to the chain and to the providers what happens to them, until it is over. Then everything is well.
 func (w *world) nature(over <-chan struct{}) {
 	rng := rand.New(rand.NewPCG(w.plan.seed, 2))
 	p := w.plan
-	rate := p.reorganisations + p.lags + p.outages
+	rate := p.reorganisations + p.lags + p.outages + p.fees + p.stops
 	for rate > 0 && pause(time.Duration(rng.ExpFloat64()/rate*float64(time.Minute))+1, over) {
 		switch x := rng.Float64() * rate; {
 		case x < p.reorganisations:
 			w.reorganise(rng)
 		case x < p.reorganisations+p.lags:
 			w.lag(rng.IntN(p.nodes), rng.IntN(farthest+1))
+		case x < p.reorganisations+p.lags+p.fees:
+			fee := leastFee << rng.IntN(dearest)
+			w.chain.SetBaseFee(fee)
+			w.bus.note("the base fee is %d wei", fee)
+		case x < p.reorganisations+p.lags+p.fees+p.stops:
+			w.stopOne(rng)
 		default:
 			w.breakDown(rng, over)
 		}
 	}
+	w.chain.SetBaseFee(leastFee)
 	for i := range p.nodes {
 		w.chain.Node(nodeName(i)).Lag(0)
+	}
+}
+
+// stopOne stops a process for longer than the leases of its jobs, or shorter.
+func (w *world) stopOne(rng *rand.Rand) {
+	d := time.Duration(rng.Int64N(int64(longestStop)))
+	if p := w.running(w.slots[rng.IntN(len(w.slots))]); p != nil {
+		p.stop(d)
+		w.bus.note("%s stops for %s", p.name, d.Round(time.Millisecond))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 )
@@ -20,7 +21,10 @@ type process struct {
 	mu    sync.Mutex
 	dead  chan struct{}
 	ended bool
-	wires map[*wire]struct{}
+	// stopped is until when nothing of the process goes on, as when its machine is stopped: its calls and the answers to
+	// them wait.
+	stopped time.Time
+	wires   map[*wire]struct{}
 	// handler serves; nil until the process is up.
 	handler http.Handler
 }
@@ -52,6 +56,28 @@ func (p *process) kill() {
 	close(p.dead)
 	for w := range wires {
 		w.cut()
+	}
+}
+
+// stop lets nothing of the process go on for a while.
+func (p *process) stop(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = time.Now().Add(d)
+}
+
+// goOn waits until the process goes on; false when it died, or when give ended the wait.
+func (p *process) goOn(give <-chan struct{}) bool {
+	for {
+		p.mu.Lock()
+		left := time.Until(p.stopped)
+		p.mu.Unlock()
+		if left <= 0 {
+			return true
+		}
+		if !pause(left, p.dead, give) {
+			return false
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -143,9 +144,13 @@ func planOf(seed uint64) plan {
 	p.weather.refused, p.weather.lost, p.weather.late = one(60_000), one(60_000), one(20_000)
 	p.weather.crash = one(10_000)
 	p.issuer, p.supplier = issuers[rng.IntN(len(issuers))], suppliers[rng.IntN(len(suppliers))]
+	if rng.IntN(4) == 0 {
+		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
+	}
 	p.nodes = []int{1, 1, 3}[rng.IntN(3)]
 	often := func() float64 { return float64(one(1000)) / 200 }
-	p.reorganisations, p.lags, p.outages = often(), often(), often()
+	p.reorganisations, p.lags, p.outages, p.fees, p.stops = often(), often(), often(), often(), often()
+	p.block = []int{0, 0, 1, 3}[rng.IntN(4)]
 	return p
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -73,10 +74,14 @@ type plan struct {
 	weather   weather
 	// issuer and supplier make what is sold.
 	issuer, supplier string
+	// float is what the sandbox has of ours at first, in cents: then not everybody can be served. Zero is plenty.
+	float money.Cents
 	// nodes is how many nodes of the chain there are.
 	nodes int
-	// reorganisations, lags and outages are how many there are on average in a minute.
-	reorganisations, lags, outages float64
+	// reorganisations, lags, outages, changes of fees and stops of processes: how many there are in a minute.
+	reorganisations, lags, outages, fees, stops float64
+	// block is how many transactions a block takes; zero is as many as there are.
+	block int
 	// hostile buyers do more than a client should.
 	hostile bool
 	// over is how long buyers begin.
@@ -138,7 +143,7 @@ func simulate(t *testing.T, s *server, p plan) (out outcome) {
 		t.Fatal(err)
 	}
 	time0 := &clock{}
-	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now})
+	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +159,7 @@ func simulate(t *testing.T, s *server, p plan) (out outcome) {
 		w.bus = newBus(p.seed)
 		w.bus.weather = p.weather
 		w.log = telemetry.NewLogger(logTo(), slog.LevelInfo, false)
-		w.chain = node.New(node.Config{Start: began, Now: time0.now})
+		w.chain = node.New(node.Config{Start: began, Now: time0.now, MaxTransactions: p.block})
 		w.db = &database{bus: w.bus, dial: dial, now: time.Now}
 		stop := make(chan struct{})
 		go w.direct(stop)
@@ -424,7 +429,7 @@ func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
 func (w *world) unserved(p *purchase) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting = append(w.waiting, fmt.Sprintf("%s of %s for %s", p.key, p.of.address, p.path))
+	w.waiting = append(w.waiting, fmt.Sprintf("%s of %s for %s is %q", p.key, p.of.address, p.path, p.state))
 }
 
 // saw notes a request with its answer, or without one.
