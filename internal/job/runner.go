@@ -169,8 +169,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	if !r.AdoptOnly {
 		r.announce(ctx)
-		for _, q := range r.queues {
-			loops.Go(func() { r.claimLoop(ctx, q) })
+		for _, class := range Classes() {
+			loops.Go(func() { r.claimLoop(ctx, r.queues[class]) })
 		}
 		loops.Go(func() { r.repeat(ctx, r.TTL/3, r.announce) })
 		loops.Go(func() { r.repeat(ctx, r.TTL/4, r.reap) })

@@ -119,7 +119,7 @@ func (b *bus) ask(of *process, name string, give <-chan struct{}) (grant, error)
 	}
 	b.mu.Unlock()
 	// The way there takes its own time, by what is asked for alone: callers that run at once may come in any order.
-	if !pause(b.latency(c), of.dead, give) || !of.goOn(give) {
+	if way := b.latency(c); !pause(way, of.dead, give) || !of.goOn(way, give) {
 		return grant{}, b.over(of)
 	}
 	c.place = b.dice(c, "place").Uint64()
@@ -232,7 +232,7 @@ func (b *bus) run(stop <-chan struct{}) {
 		if b.granted >= b.collect {
 			b.collect = b.granted + collectEvery
 			release()
-			runtime.GC()
+			collectGarbage()
 		}
 		fix(b.seed, "turn", b.granted)
 		if b.grantOne() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -132,5 +133,22 @@ func fix(seed uint64, what string, nth int) {
 		copy(words[diceAt-whole:diceAt+1], dice[:])
 		words[lasting] = uint64(uintptr(unsafe.Pointer(unsafe.StringData(simulated))))
 		words[lasting+1] = uint64(len(simulated))
+	}
+}
+
+// collectGarbage collects it, and waits until what is done at the end of things was done: nothing of it runs later,
+// between what the bus lets happen.
+func collectGarbage() {
+	runtime.GC()
+	var finalized, cleaned atomic.Bool
+	end := func() {
+		a, b := new([64]byte), new([64]byte)
+		runtime.SetFinalizer(a, func(*[64]byte) { finalized.Store(true) })
+		runtime.AddCleanup(b, func(done *atomic.Bool) { done.Store(true) }, &cleaned)
+	}
+	end()
+	for !finalized.Load() || !cleaned.Load() {
+		runtime.GC()
+		runtime.Gosched()
 	}
 }

@@ -47,8 +47,8 @@ var ranks = map[string]int{
 }
 
 // model is one key, as a buyer may rely on it. The first order that anybody is told of is the only one; whoever asks
-// after that was told gets the same, or an answer that decides nothing; nobody is asked to pay again, and nobody who asks
-// for something else gets it.
+// after that was told gets the same, or an answer that decides nothing; nobody is asked to pay again, and nobody who
+// asks for something else gets it.
 var model = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (all [][]porcupine.Operation) {
 		at := map[[2]string]int{}

@@ -66,8 +66,9 @@ func (p *process) stop(d time.Duration) {
 	p.stopped = time.Now().Add(d)
 }
 
-// goOn waits until the process goes on; false when it died, or when give ended the wait.
-func (p *process) goOn(give <-chan struct{}) bool {
+// goOn waits until the process goes on, and a little more, of each call's own: what goes on in one moment does so in
+// any order. It is false when the process died, or when give ended the wait.
+func (p *process) goOn(own time.Duration, give <-chan struct{}) bool {
 	for {
 		p.mu.Lock()
 		left := time.Until(p.stopped)
@@ -75,7 +76,7 @@ func (p *process) goOn(give <-chan struct{}) bool {
 		if left <= 0 {
 			return true
 		}
-		if !pause(left, p.dead, give) {
+		if !pause(left+own, p.dead, give) {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -97,6 +99,9 @@ func keptSeeds(t *testing.T) (all []uint64) {
 	return all
 }
 
+// warmUp runs a small world, once: what the program makes when it is first used throws the runtime's dice, too.
+var warmUp sync.Once
+
 // try runs one world, and shows how it came about when something is broken.
 func (s *server) try(t *testing.T, seed uint64) outcome {
 	t.Helper()
@@ -126,31 +131,40 @@ func (o outcome) String() string {
 		o.lasted.Round(time.Second))
 }
 
-// planOf draws a run. Some are calm, and some are hell.
+// planOf draws a run. Some are calm, and some are hell. Each part has dice of its own, so that a part that is added
+// changes nothing of what a seed means.
 func planOf(seed uint64) plan {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	p := plan{
-		seed: seed, processes: 1 + rng.IntN(3), buyers: 4 + rng.IntN(12), hostile: rng.IntN(4) > 0,
-		over:    time.Duration(1+rng.IntN(30)) * time.Second,
-		weather: weather{latency: time.Duration(1+rng.IntN(20)) * time.Millisecond},
+	dice := func(part string) *rand.Rand {
+		name := fnv.New64a()
+		name.Write([]byte(part))
+		return rand.New(rand.NewPCG(seed, name.Sum64()))
 	}
-	// one is a probability that is often nothing, and sometimes much.
-	one := func(most int) int {
+	// sometimes is a number below most that is often nothing, and sometimes much.
+	sometimes := func(part string, most int) int {
+		rng := dice(part)
 		if rng.IntN(3) == 0 {
 			return 0
 		}
 		return rng.IntN(most) >> rng.IntN(8)
 	}
-	p.weather.refused, p.weather.lost, p.weather.late = one(60_000), one(60_000), one(20_000)
-	p.weather.crash = one(10_000)
-	p.issuer, p.supplier = issuers[rng.IntN(len(issuers))], suppliers[rng.IntN(len(suppliers))]
-	if rng.IntN(4) == 0 {
+	// often is how often something happens in a minute.
+	often := func(part string) float64 { return float64(sometimes(part, 1000)) / 200 }
+	p := plan{
+		seed: seed, processes: 1 + dice("processes").IntN(3), buyers: 4 + dice("buyers").IntN(12),
+		hostile: dice("hostile").IntN(4) > 0, over: time.Duration(1+dice("over").IntN(30)) * time.Second,
+		weather: weather{
+			latency: time.Duration(1+dice("latency").IntN(20)) * time.Millisecond,
+			refused: sometimes("refused", 60_000), lost: sometimes("lost", 60_000), late: sometimes("late", 20_000),
+			crash: sometimes("crash", 10_000),
+		},
+		issuer: issuers[dice("issuer").IntN(len(issuers))], supplier: suppliers[dice("supplier").IntN(len(suppliers))],
+		nodes: []int{1, 1, 3}[dice("nodes").IntN(3)], block: []int{0, 0, 1, 3}[dice("block").IntN(4)],
+		reorganisations: often("reorganisations"), lags: often("lags"), outages: often("outages"), fees: often("fees"),
+		stops: often("stops"),
+	}
+	if rng := dice("float"); rng.IntN(4) == 0 {
 		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
 	}
-	p.nodes = []int{1, 1, 3}[rng.IntN(3)]
-	often := func() float64 { return float64(one(1000)) / 200 }
-	p.reorganisations, p.lags, p.outages, p.fees, p.stops = often(), often(), often(), often(), often()
-	p.block = []int{0, 0, 1, 3}[rng.IntN(4)]
 	return p
 }
 
@@ -160,7 +174,7 @@ func TestSeedIsRepeatedExactly(t *testing.T) {
 		t.Fatal("the runtime's dice are not where they were")
 	}
 	s := newServer(t)
-	for _, seed := range []uint64{2, 14} {
+	for _, seed := range []uint64{5, 16} {
 		p := planOf(seed)
 		first := simulate(t, s, p)
 		for range *repeats {

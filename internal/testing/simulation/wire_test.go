@@ -93,7 +93,7 @@ func (g grant) after(of *process, give <-chan struct{}) error {
 		of.kill()
 		return errDead
 	}
-	if !pause(g.answer, of.dead, give) || !of.goOn(give) {
+	if !pause(g.answer, of.dead, give) || !of.goOn(g.answer, give) {
 		if of.isDead() {
 			return errDead
 		}

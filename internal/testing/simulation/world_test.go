@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +44,9 @@ type world struct {
 	url   string
 	db    *database
 	log   *slog.Logger
+
+	// randomize begins the random numbers of all processes anew.
+	randomize func(n uint64)
 
 	mu    sync.Mutex
 	slots []*slot
@@ -133,6 +135,17 @@ type outcome struct {
 // simulate runs a world to its rest, and looks for what is broken.
 func simulate(t *testing.T, s *server, p plan) (out outcome) {
 	t.Helper()
+	warmUp.Do(func() {
+		runWorld(t, s, plan{
+			processes: 1, buyers: 4, nodes: 3, hostile: true, over: time.Second, issuer: sandboxes, supplier: sandboxes,
+			weather: weather{latency: time.Millisecond},
+		})
+	})
+	return runWorld(t, s, p)
+}
+
+func runWorld(t *testing.T, s *server, p plan) (out outcome) {
+	t.Helper()
 	address, drop, err := s.database(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -151,13 +164,14 @@ func simulate(t *testing.T, s *server, p plan) (out outcome) {
 	w := &world{
 		t: t, plan: p, bank: bankers(bank, time0.now), url: address, sink: x402.Address{19: 0xee}, down: map[string]bool{},
 	}
-	runtime.GC()
+	collectGarbage()
 	synctest.Test(t, func(t *testing.T) {
-		cryptotest.SetGlobalRandom(t, p.seed)
 		began := time.Now()
 		w.ending, w.well = make(chan struct{}), make(chan struct{})
 		w.bus = newBus(p.seed)
 		w.bus.weather = p.weather
+		w.randomize = func(n uint64) { cryptotest.SetGlobalRandom(t, p.seed+n) }
+		w.randomize(0)
 		w.log = telemetry.NewLogger(logTo(), slog.LevelInfo, false)
 		w.chain = node.New(node.Config{Start: began, Now: time0.now, MaxTransactions: p.block})
 		w.db = &database{bus: w.bus, dial: dial, now: time.Now}
@@ -274,6 +288,10 @@ func (w *world) supervise(s *slot) {
 		w.mu.Lock()
 		s.now = p
 		w.mu.Unlock()
+		if s.runs > 1 {
+			// How many numbers the one before has drawn while it died depends on what of it ended first.
+			w.randomize(uint64(1000*s.runs) + uint64(s.name[0]))
+		}
 		err := p.live(w.config(p), w.log.With("process", p.name))
 		if p.isDead() {
 			w.mu.Lock()
