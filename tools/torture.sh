@@ -107,7 +107,10 @@ three_languages() {
     (cd clients/python && ROAMCARD_TORTURE=1 .venv/bin/pytest -q tests/test_lock.py -k three_languages)
 }
 signers() { counted 1 tools/kms.sh; }
-simulation() { counted 1 env SEED="$seed" tools/simulate.sh 3600; }
+simulation() {
+  suites -run "TestSeedIsRepeatedExactly$" ./internal/testing/simulation
+  counted 1 env SEED="$seed" tools/simulate.sh 3600
+}
 
 for part in ${PARTS:-$all}; do
   echo "--- $part: ${about[$part]}"
