@@ -81,7 +81,7 @@ type call struct {
 	of   *process
 	name string
 	nth  int
-	// silent ones come first, in the order in which they came.
+	// silent ones come first, those of one process in the order in which they came.
 	silent bool
 	// place is its place among those that wait in the same moment.
 	place uint64
@@ -259,7 +259,7 @@ func (b *bus) grantOne() bool {
 			cmp.Compare(x.nth, y.nth))
 	})
 	b.pending = slices.DeleteFunc(b.pending, func(p *call) bool { return p == c })
-	if c.silent { // no other has its place
+	if c.silent {
 		c.turn <- grant{}
 		return true
 	}

@@ -15,7 +15,7 @@ import (
 // process is one run of the program, from its start to its death. What it knows dies with it.
 type process struct {
 	name string
-	// immortal ones have no faults: buyers, and who looks at the world.
+	// immortal is who looks at the world: its calls have no faults.
 	immortal bool
 
 	mu    sync.Mutex
@@ -112,8 +112,6 @@ func (p *process) serving() http.Handler {
 func (p *process) live(cfg app.Config, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {})
-	defer stop()
 	go func() {
 		select {
 		case <-p.dead:

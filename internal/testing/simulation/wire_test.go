@@ -52,7 +52,7 @@ type wire struct {
 // database is where the wires lead, with its clock.
 type database struct {
 	bus *bus
-	// socket is the server's, name the database's.
+	// dial reaches the server, past the bus.
 	dial func(ctx context.Context) (net.Conn, error)
 	now  func() time.Time
 }
