@@ -15,11 +15,12 @@ import (
 	"sync"
 )
 
-// Body is one body in both forms: as it is and, where that is shorter, compressed by gzip. It is compressed when it is
-// made, never for a request.
+// Body is one body in both forms: as it is and, where that is shorter, compressed by gzip. It is compressed once, for
+// the first request: most bodies of a process that starts are never asked for.
 type Body struct {
-	header        http.Header
-	plain, packed form
+	header http.Header
+	plain  form
+	packed func() form
 }
 
 // form is a body as it is sent. Each has an ETag of its own, because their bytes differ.
@@ -35,11 +36,12 @@ func newForm(content []byte, encoding string) form {
 
 // New makes a body. The header is set on each answer with it, and has at least the Content-Type.
 func New(header http.Header, content []byte) *Body {
-	b := &Body{header: header.Clone(), plain: newForm(content, "")}
-	if packed := pack(content); len(packed) < len(content) {
-		b.keep(packed)
-	}
-	return b
+	return &Body{header.Clone(), newForm(content, ""), sync.OnceValue(func() form {
+		if packed := pack(content); len(packed) < len(content) {
+			return newForm(packed, "gzip")
+		}
+		return form{}
+	})}
 }
 
 // Unpack makes a body of its compressed form.
@@ -52,14 +54,8 @@ func Unpack(header http.Header, packed []byte) (*Body, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
-	b := &Body{header: header.Clone(), plain: newForm(content, "")}
-	b.keep(packed)
-	return b, nil
-}
-
-func (b *Body) keep(packed []byte) {
-	b.packed = newForm(packed, "gzip")
-	b.header.Add("Vary", "Accept-Encoding")
+	kept := newForm(packed, "gzip")
+	return &Body{header.Clone(), newForm(content, ""), func() form { return kept }}, nil
 }
 
 // writers are reused, because each takes a megabyte.
@@ -94,8 +90,11 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, status int) {
 		h[name] = values
 	}
 	sent := b.plain
-	if b.packed.content != nil && takesGzip(r.Header) {
-		sent = b.packed
+	if packed := b.packed(); packed.content != nil {
+		h.Add("Vary", "Accept-Encoding")
+		if takesGzip(r.Header) {
+			sent = packed
+		}
 	}
 	if status == http.StatusOK {
 		h.Set("ETag", sent.tag)
