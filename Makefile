@@ -87,6 +87,9 @@ cluster: setup build ## Run two servers, two workers and a replicated database, 
 packaging: ## Check the image, compose file, units, chart, release and cluster by the tools of their formats; ONLY="compose image"
 	tools/packaging.sh
 
+clients/python/.venv/.ready: clients/python/requirements-dev.txt
+	clients/python/setup.sh
+
 # What generation, lint and tests need beyond setup.
 NEEDS := setup clients/typescript/node_modules/.ready web/node_modules/.ready
 
@@ -94,8 +97,10 @@ NEEDS := setup clients/typescript/node_modules/.ready web/node_modules/.ready
 gen: $(NEEDS) ## Make everything that is generated: Go, OpenAPI, TypeScript, ent, contracts, pages
 	tools/gen.sh
 
+# What is fetched is fetched at once.
 .PHONY: test
-test: $(NEEDS) tools/conformance/node_modules/.ready bin/stripe-mock ## Run the tests: lint, Go, contracts, end to end, clients, and the quick half of the conformance suite
+test: ## Run the tests: lint, Go, contracts, end to end, clients, and the quick half of the conformance suite
+	@$(MAKE) --no-print-directory -j4 $(NEEDS) {tools/conformance/node_modules,clients/python/.venv}/.ready bin/stripe-mock
 	tools/test.sh
 
 .PHONY: conformance

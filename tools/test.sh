@@ -62,12 +62,12 @@ gotests() (
   echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s, $spent s of processors)"
 )
 
-# worker runs the steps of a queue, as long as there are any: the first line of the file is the next one. What a step
-# prints is shown when it ends.
+# worker LINE runs the steps of a queue, as long as there are any: the first line of the file is the next one, or with $
+# the last. What a step prints is shown when it ends.
 worker() {
   local name log
   log=$(mktemp -p "$report")
-  while name=$(flock "$report/lock" sed -i -e '1{w /dev/stdout' -e 'd}' "$report/queue") && [[ -n $name ]]; do
+  while name=$(flock "$report/lock" sed -i -e "$1{w /dev/stdout" -e 'd}' "$report/queue") && [[ -n $name ]]; do
     "$name" >"$log" 2>&1
     flock "$report/lock" cat "$log"
     echo "$name" >>"$report/ended"
@@ -113,6 +113,7 @@ concurrent_packages() {
   # shellcheck disable=SC2046,SC2086
   CGO_ENABLED=$cgo gotests "go, concurrent" . $race -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
 }
+tools_tests() { GOWORK=off gotests "tools" tools -count=1 ./...; }
 sources() { step "sources" tools/lint.sh sources; }
 # The first command of the README, with the program that is built for it.
 demo() { step "demo" make --no-print-directory demo; }
@@ -134,15 +135,20 @@ step "generated code" tools/lint.sh generated
 step "build" make --no-print-directory build
 export ROAMCARD_BIN_UNDER_TEST=$root/bin/roamcard
 GOWORK=off go build -C tools -o ../bin/ ./testcost
-GOWORK=off gotests "tools" tools -count=1 ./...
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
-# Two at a time, because two processors are what a change is tried on: more at once would end no earlier, and what waits
-# for a processor looks like what is broken. The longest first.
-queue=(clients whole_programs concurrent_packages quiet_packages sources racing_programs simulation demo)
+# Two at a time, because two processors are what a change is tried on, the longest first. They wait for blocks, leases
+# and each other's answers for half of their time. A third worker has what the processors have left: it begins with the
+# steps that only compute, at the other end of the queue, and gives way to the others: what waits for a processor looks
+# like what is broken.
+queue=(
+  clients whole_programs concurrent_packages racing_programs
+  demo tools_tests sources simulation quiet_packages
+)
 printf '%s\n' "${queue[@]}" >"$report/queue"
-worker &
-worker
+worker 1 &
+worker 1 &
+(renice -n 5 "$BASHPID" >/dev/null && worker '$')
 wait
 if [[ $(sort "$report/ended") != "$(printf '%s\n' "${queue[@]}" | sort)" ]]; then
   echo "FAILED: of ${queue[*]} these ended: $(xargs <"$report/ended")"
