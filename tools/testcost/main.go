@@ -157,7 +157,8 @@ func (m *meter) write(path string) error {
 	return errors.Join(err, file.Close())
 }
 
-// tests are those that run at the moment, by package.
+// tests are those that have begun and not ended, by package, and whether they go on: one that runs next to others
+// pauses until there is room for it.
 type tests struct {
 	mu  sync.Mutex
 	now map[string]map[string]bool
@@ -199,18 +200,20 @@ func (t *tests) event(line []byte) {
 			t.now[name] = map[string]bool{}
 		}
 		t.now[name][e.Test] = true
-	case "pause", "pass", "fail", "skip":
+	case "pause":
+		t.now[name][e.Test] = false
+	case "pass", "fail", "skip":
 		delete(t.now[name], e.Test)
 	}
 }
 
-// running are the tests of a package that work: one that has a subtest running waits for it.
+// running are the tests of a package that work: one that has subtests waits for them.
 func (t *tests) running(name string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var working []string
-	for test := range t.now[name] {
-		waits := false
+	for test, goes := range t.now[name] {
+		waits := !goes
 		for other := range t.now[name] {
 			waits = waits || strings.HasPrefix(other, test+"/")
 		}
