@@ -34,7 +34,7 @@ func TestKilled(t *testing.T) {
 	}
 	worlds := pool(t)
 	if !torture() {
-		t.Run("once in each area", func(t *testing.T) { run(t, worlds, onceInEachArea()) })
+		t.Run("ordinary", func(t *testing.T) { run(t, worlds, ordinary()) })
 		return
 	}
 	for name, cases := range map[string][]crash{

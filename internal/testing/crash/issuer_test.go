@@ -9,10 +9,8 @@ import (
 
 // Whenever the program dies, a card of a real issuer and the money on it are there once, by the issuer's own books.
 func TestKilledWhileARealIssuerDelivers(t *testing.T) {
+	tortures(t) // simulated processes die over the vendors' adapters, too
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts the program many times")
-	}
 	for _, name := range []string{lithic.Name, stripe.Name} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -20,21 +18,9 @@ func TestKilledWhileARealIssuerDelivers(t *testing.T) {
 			for range cap(worlds) {
 				worlds <- newWorld(t).over(name, "")
 			}
-			cases := whileAnIssuerDelivers(name)
-			if !torture() {
-				cases = worstOfAnIssuer(name)
-			}
-			t.Run("killed", func(t *testing.T) { run(t, worlds, cases) })
+			t.Run("killed", func(t *testing.T) { run(t, worlds, whileAnIssuerDelivers(name)) })
 		})
 	}
-}
-
-// worstOfAnIssuer takes the points at which a repeat would cost money.
-func worstOfAnIssuer(issuer string) []crash {
-	if issuer == lithic.Name {
-		return []crash{{first: "issuer.unloaded", second: "fee.after_withdraw"}}
-	}
-	return []crash{{first: "issuer.after_open"}, {flow: topup, first: "load.before_send", second: "load.after_send"}}
 }
 
 // whileAnIssuerDelivers takes every point of a delivery, and pairs at which something irreversible has just begun or

@@ -1,7 +1,6 @@
 package endtoend_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/product/card"
@@ -45,27 +44,17 @@ var issuerModes = map[string]map[string]outcome{
 	"early": {"open": feeFailed},
 }
 
-// slowModes make the service wait for the issuer's visibility delay when they meet a call that changes something;
-// error_before and timeout_before stand for them in a short run.
-var slowModes = []string{"hang", "rate_limited", "unauthorized"}
-
 // TestPurchaseSurvivesIssuerFaults injects each mode of fault into one call of each kind: before and after
 // its effect, errors, silence, slowness, wrong and doubled answers.
 func TestPurchaseSurvivesIssuerFaults(t *testing.T) {
+	onlyTorture(t, "settlement TestIssuerFaultsLeaveOneCardAndOneFee and TestRefusedCardGoesToAnOperator")
 	t.Parallel()
 	for mode, ends := range issuerModes {
-		// settlement TestIssuerFaultsLeaveOneCardAndOneFee has all of them.
-		if !torture() && !slices.Contains([]string{"error_after", "late", "refused"}, mode) {
-			continue
-		}
 		for part, ops := range map[string][]string{"card": {"open", "account", "stock"}, "fee": {"move", "moved"}} {
 			t.Run(mode+", "+part, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, plan{})
 				for _, op := range ops {
-					if !torture() && slices.Contains(slowModes, mode) && (op == "open" || op == "move") {
-						continue
-					}
 					w.buyWithIssuerFault(op, mode, ends)
 				}
 				w.checkBooks()

@@ -36,13 +36,11 @@ func newProxyWorld(t *testing.T, change func(*app.Config)) (*world, *nodeProxy) 
 
 // TestPurchaseSurvivesLaggingNode lets one of three nodes be behind the others, by a little and by more than is borne.
 func TestPurchaseSurvivesLaggingNode(t *testing.T) {
+	onlyTorture(t, "chain TestHeadToleratesNodeSlightlyBehind, TestStuckNodeMakesNoOtherLookWrong and simulated nodes")
 	t.Parallel()
 	for _, lag := range []uint64{1, 4, 15} {
 		for at := range 3 {
 			t.Run(fmt.Sprint(lag, " blocks, node ", at), func(t *testing.T) {
-				if lag != 4 || at != 0 {
-					onlyTorture(t, "4 blocks at the first node, chain TestHeadToleratesNodeSlightlyBehind")
-				}
 				t.Parallel()
 				w, nodes := newNodeWorld(t, 3, nil)
 				b := w.buyer()
@@ -82,12 +80,11 @@ var contradictions = map[string][]nodeFault{
 // TestPurchaseSurvivesContradictingNode lets one of three nodes tell something else than the others, for the whole
 // of a purchase: the order settles with one transfer, and nobody is asked to pay twice.
 func TestPurchaseSurvivesContradictingNode(t *testing.T) {
+	onlyTorture(t, "chain TestVerdictSettlesByTwoNodesAgainstOne, TestVerdictAsksOtherNodesForMissingLogs and "+
+		"TestMissingReceiptDoesNotEndTransaction")
 	t.Parallel()
 	for name, faults := range contradictions {
 		t.Run(name, func(t *testing.T) {
-			if name != "no transfer in the logs" {
-				onlyTorture(t, "no transfer in the logs, chain TestVerdictSettlesByTwoNodesAgainstOne")
-			}
 			t.Parallel()
 			w, nodes := newNodeWorld(t, 3, nil)
 			buyers := w.buyers(4)

@@ -3,7 +3,6 @@ package endtoend_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -90,6 +89,8 @@ func (f ordering) newWorld(t *testing.T, program string, change func(*app.Config
 // TestWorkerAndRequestFulfillInEitherOrder makes the outbound calls of a purchase fail in each way, with the worker
 // ahead of the buyer's request and behind it: one transfer, one card, the same outcome.
 func TestWorkerAndRequestFulfillInEitherOrder(t *testing.T) {
+	onlyTorture(t, "settlement TestDeadProcessLeavesItsOrderToAnother, TestIssuerFaultsLeaveOneCardAndOneFee and "+
+		"TestChainFaultsLeaveOnePayment, and simulated processes that stop for longer than their leases")
 	t.Parallel()
 	program := apptest.Binary(t)
 	for _, f := range orderings() {
@@ -97,9 +98,7 @@ func TestWorkerAndRequestFulfillInEitherOrder(t *testing.T) {
 			t.Parallel()
 			w := f.newWorld(t, program, nil)
 			for mode, ends := range issuerModes {
-				if torture() || slices.Contains([]string{"error_after", "refused"}, mode) {
-					w.wantEndDespiteFault("open", mode, ends, f.buy)
-				}
+				w.wantEndDespiteFault("open", mode, ends, f.buy)
 			}
 			w.checkBooks()
 		})
@@ -109,17 +108,12 @@ func TestWorkerAndRequestFulfillInEitherOrder(t *testing.T) {
 			{method: "eth_getLogs", mode: answerEmpty, only: asksForUse},
 		} {
 			t.Run(f.name+", "+c.method, func(t *testing.T) {
-				if c.method != "eth_sendRawTransaction" {
-					onlyTorture(t, "a transaction that is dropped, settlement TestChainFaultsLeaveOnePayment")
-				}
 				t.Parallel()
 				node := newNodeProxy(t, sharedChain(t).RPCURL)
 				w := f.newWorld(t, program, func(c *app.Config) { c.RPCURLs = []string{node.url} })
 				for _, mode := range append(nodeModes[:len(nodeModes):len(nodeModes)], c.mode) {
-					if torture() || slices.Contains([]nodeMode{hangUpAfter, c.mode}, mode) {
-						w.buyWithNodeFault(f, node,
-							nodeFault{method: c.method, mode: mode, only: c.only, times: 2, delay: 2500 * time.Millisecond})
-					}
+					w.buyWithNodeFault(f, node,
+						nodeFault{method: c.method, mode: mode, only: c.only, times: 2, delay: 2500 * time.Millisecond})
 				}
 				w.checkBooks()
 				w.wantAllDelivered()

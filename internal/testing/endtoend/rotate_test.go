@@ -126,6 +126,8 @@ func (w *world) sentBy(relayer x402.Address, status string) int {
 // TestRelayerKeyIsRotatedUnderLoad in its three steps: known, used, retired. No buyer notices, and the transactions
 // that the former key has begun are finished by the process that sends no new ones with it.
 func TestRelayerKeyIsRotatedUnderLoad(t *testing.T) {
+	onlyTorture(t, "chain TestRetiredKeyFinishesWhatItBegan and TestCheckKeysNamesMissingKey, and "+
+		"TestStartFailsWithoutKeyOfPendingTransaction here")
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t)})
 	w.awaitEsimReady(w.instances[0])

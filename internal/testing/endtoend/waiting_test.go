@@ -139,5 +139,5 @@ func rounds() int {
 	if torture() {
 		return 100
 	}
-	return 5
+	return 3
 }
