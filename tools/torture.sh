@@ -21,6 +21,8 @@ declare -A about=(
   [hostile]="every attack, at its full size"
   [goclient]="the Go client against killed servers and services that lie"
   [cli]="the command, the packages and the pages"
+  [chain]="everything at the chain under the race detector"
+  [blocking]="what Python's blocking client does against a service that lies or fails"
   [devtools]="the development server and the demo"
   [crowd]="buyers who wait at once, and the memory of it"
   [postgres]="the store on each other version of PostgreSQL"
@@ -29,7 +31,7 @@ declare -A about=(
   [signers]="the signers' kit over a KMS that others have written"
   [simulation]="whole deployments in virtual time, of new seeds for an hour"
 )
-all="endtoend crash hostile goclient cli devtools crowd postgres lies journals signers simulation"
+all="endtoend crash hostile goclient cli chain devtools crowd postgres lies blocking journals signers simulation"
 
 for part in ${PARTS:-}; do
   if [[ -z ${about[$part]:-} ]]; then
@@ -81,6 +83,7 @@ crash() { suites -race ./internal/testing/crash; }
 hostile() { suites -race ./internal/testing/hostile; }
 goclient() { suites -race ./internal/testing/goclient; }
 cli() { suites -race ./cmd/roamcard; }
+chain() { suites -race ./internal/chain; }
 devtools() { suites -race ./internal/devtools/...; }
 crowd() { suites -run "$crowd" ./internal/testing/endtoend; }
 postgres() {
@@ -101,6 +104,7 @@ postgres() {
 # counted N COMMAND… counts N when it succeeds.
 counted() { if "${@:2}"; then passed=$((passed + $1)); else failed=$((failed + 1)); fi; }
 lies() { counted 4 env SEED=$((seed % 2147483648)) tools/stories.sh; }
+blocking() { counted 1 env ROAMCARD_TORTURE=1 tools/test-python.sh tests; }
 journals() { counted 1 three_languages; }
 three_languages() {
   clients/python/setup.sh && npm run --silent build --prefix clients/typescript &&

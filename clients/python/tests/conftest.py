@@ -95,9 +95,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: server.__exit__(None, None, None))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+TORTURE = "ROAMCARD_TORTURE"
+"""Asks for the tests for which an ordinary run has no time."""
+
+MADE = ("test_hostile.py", "test_calls.py")
+"""Their rules are kept by code that awaits, of which the blocking client is made (tools/sync.py)."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts one kind of client after the other, so that two workers share what takes long."""
     items.sort(key=lambda item: "[async" in item.name)
+    if TORTURE in os.environ or len({item.path for item in items}) == 1:
+        return
+    made = [item for item in items if item.path.name in MADE and "[sync" in item.name]
+    config.hook.pytest_deselected(items=made)
+    items[:] = [item for item in items if item not in made]
 
 
 COSTS = "ROAMCARD_COSTS"
