@@ -4,14 +4,22 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 # in_memory succeeds where a folder in memory may hold the databases, chains and programs of the tests: those of the
-# store, each of which makes a database, take twice the processors' time on a disk.
+# store, each of which makes a database, take twice the processors' time on a disk. It has the same name each time,
+# unless another run has it: Go keeps a result for as long as a test would read the same.
 in_memory() {
   [[ -z ${TMPDIR:-} && -w /dev/shm ]] &&
     (($(df --output=avail -B 1G /dev/shm | tail -n 1) >= 8)) &&
     (($(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo) >= 12)) &&
-    memory=$(mktemp -d /dev/shm/roamcard-XXXXXX) && chmod 755 "$memory" &&
-    cp /bin/true "$memory" && "$memory/true"
+    folder && chmod 755 "$memory" && cp /bin/true "$memory" && "$memory/true"
 }
+folder() {
+  memory=/dev/shm/roamcard-$UID
+  if exec {lock}>"$memory.lock" && flock -n "$lock"; then
+    rm -rf "$memory" && mkdir "$memory"
+  else
+    memory=$(mktemp -d /dev/shm/roamcard-XXXXXX)
+  fi
+} 2>/dev/null
 memory=
 if in_memory; then export TMPDIR=$memory; fi
 report=$(mktemp -d)
@@ -88,10 +96,11 @@ clients() {
 # Programs that are started whole, with a database and a chain.
 programs='/internal/testing/(endtoend|crash|hostile|goclient)$|/cmd/roamcard$|/internal/devtools/'
 # The race detector doubles what a test costs, and compiles everything it needs once more. Here it watches the packages
-# in which goroutines share something, and the stories of the whole program that race on purpose; in `make torture`
-# it watches all whole programs.
-concurrent='/internal/(availability|chain|checkout|job|limit|settlement|store|transport/(edge|rpcx)|provider/wire)$'
-races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce|UnderLoad|EitherOrder'
+# in which goroutines share something, and the stories of the chain and of the whole program that race on purpose; in
+# `make torture` it watches all of the chain and all whole programs.
+concurrent='/internal/(availability|checkout|job|limit|settlement|store|transport/(edge|rpcx)|provider/wire)$'
+races='Race|Concurrent|ManyBuyers|ManyClaims|FreezesAtOnce'
+at_the_chain='Processes|UnderFaults|ManyPayments|Hanging|Slow|Flood|Share|Broadcast|Survey|AllWatchers'
 whole_programs() {
   # Two packages at a time: they wait for blocks and leases for two thirds of theirs.
   # shellcheck disable=SC2086
@@ -102,16 +111,21 @@ racing_programs() {
   CGO_ENABLED=$cgo gotests "go, whole programs that race" . $race -count=1 -timeout 15m -p 1 -run "$races" \
     ./internal/testing/endtoend
 }
+# What nothing has changed in since it passed is not run again, except in CI.
 quiet_packages() {
   # shellcheck disable=SC2046
-  gotests "go" . -timeout 15m -p 1 $(grep -vE "$programs|$concurrent|$simulated" <<<"$packages")
+  gotests "go" . ${CI:+-count=1} -timeout 15m -p 1 $(grep -vE "$programs|$concurrent|$simulated" <<<"$packages")
 }
 # Each run draws worlds of its own, so its result is never one of an earlier run.
 simulated='/internal/testing/simulation$'
 simulation() { gotests "simulation" . -count=1 -timeout 15m ./internal/testing/simulation; }
 concurrent_packages() {
   # shellcheck disable=SC2046,SC2086
-  CGO_ENABLED=$cgo gotests "go, concurrent" . $race -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
+  CGO_ENABLED=$cgo gotests "go, concurrent" . $race -count=1 -timeout 15m -p 2 $(grep -E "$concurrent" <<<"$packages")
+}
+racing_chain() {
+  # shellcheck disable=SC2086
+  CGO_ENABLED=$cgo gotests "go, chain that races" . $race -count=1 -timeout 15m -run "$at_the_chain" ./internal/chain
 }
 tools_tests() { GOWORK=off gotests "tools" tools -count=1 ./...; }
 sources() { step "sources" tools/lint.sh sources; }
@@ -142,7 +156,7 @@ packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 # steps that only compute, at the other end of the queue, and gives way to the others: what waits for a processor looks
 # like what is broken.
 queue=(
-  clients whole_programs concurrent_packages racing_programs
+  clients whole_programs concurrent_packages racing_programs racing_chain
   demo tools_tests sources simulation quiet_packages
 )
 printf '%s\n' "${queue[@]}" >"$report/queue"
