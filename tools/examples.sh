@@ -95,7 +95,16 @@ wallets() {
 # paid WALLET AMOUNT… fails unless these are the transfers of a wallet to the service, by the chain's word.
 paid() {
   local got
-  got=$(chain 'console.log((await chain.transfers(args[0])).map((log) => log.args.value).join(" "))' "$1")
+  # Without viem, which takes half a second to load.
+  got=$(node -e 'const { rpcUrl, usdc, payTo } = JSON.parse(require("fs").readFileSync(process.argv[1], "utf8"));
+    const word = (address) => "0x" + address.slice(2).toLowerCase().padStart(64, "0");
+    const transfer = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+    const filter = { address: usdc, fromBlock: "0x0", topics: [transfer, word(process.argv[2]), word(payTo)] };
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "eth_getLogs", params: [filter] });
+    fetch(rpcUrl, { method: "POST", headers: { "content-type": "application/json" }, body })
+      .then((answer) => answer.json())
+      .then(({ result }) => console.log(result.map((log) => BigInt(log.data)).join(" ")));
+    ' "$ready" "$1") || return 1
   [[ $got == "${*:2}" ]] || { echo "the transfers are $got, and not ${*:2}" && return 1; }
 }
 
