@@ -89,6 +89,7 @@ packaging: ## Check the image, compose file, units, chart, release and cluster b
 
 clients/python/.venv/.ready: clients/python/requirements-dev.txt
 	clients/python/setup.sh
+	@touch $@
 
 # What generation, lint and tests need beyond setup.
 NEEDS := setup clients/typescript/node_modules/.ready web/node_modules/.ready

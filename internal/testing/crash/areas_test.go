@@ -11,8 +11,9 @@ import (
 // The ordinary run kills the program in each area at least once: in a case of an ordinary purchase, or in the test that
 // is named here.
 //
-// The simulation kills its processes at any call to the outside, before it and after it. So it dies in all that is
-// between two calls of an ordinary purchase, of a top-up and of an eSIM; `make torture` kills the program at every point.
+// The simulation kills its processes at any call to the outside, before it and after it. So they die in all that is
+// between two calls of an ordinary purchase, of a top-up and of an eSIM. `make torture` kills the program at every
+// point.
 func TestEachAreaIsKilled(t *testing.T) {
 	killed := map[string]bool{}
 	for _, c := range ordinary() {
