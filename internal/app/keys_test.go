@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/keystore"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/signer/awskms/awskmsfake"
@@ -89,6 +90,31 @@ func TestEveryReferenceLeadsToItsKey(t *testing.T) {
 			paymenttest.RunSigner(t, paymenttest.SignerHarness{
 				Signer: keys.Relayers[0], Address: account, Secrets: []string{text},
 			})
+		}
+	}
+}
+
+// TestKeysAreUsedByTheirRole: a key that is retired sends nothing new.
+func TestKeysAreUsedByTheirRole(t *testing.T) {
+	wallets := map[string]authtest.Wallet{}
+	text := func(role string) secret.Text {
+		wallets[role] = authtest.NewWallet(t, role)
+		return secret.New(hexOf(wallets[role].Key()))
+	}
+	c := Config{
+		RelayerKeys: []secret.Text{text("relayer")}, RelayerRetired: []secret.Text{text("retired relayer")},
+		TreasuryKey: text("treasury"), TreasuryRetired: []secret.Text{text("retired treasury")},
+	}
+	keys, err := c.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for role, signers := range map[string][]payment.Signer{
+		"relayer": keys.Relayers, "retired relayer": keys.Retired, "treasury": {keys.Treasury},
+		"retired treasury": keys.FormerTreasuries,
+	} {
+		if len(signers) != 1 || signers[0].Address() != wallets[role].Address() {
+			t.Errorf("%s: %v", role, signers)
 		}
 	}
 }

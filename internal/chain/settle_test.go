@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
@@ -115,6 +117,33 @@ func TestNonceSpentElsewhereIsVoidOnceFinal(t *testing.T) {
 	b.mine(2)
 	if v := b.verdict(p); v.State != payment.Void || v.Reason != payment.ReasonUsedElsewhere {
 		t.Errorf("%+v, want void, used elsewhere", v)
+	}
+}
+
+// TestUseWithoutItsTransferDecidesNothing: a node shows that the authorization was used, and hides what it moved. A void
+// payment would be signed anew.
+func TestUseWithoutItsTransferDecidesNothing(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.submit(p)
+	b.settles(p)
+	b.mine(2)
+	var hidden atomic.Bool
+	c := b.over(b.lying(func(q question) string {
+		if hidden.Load() && q.Method == "eth_getLogs" && q.has("blockHash") {
+			return `"result":[]`
+		}
+		return ""
+	}))
+	for _, tt := range []struct {
+		hidden bool
+		want   payment.State
+	}{{true, payment.Unknown}, {false, payment.Settled}} {
+		hidden.Store(tt.hidden)
+		v, err := c.Verdict(t.Context(), p.Authorization, p.CreatedAt.Add(-5*time.Minute))
+		if err != nil || v.State != tt.want {
+			t.Errorf("hidden %t: %+v, %v, want %v", tt.hidden, v, err, tt.want)
+		}
 	}
 }
 
