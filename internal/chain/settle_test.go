@@ -120,8 +120,8 @@ func TestNonceSpentElsewhereIsVoidOnceFinal(t *testing.T) {
 	}
 }
 
-// TestUseWithoutItsTransferDecidesNothing: a node shows that the authorization was used, and hides what it moved. A void
-// payment would be signed anew.
+// TestUseWithoutItsTransferDecidesNothing: a node shows that the authorization was used, and hides what it moved. A
+// buyer whose payment is void would sign anew.
 func TestUseWithoutItsTransferDecidesNothing(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
