@@ -38,7 +38,8 @@ var rows = [][]string{
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge", "transport/webhooks"},
-	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/apptest"},
+	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants", "testing/history",
+		"testing/apptest"},
 	12: {"app", "testing/bench", "testing/hostile", "testing/goclient", "testing/vendorapi", "testing/simulation/node"},
 	13: {"devtools/dev", "devtools/doctor", "testing/paperissuer", "testing/voucher"},
 	14: {"testing/devserver", "testing/crash", "testing/endtoend", "testing/simulation", "devtools/cluster"},
@@ -119,8 +120,9 @@ var narrow = map[string][]string{
 	"devtools/cluster": {"devtools/devnet", "outward", "testing/invariants"},
 	// The wallet's owner is a client like any other, who reads numbers as exactly.
 	"agent": {"decimal", "secret/custody"},
-	// What checks the program's books believes none of its code.
+	// What checks the program's books, and what it has told, believes none of its code.
 	"testing/invariants": {},
+	"testing/history":    {},
 	// What plays a vendor shares nothing with the adapter that is tested against it.
 	"provider/esimaccess/esimaccessfake": {"provider/wire/spoil"},
 	"provider/lithic/lithicfake":         {"provider/wire/spoil"},
