@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,10 +29,9 @@ import (
 
 // bill is one purchase by the official client, which signs a new authorization whenever it asks.
 type bill struct {
-	buyer      *buyer
-	PrivateKey string         `json:"privateKey"`
-	Path       string         `json:"path"`
-	Body       map[string]any `json:"body"`
+	buyer *buyer
+	Path  string
+	Body  map[string]any
 	// tally is what the buyer had before the loss.
 	tally invariants.Tally
 	// order is what was answered.
@@ -47,7 +48,7 @@ type paid struct {
 
 func (w *world) bill(t *testing.T, b *buyer, kind string) *bill {
 	t.Helper()
-	n := &bill{buyer: b, PrivateKey: "0x" + hex.EncodeToString(crypto.FromECDSA(b.key))}
+	n := &bill{buyer: b}
 	n.Path, n.Body = map[string]string{
 		issue: "/api/card/purchase", topup: "/api/card/topup", esim: "/api/esim/purchase",
 	}[kind], map[string]any{}
@@ -57,6 +58,8 @@ func (w *world) bill(t *testing.T, b *buyer, kind string) *bill {
 	}
 	return n
 }
+
+func (n *bill) privateKey() string { return "0x" + hex.EncodeToString(crypto.FromECDSA(n.buyer.key)) }
 
 // moreData makes a bill of an eSIM one of more data for it, with a key of its own.
 func (n *bill) moreData(t *testing.T) {
@@ -107,7 +110,7 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	}
 	p.Kill(t)
 	w.restore(t, older)
-	w.books.Lost = [2]int64{lostFrom, w.sent(t)}
+	w.books.Lost = [][2]int64{{lostFrom, w.sent(t)}}
 	w.answers.all = nil // what was told of lost orders is not in the books any more
 
 	p = w.start(t, relayer, "")
@@ -144,26 +147,28 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	w.checkBooks(t)
 }
 
+// atATime is how many purchases one test makes at once.
+const atATime = 5
+
 // buys lets the official client buy, each with a new authorization.
-func (w *world) buys(t *testing.T, bills []*bill, status int) (answers []struct {
-	Status int
-	Body   string
-}) {
+func (w *world) buys(t *testing.T, bills []*bill, status int) []apptest.Told {
 	t.Helper()
-	input, err := json.Marshal(map[string]any{"baseUrl": "http://" + w.addr, "purchases": bills})
-	if err != nil {
-		t.Fatal(err)
+	answers := make([]apptest.Told, len(bills))
+	official, next := apptest.Official(t, apptest.TypeScript), atomic.Int64{}
+	var all sync.WaitGroup
+	for range atATime {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(bills)); i = next.Add(1) - 1 {
+				told, err := official.Buy(t.Context(), apptest.Wanted{
+					BaseURL: "http://" + w.addr, PrivateKey: bills[i].privateKey(), Path: bills[i].Path, Body: bills[i].Body,
+				})
+				if answers[i] = told; err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
-	cmd := exec.CommandContext(t.Context(), "node", "../../../clients/typescript/test/support/official.mjs")
-	var stderr bytes.Buffer
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("the official client: %v\n%s", err, stderr.String())
-	}
-	if err := json.Unmarshal(out, &answers); err != nil || len(answers) != len(bills) {
-		t.Fatalf("the official client wrote %v: %s", err, out)
-	}
+	all.Wait()
 	for i, a := range answers {
 		if a.Status != status {
 			if status != 0 {
@@ -402,7 +407,7 @@ func TestRecoveryOfOrdersLostInEveryState(t *testing.T) {
 		had[b] = w.tell(t, b)
 	}
 	w.restore(t, older)
-	w.books.Lost = [2]int64{lostFrom, w.sent(t)}
+	w.books.Lost = [][2]int64{{lostFrom, w.sent(t)}}
 	w.answers.all = nil
 
 	p = w.start(t, relayer, "")

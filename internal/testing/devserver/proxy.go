@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // Proxy is a program of clients/testing in front of the server: the fault proxy, or a service that lies.
@@ -35,7 +37,7 @@ func (s Server) Before(program string, args ...string) *Proxy {
 
 func (s Server) launch(program string, args ...string) (*Proxy, func()) {
 	s.t.Helper()
-	cmd := exec.Command("node", append([]string{filepath.Join(root(s.t), "clients/testing", program)}, args...)...)
+	cmd := exec.Command("node", append([]string{filepath.Join(apptest.Root(s.t), "clients/testing", program)}, args...)...)
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -81,19 +83,6 @@ func (s Server) Lying() *Proxy {
 		lying.idle = append(lying.idle, *p)
 	})
 	return p
-}
-
-// root is the folder of the repository, above that of the test.
-func root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, found := os.Stat(filepath.Join(dir, "go.work")); found == nil {
-			return dir
-		}
-	}
-	t.Fatalf("no go.work above the test's folder: %v", err)
-	return ""
 }
 
 // Inject makes the proxy inject faults, one after the other.

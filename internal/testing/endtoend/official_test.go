@@ -1,16 +1,16 @@
 package endtoend_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 )
 
 // officially lets the official x402 client buy at a path, with a new authorization, and again while the service tells
@@ -26,27 +26,14 @@ func (b *buyer) officially(path, body string, wanted func(answer answer) bool) (
 
 func (b *buyer) officialAnswer(path, body string) answer {
 	b.w.t.Helper()
-	input, err := json.Marshal(map[string]any{"baseUrl": b.w.instances[0].url, "purchases": []any{map[string]any{
-		"privateKey": hexutil.Encode(crypto.FromECDSA(b.key)), "path": path, "body": json.RawMessage(body),
-	}}})
+	told, err := apptest.Official(b.w.t, apptest.TypeScript).Buy(b.w.t.Context(), apptest.Wanted{
+		BaseURL: b.w.instances[0].url, PrivateKey: hexutil.Encode(crypto.FromECDSA(b.key)), Path: path,
+		Body: json.RawMessage(body),
+	})
 	if err != nil {
 		b.w.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(b.w.t.Context(), "node", "../../../clients/typescript/test/support/official.mjs")
-	var stderr bytes.Buffer
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		b.w.t.Fatalf("the official client: %v\n%s", err, stderr.String())
-	}
-	var answers []struct {
-		Status int
-		Body   string
-	}
-	if err := json.Unmarshal(out, &answers); err != nil || len(answers) != 1 {
-		b.w.t.Fatalf("the official client wrote %v: %s", err, out)
-	}
-	return answer{status: answers[0].Status, body: []byte(answers[0].Body)}
+	return answer{status: told.Status, body: []byte(told.Body)}
 }
 
 // anyOrder takes an order as it is.

@@ -180,7 +180,9 @@ func membersEndAsTheChainShows(r *records) []string {
 }
 
 // pruned says that a restore has lost the transaction with an account nonce.
-func (r *records) pruned(nonce int64) bool { return nonce >= r.lost[0] && nonce < r.lost[1] }
+func (r *records) pruned(nonce int64) bool {
+	return slices.ContainsFunc(r.lost, func(lost [2]int64) bool { return nonce >= lost[0] && nonce < lost[1] })
+}
 
 func operatorActsAreAudited(r *records) []string {
 	var f findings

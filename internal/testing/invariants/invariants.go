@@ -28,8 +28,8 @@ type Books struct {
 	// Relayers are the accounts that settle and had sent nothing before; those of stored attempts are
 	// looked at anyway, but not from their first transaction on.
 	Relayers []string
-	// Lost are the account nonces, from and up to without it, whose transactions the database has lost with a restore.
-	Lost [2]int64
+	// Lost are the account nonces, from and up to without it, whose transactions the database has lost with each restore.
+	Lost [][2]int64
 	// FromBlock is where the chain's logs begin to matter.
 	FromBlock uint64
 	// SecondAbove is the amount in cents above which operators' refunds need two names; zero is never.
@@ -132,7 +132,7 @@ type records struct {
 	treasury  string
 	supplier  supplierBook
 	unmatched int64
-	lost      [2]int64
+	lost      [][2]int64
 	// secondAbove is Books.SecondAbove.
 	secondAbove int64
 
