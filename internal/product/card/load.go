@@ -97,6 +97,10 @@ func (c *Cards) Load(ctx context.Context, l *job.Lease, o order.Order, load orde
 	case fulfilment.Known:
 		switch m := loaded.Record; m.State {
 		case MoveSucceeded:
+			if m.Amount != load.Amount || m.Direction != Load {
+				// It was made before, for an order of the same key that asked for another sum and was lost.
+				return attempt.Doubtful("the issuer made another load under this reference"), nil
+			}
 			if m.Target != 0 && m.Target != target {
 				// It was made before, when the card had been loaded with another sum: a later limit may be without it.
 				return attempt.Doubtful("the issuer made the load with another limit"), nil

@@ -296,6 +296,36 @@ func TestLoadFromBeforeIsNotBelieved(t *testing.T) {
 	})
 }
 
+// TestLoadOfAnotherSumIsNotBelieved: an order of the same key, which was lost, has asked for more.
+func TestLoadOfAnotherSumIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, false, func(*card.Config, *cardtest.Issuer) {})
+		var id order.ID
+		c.tell(func() {
+			c.sold()
+			on := c.cards[0]
+			id = order.NewID(time.Now())
+			before := card.Movement{
+				Ref: topup.LoadRef(string(id), 1), Account: on.Account, Direction: card.Load, Amount: 24500,
+			}
+			if _, err := c.issuer.Move(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			c.issuer.Settle()
+			split := topup.SplitOf(2500)
+			split.Card = on.ID
+			c.made.Begin(t, order.Order{
+				ID: id, Kind: topup.Kind, Owner: on.Owner, Price: 2500, UpdatedAt: time.Now(), Item: asItem(t, split),
+				Delivery: 1,
+			})
+			c.settle(20)
+		})
+		if at := c.ended(id); at.State != order.Doubtful {
+			t.Errorf("delivery %+v", at)
+		}
+	})
+}
+
 func TestIssuerThatCannotBeServedIsRefused(t *testing.T) {
 	good := card.Capabilities{Funding: card.Limit, Reveal: card.RevealEmbed, Holder: card.HolderProgramme}
 	if err := good.Check(); err != nil {

@@ -57,7 +57,7 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	}
 	switch got.Kind {
 	case fulfilment.Known:
-		return e.ordered(ctx, l, attempt, p, got.Record)
+		return e.ordered(ctx, l, attempt, p, plan, got.Record)
 	case fulfilment.Refused:
 		return e.refuse(ctx, l, attempt, p, got.Refusal)
 	case fulfilment.Untraceable:
@@ -86,10 +86,13 @@ func ordering(at *provider, o order.Order, p Profile, plan Plan) fulfilment.Call
 
 // ordered acts on the supplier's record of the order.
 func (e *Esims) ordered(
-	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, p Profile, got Purchase,
+	ctx context.Context, l *job.Lease, attempt fulfilment.Attempt, p Profile, plan Plan, got Purchase,
 ) (order.Progress, error) {
 	switch got.State {
 	case PurchaseReady:
+		if got.Code != plan.Code {
+			return attempt.Doubtful(anotherPlan), nil
+		}
 		return e.install(ctx, l, attempt, p, got)
 	case PurchaseRejected:
 		return e.refuse(ctx, l, attempt, p, got.Refusal)
@@ -97,6 +100,9 @@ func (e *Esims) ordered(
 	}
 	return attempt.Pending(), nil
 }
+
+// anotherPlan is a purchase that was made before, for an order of the same key that asked for another plan and was lost.
+const anotherPlan = "the supplier has another plan under this reference"
 
 // install stores the encrypted activation data, which completes the delivery.
 func (e *Esims) install(

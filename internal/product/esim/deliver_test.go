@@ -37,6 +37,31 @@ func TestPaidOrderBecomesAnESIM(t *testing.T) {
 	})
 }
 
+// TestPlanOfAnotherOrderIsNotBelieved: an order of the same key, which was lost, has asked for a dearer plan.
+func TestPlanOfAnotherOrderIsNotBelieved(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		o := s.undelivered()
+		item, err := esim.ItemOf(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := s.store.Plan(s.Context(), item.Plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := map[string]string{"fr-1": "jp-1", "jp-1": "fr-1"}[plan.Code]
+		before := esim.Request{Ref: esim.OrderRef(o.Name(), o.Delivery), Code: other, MaxCost: 1_000_000_000}
+		if _, err := s.supplier.Order(s.Context(), before); err != nil {
+			t.Fatal(err)
+		}
+		s.made.Begin(t, o)
+		s.pass(10 * time.Second)
+		if at := s.ended(o.ID); at.State != order.Doubtful || s.profile(o.ID).Status == esim.Ready {
+			t.Errorf("delivery %+v of %+v", at, s.profile(o.ID))
+		}
+	})
+}
+
 func TestOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
 	for i, mode := range lostAfter {
 		t.Run(names(lostAfter)[i], func(t *testing.T) {

@@ -147,6 +147,9 @@ func (a adding) call() fulfilment.Call[Purchase] {
 func (a adding) known(ctx context.Context, l *job.Lease, got Purchase) (order.Progress, error) {
 	switch got.State {
 	case PurchaseReady:
+		if got.Code != a.plan.Code {
+			return a.attempt.Doubtful(anotherPlan), nil
+		}
 	case PurchaseRejected:
 		return a.refuse(ctx, l, got.Refusal)
 	default:
