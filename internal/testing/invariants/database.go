@@ -30,6 +30,7 @@ type database struct {
 	entries      []entryRow
 	owned        []ownedRow
 	approvals    []approvalRow
+	sentBack     []sentBackRow
 }
 
 type orderRow struct {
@@ -224,6 +225,8 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 		table(ctx, tx, &d.owned, ownedRows),
 		table(ctx, tx, &d.approvals, `SELECT id::text, action, subject, status, requested_by, decided_by, amount_usd_cents,
 			expires_at, coalesce(decided_at, requested_at) FROM operator_approvals`),
+		table(ctx, tx, &d.sentBack, `SELECT id, reason FROM transfer_resolutions
+			WHERE resolution = 'refunded_by_hand' AND actor = 'catch-up'`),
 	} {
 		if err := step(); err != nil {
 			return d, err

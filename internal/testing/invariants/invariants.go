@@ -38,6 +38,8 @@ type Books struct {
 	Unmatched int64
 	// Answers are what buyers were told, in any order.
 	Answers []Answer
+	// Signed are the payments that buyers have signed, each for one purchase.
+	Signed []Signed
 	// Reorganised says that blocks were replaced: a buyer may have been told of a transaction whose transfer was then made
 	// by another one.
 	Reorganised bool
@@ -75,6 +77,9 @@ type Answer struct {
 	// At is when the request was sent.
 	At time.Time
 }
+
+// Signed is a payment that a buyer has signed for a purchase.
+type Signed struct{ Payer, Key, Nonce string }
 
 // Violation is one broken invariant.
 type Violation struct {
@@ -137,6 +142,7 @@ type records struct {
 	secondAbove int64
 
 	answers     []Answer
+	signed      []Signed
 	reorganised bool
 	down        []Span
 }
@@ -152,6 +158,7 @@ func invariants() []invariant {
 		{"I1", "every credit is a recorded payment, to the cent", creditsAreThePayments},
 		{"I2", "one authorization, one payment, one order", onePaymentOneOrder},
 		{"I3", "one purchase is paid once, by one authorization at a time", onePaymentPerPurchase},
+		{"I3", "of all that is signed for one purchase, one payment moves money", oneChargePerKey},
 		{"I4", "a paid order has its jobs, its timeline and its ledger posting", paidOrdersHaveAJob},
 		{"I5", "nothing is delivered without a proven transfer", deliveryNeedsATransfer},
 		{"I5", "no eSIM is ordered without a proven transfer", esimNeedsATransfer},

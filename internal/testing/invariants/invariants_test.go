@@ -690,3 +690,54 @@ func TestLeaksFindsASecretInEveryForm(t *testing.T) {
 		t.Errorf("found in harmless texts: %v", found)
 	}
 }
+
+// TestReturnedMoneySellsNoCard: an order without a buyer's key, by which a recovery sends money back, has any price.
+func TestReturnedMoneySellsNoCard(t *testing.T) {
+	r := good()
+	r.orders[3].Key, r.orders[3].PriceCents, r.payments[3].Value = strings.Repeat("-", 201), 3763, 37_630_000
+	if broken := theMoneyAddsUp(r); len(broken) > 0 {
+		t.Error(broken)
+	}
+	r.orders[3].Key = "key-d"
+	if broken := theMoneyAddsUp(r); len(broken) != 1 {
+		t.Errorf("a buyer's card for 37.63 breaks %v", broken)
+	}
+}
+
+// TestLostRefundIsFoundOnTheChain: a restore has lost an order with its refund, and the program says where both are.
+func TestLostRefundIsFoundOnTheChain(t *testing.T) {
+	r := good()
+	r.orders, r.payments, r.refunds = r.orders[:3], r.payments[:3], nil
+	broken := func() int { return len(creditsAreThePayments(r)) + len(refundsAreProven(r)) }
+	if n := broken(); n != 2 {
+		t.Errorf("a transfer and a refund that no row has break %d rules", n)
+	}
+	r.sentBack = []sentBackRow{{"0xD1/7", "the chain shows that the money was sent back, in 0xd2/7"}}
+	if n := broken(); n != 0 {
+		t.Errorf("where both are known, %d rules are broken", n)
+	}
+	r.chain.payouts[0].Value--
+	if n := broken(); n != 1 {
+		t.Errorf("a refund of less breaks %d rules", n)
+	}
+	r.sentBack[0].Reason = "no place"
+	if n := broken(); n != 2 {
+		t.Errorf("a refund that is not there, and one that nobody knows, break %d rules", n)
+	}
+}
+
+// TestKeyIsChargedOnce whatever the database has of it: the chain shows two payments that were signed for one key.
+func TestKeyIsChargedOnce(t *testing.T) {
+	r := good()
+	a := r.payments[0]
+	r.signed = []Signed{{a.Payer, "key-a", a.Nonce}, {a.Payer, "key-a", "0xunsent"}, {a.Payer, "key-a", a.Nonce}}
+	if broken := oneChargePerKey(r); len(broken) != 0 {
+		t.Error(broken)
+	}
+	again := r.chain.used[0]
+	again.Nonce = "0xunsent"
+	r.chain.used = append(r.chain.used, again)
+	if broken := oneChargePerKey(r); len(broken) != 1 {
+		t.Errorf("two charges break %v", broken)
+	}
+}

@@ -68,7 +68,7 @@ func readBook[T any](ctx context.Context, whose, url string) (b T, err error) {
 func read(ctx context.Context, b Books) (*records, error) {
 	r := &records{
 		payTo: b.PayTo, treasury: b.Treasury, unmatched: b.Unmatched, lost: b.Lost,
-		secondAbove: b.SecondAbove, answers: b.Answers, reorganised: b.Reorganised, down: b.Down,
+		secondAbove: b.SecondAbove, answers: b.Answers, signed: b.Signed, reorganised: b.Reorganised, down: b.Down,
 	}
 	var err error
 	if r.database, err = readDatabase(ctx, b.DatabaseURL); err != nil {

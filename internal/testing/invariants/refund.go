@@ -1,6 +1,47 @@
 package invariants
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
+
+// sentBackRow is a transfer of which the database lost the order and the refund with a restore: the program has found
+// both on the chain. Place is the transfer's, and Reason ends with that of the refund.
+type sentBackRow struct{ Place, Reason string }
+
+// places are those of the transfer and of its refund; both are empty when the row names none.
+func (b sentBackRow) places() (in, out place) {
+	return parsePlace(b.Place), parsePlace(b.Reason[strings.LastIndexByte(b.Reason, ' ')+1:])
+}
+
+// parsePlace reads TRANSACTION/LOGINDEX.
+func parsePlace(text string) place {
+	transaction, index, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseInt(index, 10, 64)
+	if err != nil {
+		return place{}
+	}
+	return place{lower(transaction), n}
+}
+
+// lostRefunds checks the transfers that were sent back by a refund which no row has, and takes these refunds off the
+// payouts.
+func (r *records) lostRefunds(payouts map[place]payout) (f findings) {
+	credits := map[place]transfer{}
+	for _, c := range r.chain.credits {
+		credits[place{lower(c.Transaction), c.LogIndex}] = c
+	}
+	for _, b := range r.sentBack {
+		in, out := b.places()
+		credit, arrived := credits[in]
+		back, sent := payouts[out]
+		if !arrived || !sent || credit.Value != back.Value || !same(credit.From, back.To) {
+			f.add("the transfer %s is resolved as sent back, and the chain shows no such refund: %s", b.Place, b.Reason)
+		}
+		delete(payouts, out)
+	}
+	return f
+}
 
 // refundsAreProven follows every refund from its row to the chain and to the order, and back.
 func refundsAreProven(r *records) []string {
@@ -35,6 +76,7 @@ func refundsAreProven(r *records) []string {
 		}
 		delete(payouts, at)
 	}
+	f = append(f, r.lostRefunds(payouts)...)
 	for _, p := range payouts {
 		if same(p.From, r.treasury) {
 			f.add("the treasury paid %d to %s in %s, which no refund records", p.Value, p.To, p.Transaction)
