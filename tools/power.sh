@@ -1,35 +1,64 @@
 #!/usr/bin/env bash
-# Shows how strong the simulation is: plants bugs of tools/mutants, one at a time, and lets seeds that nobody has chosen
-# look for each of them. Prints one line for each, with the seconds that it took and what was broken, and ends with one
-# line: N passed, N failed.
+# Shows how strong a suite is that looks for what nobody has thought of: plants bugs of tools/mutants, one at a time,
+# and lets the suite look for each of them. Prints one line for each, with the seconds that it took and what was broken,
+# and ends with one line: N passed, N failed.
 #
-#   tools/power.sh NAME...    these bugs; SECONDS_EACH=120 is how long each is looked for
+#   tools/power.sh NAME...    these bugs
+#   SUITE=simulation          seeds that nobody has chosen, in virtual time; SUITE=histories is official clients and
+#                             real servers
+#   SECONDS_EACH=120          how long each is looked for; 900 by histories, which end with the round they are in
+#   SEED=…                    the first seed, or that of the histories; otherwise one is drawn
 set -uo pipefail
 cd "$(dirname "$0")/.."
-limit=${SECONDS_EACH:-120}
+suite=${SUITE:-simulation}
 out=$(mktemp -d)
+chmod 755 "$out" # a database may run as another user
 trap 'rm -rf "$out"' EXIT
 export GIT_CEILING_DIRECTORIES=$out # what is patched there belongs to no repository
 source tools/plant.sh
 
+# Each suite: limit is how long a bug is looked for, build makes what has the bug, look fails when it is found, and
+# looked says at what was looked. They get the log of the bug, and build what go build takes.
+case $suite in
+  simulation)
+    limit=${SECONDS_EACH:-120}
+    build() { go test -c "$@" -o "$out/sim.test" ./internal/testing/simulation; }
+    look() {
+      (cd internal/testing/simulation && "$out/sim.test" -test.run 'TestSeeds$' -test.v -test.timeout 1h \
+        -seconds "$limit" -seed "${SEED:-0}")
+    }
+    looked() { echo "$(grep -c ': seed .*trace' "$1") seeds"; }
+    ;;
+  histories)
+    limit=${SECONDS_EACH:-900}
+    go test -c -o "$out/histories.test" ./internal/testing/crash || exit 1
+    build() { go build -ldflags='-s -w' "$@" -o "$out/roamcard" ./cmd/roamcard; }
+    look() {
+      (cd internal/testing/crash && env ROAMCARD_TORTURE=1 ROAMCARD_SEED="${SEED:-}" TMPDIR="$out" \
+        ROAMCARD_BIN_UNDER_TEST="$out/roamcard" "$out/histories.test" -test.run 'TestHistories$' -test.v \
+        -test.timeout 2h -lasting "${limit}s")
+    }
+    looked() { echo "$(grep -c ': round ' "$1") rounds"; }
+    ;;
+  *) echo "SUITE is simulation or histories" && exit 2 ;;
+esac
+
+broken='I[0-9]+|rest|served|history'
 passed=0 failed=0
 for name in "$@"; do
   tree="$out/$name.tree" log="$out/$name.log"
-  if ! apply "$name" "$tree" >"$log" 2>&1 || ! overlay "$tree" ||
-    ! go test -c -overlay "$tree.json" -o "$out/sim.test" ./internal/testing/simulation >"$log" 2>&1; then
+  if ! apply "$name" "$tree" >"$log" 2>&1 || ! overlay "$tree" || ! build -overlay "$tree.json" >"$log" 2>&1; then
     verdict="BROKEN: $name: $(head -n 2 "$log" | tail -n 1)"
-  elif (cd internal/testing/simulation &&
-    "$out/sim.test" -test.run 'TestSeeds$' -test.v -test.timeout 1h -seconds "$limit" -seed "${SEED:-0}") \
-    >"$log" 2>&1; then
-    verdict="SURVIVED: $name, $(grep -c ': seed ' "$log") seeds"
+  elif began=$SECONDS && look >"$log" 2>&1; then
+    verdict="SURVIVED: $name, $(looked "$log")"
   else
-    by=$(grep -om1 -E 'seed [0-9]*: (I[0-9]+|rest|served|history) .*|panic: .*|fatal error: .*' "$log")
-    verdict="found: $name after $(sed -n 's/.*found after //p' "$log")"
-    verdict+=", $(grep -c ': seed .*trace' "$log") seeds: ${by:0:160}"
+    by=$(grep -om1 -E "seed [0-9]*(, round [0-9]*)?: ($broken).*|never: .*|panic: .*|fatal error: .*" "$log")
+    verdict="found: $name after $((SECONDS - began)) s, $(looked "$log"): ${by:0:160}"
   fi
   echo "$verdict"
+  if [[ -n ${LOGS:-} ]]; then cp "$log" "$LOGS/$name.log"; fi
   case $verdict in found*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)) ;; esac
-  rm -rf "$tree" "$out/sim.test"
+  rm -rf "$tree"
 done
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

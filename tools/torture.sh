@@ -18,6 +18,7 @@ cd "$(dirname "$0")/.."
 declare -A about=(
   [endtoend]="stories of the whole program: faults, races in many rounds, drills with their alerts"
   [crash]="the program killed at every point of a purchase, under every settler, and a primary database under load"
+  [histories]="official clients and three real servers, where everything fails at random for ten minutes"
   [hostile]="every attack, at its full size"
   [goclient]="the Go client against killed servers and services that lie"
   [cli]="the command, the packages and the pages"
@@ -31,7 +32,7 @@ declare -A about=(
   [signers]="the signers' kit over a KMS that others have written"
   [simulation]="whole deployments in virtual time, of new seeds for an hour"
 )
-all="endtoend crash hostile goclient cli chain devtools crowd postgres lies blocking journals signers simulation"
+all="endtoend crash histories hostile goclient cli chain devtools crowd postgres lies blocking journals signers simulation"
 
 for part in ${PARTS:-}; do
   if [[ -z ${about[$part]:-} ]]; then
@@ -79,7 +80,13 @@ suites() {
 crowd=TestManyBuyersWaitForEsimsAtOnce
 
 endtoend() { suites -race -skip "$crowd" ./internal/testing/endtoend; }
-crash() { suites -race ./internal/testing/crash; }
+# It has a time of its own.
+histories=TestHistories
+crash() { suites -race -skip "$histories\$" ./internal/testing/crash; }
+histories() {
+  counted 1 clients/python/setup.sh
+  suites -race -run "$histories\$" ./internal/testing/crash
+}
 hostile() { suites -race ./internal/testing/hostile; }
 goclient() { suites -race ./internal/testing/goclient; }
 cli() { suites -race ./cmd/roamcard; }

@@ -16,16 +16,20 @@ import (
 // launchService runs a program as a deployment does, `serve` or `worker` with the world's settings, until it is ready.
 func (w *world) launchService(t *testing.T, program, addr string, args ...string) *apptest.Process {
 	t.Helper()
-	env := append(w.settings(),
-		"ROAMCARD_ADDR="+addr, "ROAMCARD_LIMITS=off", "ROAMCARD_LOG__LEVEL=warn",
-		"ROAMCARD_ISSUER__CALL_TIMEOUT=2s", "ROAMCARD_ISSUER__VISIBILITY_DELAY=3s", "ROAMCARD_WORKER__LEASE=5s")
-	p := apptest.StartProgram(t, program, env, args...)
+	p := apptest.StartProgram(t, program, w.serviceEnv(addr), args...)
 	t.Cleanup(func() { p.Kill(t) })
 	if args[0] == "worker" {
 		return p
 	}
 	p.Await(t, "the service is ready", func() error { return ready(t.Context(), addr) })
 	return p
+}
+
+// serviceEnv are the settings of a program in a deployment.
+func (w *world) serviceEnv(addr string) []string {
+	return append(w.settings(),
+		"ROAMCARD_ADDR="+addr, "ROAMCARD_LIMITS=off", "ROAMCARD_LOG__LEVEL=warn",
+		"ROAMCARD_ISSUER__CALL_TIMEOUT=2s", "ROAMCARD_ISSUER__VISIBILITY_DELAY=3s", "ROAMCARD_WORKER__LEASE=5s")
 }
 
 func ready(ctx context.Context, addr string) error {

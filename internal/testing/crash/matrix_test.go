@@ -51,9 +51,8 @@ func (r record) write(t *testing.T) {
 	}
 }
 
-// drawn are the cases of a torture run: all of them in a random order, or the first ROAMCARD_CASES of
-// it. The seed is printed; ROAMCARD_SEED repeats a run.
-func drawn(t *testing.T) []crash {
+// drawnSeed is the seed of a run, which it prints: that of ROAMCARD_SEED, or a new one.
+func drawnSeed(t *testing.T) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("ROAMCARD_SEED"); s != "" {
@@ -64,6 +63,14 @@ func drawn(t *testing.T) []crash {
 		seed = n
 	}
 	t.Logf("seed %d", seed)
+	return seed
+}
+
+// drawn are the cases of a torture run: all of them in a random order, or the first ROAMCARD_CASES of
+// it. The seed is printed; ROAMCARD_SEED repeats a run.
+func drawn(t *testing.T) []crash {
+	t.Helper()
+	seed := drawnSeed(t)
 	var all []crash
 	for _, flow := range []string{issue, topup, later, refund, esim} {
 		for _, settler := range []string{relayer, facilitator, both} {

@@ -240,10 +240,13 @@ func (w *world) tell(t *testing.T, b *buyer) invariants.Tally {
 }
 
 // sent counts the relayer's transactions.
-func (w *world) sent(t *testing.T) int64 {
+func (w *world) sent(t *testing.T) int64 { t.Helper(); return w.nonce(t, "latest") }
+
+// nonce is that of the relayer's next transaction, by the blocks up to a tag.
+func (w *world) nonce(t *testing.T, tag string) int64 {
 	t.Helper()
 	var count string
-	if err := json.Unmarshal(w.rpc(t, "eth_getTransactionCount", w.books.Relayers[0], "latest"), &count); err != nil {
+	if err := json.Unmarshal(w.rpc(t, "eth_getTransactionCount", w.books.Relayers[0], tag), &count); err != nil {
 		t.Fatal(err)
 	}
 	n, err := strconv.ParseInt(strings.TrimPrefix(count, "0x"), 16, 64)

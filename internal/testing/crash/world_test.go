@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net/http"
@@ -164,7 +165,7 @@ func (w *world) startFacilitator(t testing.TB) {
 	w.facilitator = server.URL
 }
 
-// wallet makes a wallet with 100 USDC.
+// wallet makes a wallet with 1,000 USDC.
 func (w *world) wallet(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := crypto.GenerateKey()
@@ -174,30 +175,42 @@ func (w *world) wallet(t testing.TB) *ecdsa.PrivateKey {
 	const balances = 2 // the slot of the token's balances
 	owner := common.LeftPadBytes(crypto.PubkeyToAddress(key.PublicKey).Bytes(), 32)
 	slot := crypto.Keccak256Hash(owner, common.BigToHash(big.NewInt(balances)).Bytes())
-	w.rpc(t, "anvil_setStorageAt", w.books.USDC, slot, common.BigToHash(big.NewInt(100_000_000)))
+	w.rpc(t, "anvil_setStorageAt", w.books.USDC, slot, common.BigToHash(big.NewInt(1_000_000_000)))
 	return key
 }
 
 // rpc makes a call to the chain that must succeed.
 func (w *world) rpc(t testing.TB, method string, params ...any) json.RawMessage {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	result, err := w.call(method, params...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return result
+}
+
+// call makes a call to the chain.
+func (w *world) call(method string, params ...any) (json.RawMessage, error) {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return nil, err
+	}
 	res, err := http.Post(w.books.RPCURL, "application/json", bytes.NewReader(body))
 	if err != nil {
-		t.Fatalf("%s: %v", method, err)
+		return nil, fmt.Errorf("%s: %w", method, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	var answer struct {
 		Result json.RawMessage
 		Error  json.RawMessage
 	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || answer.Error != nil {
-		t.Fatalf("%s: %v, %s", method, err, answer.Error)
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
 	}
-	return answer.Result
+	if answer.Error != nil {
+		return nil, fmt.Errorf("%s: %s", method, answer.Error)
+	}
+	return answer.Result, nil
 }
 
 func (w *world) saw(a invariants.Answer) {
