@@ -101,7 +101,8 @@ func (e *Esims) ordered(
 	return attempt.Pending(), nil
 }
 
-// anotherPlan is a purchase that was made before, for an order of the same key that asked for another plan and was lost.
+// anotherPlan is a purchase that was made before, for an order of the same key that asked for another plan and was
+// lost.
 const anotherPlan = "the supplier has another plan under this reference"
 
 // install stores the encrypted activation data, which completes the delivery.
