@@ -740,4 +740,9 @@ func TestKeyIsChargedOnce(t *testing.T) {
 	if broken := oneChargePerKey(r); len(broken) != 1 {
 		t.Errorf("two charges break %v", broken)
 	}
+	in := fmt.Sprintf("%s/%d", again.Transaction, again.LogIndex+1)
+	r.sentBack = []sentBackRow{{in, "it went back, in 0xd2/7"}}
+	if broken := oneChargePerKey(r); len(broken) != 0 {
+		t.Errorf("a charge that went back breaks %v", broken)
+	}
 }

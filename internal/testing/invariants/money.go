@@ -13,11 +13,7 @@ func creditsAreThePayments(r *records) []string {
 			paid[place{lower(*p.Transaction), *p.LogIndex}] = p
 		}
 	}
-	back := map[place]bool{}
-	for _, b := range r.sentBack {
-		in, _ := b.places()
-		back[in] = true
-	}
+	back := r.arrivedAndBack()
 	for _, c := range r.chain.credits {
 		moved += c.Value
 		at := place{lower(c.Transaction), c.LogIndex}
@@ -124,17 +120,20 @@ func onePaymentPerPurchase(r *records) []string {
 }
 
 // oneChargePerKey compares what buyers have signed with what moved, whatever the database knows of it: one that was put
-// back may have lost the first payment.
+// back may have lost the first payment. What was sent back, and lost with its order, is no charge.
 func oneChargePerKey(r *records) []string {
 	var f findings
-	moved, charged := r.usesByNonce(), map[[2]string]map[string]bool{}
+	moved, charged, back := r.usesByNonce(), map[[2]string]map[string]bool{}, r.arrivedAndBack()
 	for _, s := range r.signed {
 		at := [2]string{lower(s.Payer), s.Key}
 		if charged[at] == nil {
 			charged[at] = map[string]bool{}
 		}
-		if len(moved[[2]string{lower(s.Payer), lower(s.Nonce)}]) > 0 {
-			charged[at][lower(s.Nonce)] = true
+		for _, u := range moved[[2]string{lower(s.Payer), lower(s.Nonce)}] {
+			// The transfer is the next event.
+			if !back[place{lower(u.Transaction), u.LogIndex + 1}] {
+				charged[at][lower(s.Nonce)] = true
+			}
 		}
 	}
 	for at, nonces := range charged {

@@ -24,6 +24,16 @@ func parsePlace(text string) place {
 	return place{lower(transaction), n}
 }
 
+// arrivedAndBack are the transfers of which a restore has lost the order and the refund.
+func (r *records) arrivedAndBack() map[place]bool {
+	back := map[place]bool{}
+	for _, b := range r.sentBack {
+		in, _ := b.places()
+		back[in] = true
+	}
+	return back
+}
+
 // lostRefunds checks the transfers that were sent back by a refund which no row has, and takes these refunds off the
 // payouts.
 func (r *records) lostRefunds(payouts map[place]payout) (f findings) {
