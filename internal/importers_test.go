@@ -36,6 +36,7 @@ var importers = map[string]map[string]string{
 		"internal/store/closings.go":                  "the rows of cards that are closed",
 		"internal/store/approvals.go":                 "an approval closes a card or pays a fee",
 		"internal/store/admin.go":                     "an order's page for operators has its card's fee",
+		"internal/store/memory/":                      "the rows of cards, in memory",
 		"internal/store/issuerlines.go":               "the lines of the issuer's statement",
 		"internal/store/esimcancels.go":               "an operator's list of jobs has the form of that of cards",
 		"internal/reconcile/books.go":                 "the issuer's statement is one of the books",

@@ -99,10 +99,10 @@ var allowed = map[string][]string{
 	},
 	// The issuer of the tests plays the sandbox's scenarios, too.
 	"product/card/cardtest": {module + "internal/provider/sandbox/scenario"},
-	// The shop of the tests is one deployment: what sells, what settles and what operators do, over a real store.
+	// The shop of the tests is one deployment: what sells, what settles and what operators do, over a store.
 	"checkout/checkouttest": {
 		module + "internal/settlement", module + "internal/admin", module + "internal/provider/sandbox/trigger",
-		module + "internal/store", module + "internal/store/storetest",
+		module + "internal/store", module + "internal/store/memory", module + "internal/store/storetest",
 	},
 	// Each test gets a database, which the development network runs.
 	"store/storetest": {module + "internal/devtools/devnet"},
@@ -423,11 +423,12 @@ func (p source) check() []string {
 	return found
 }
 
-// home is the package whose row counts: a kit for tests, such as card/cardtest, belongs to its parent.
+// home is the package whose row counts: a kit for tests, such as card/cardtest, and the store in memory belong to their
+// parents.
 func home(local string) (pkg string, support bool) {
 	parent, base := path.Split(local)
 	parent = strings.TrimSuffix(parent, "/")
-	if parent != "" && base == path.Base(parent)+"test" {
+	if parent != "" && (base == path.Base(parent)+"test" || local == "store/memory") {
 		return parent, true
 	}
 	return local, false

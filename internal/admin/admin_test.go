@@ -18,7 +18,7 @@ import (
 )
 
 func TestRetryAfterARefusalHasANewReference(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true})
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k")
 	s.Issuer.Fault(cardtest.Open, fulfilmenttest.Rejected)
@@ -41,7 +41,7 @@ func TestRetryAfterARefusalHasANewReference(t *testing.T) {
 }
 
 func TestRetryOfARefusedTopUpLoadsOnce(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true})
 	b := s.NewBuyer(t)
 	s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "k")).Order.ID, order.Fulfilled)
 	c, err := s.Cards.Ensure(t.Context(), b.Address)
@@ -62,7 +62,7 @@ func TestRetryOfARefusedTopUpLoadsOnce(t *testing.T) {
 }
 
 func TestRetryOfAnUnclearCallOnlyReads(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true, Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k")
 	s.Issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
@@ -80,13 +80,13 @@ func TestRetryOfAnUnclearCallOnlyReads(t *testing.T) {
 	}
 	s.Decide(t, sold.Order.ID, admin.DecideFulfilled, "the issuer opened it by hand")
 	s.Reaches(t, sold.Order.ID, order.Fulfilled)
-	if held, err := s.Store.Cards().Reserved(t.Context(), "float/card", time.Now()); err != nil || held != 0 {
+	if held, err := s.Store.Cards.Reserved(t.Context(), "float/card", time.Now()); err != nil || held != 0 {
 		t.Errorf("float still held: %d, %v", held, err)
 	}
 }
 
 func TestDecisionIsMadeOncePerKeyAndOnlyInReview(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true})
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k~002")
 	sold := s.MustBuy(t, p)
@@ -126,7 +126,7 @@ func TestDecisionIsMadeOncePerKeyAndOnlyInReview(t *testing.T) {
 
 // TestDecisionAtAnotherVersionIsRefused: what an operator has not seen is not decided, and nothing moves.
 func TestDecisionAtAnotherVersionIsRefused(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true})
 	b := s.NewBuyer(t)
 	id := s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID
 	s.Reaches(t, id, order.OperatorReview)
@@ -153,7 +153,7 @@ func TestDecisionAtAnotherVersionIsRefused(t *testing.T) {
 }
 
 func TestReviewSaysWhatCanBeDoneAndWhyNot(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{}) // without a treasury
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true}) // without a treasury
 	b := s.NewBuyer(t)
 	id := s.MustBuy(t, s.PaidCard(t, b, "k~002")).Order.ID
 	s.Reaches(t, id, order.OperatorReview)
@@ -181,7 +181,7 @@ func TestReviewSaysWhatCanBeDoneAndWhyNot(t *testing.T) {
 
 func TestOneOfConcurrentDecisionsHolds(t *testing.T) {
 	s, _ := checkouttest.OpenWithTreasury(t,
-		checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
+		checkouttest.Options{Postgres: true, Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k")
 	s.Issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
@@ -209,7 +209,7 @@ func TestOneOfConcurrentDecisionsHolds(t *testing.T) {
 		t.Errorf("%d decisions held", won)
 	}
 	checkouttest.Until(t, "the order has ended", func() bool {
-		o, err := s.Store.Orders().Find(t.Context(), sold.Order.ID)
+		o, err := s.Store.Orders.Find(t.Context(), sold.Order.ID)
 		return err == nil && o.Status.Final()
 	})
 	if refunded, fulfilled := s.Moves(t, sold.Order.ID, order.Refunded),
@@ -219,7 +219,7 @@ func TestOneOfConcurrentDecisionsHolds(t *testing.T) {
 }
 
 func TestQueueListsOrdersInReview(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true})
 	b := s.NewBuyer(t)
 	var ids []order.ID
 	for i := range 3 {

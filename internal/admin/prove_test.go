@@ -29,7 +29,7 @@ func (e evidence) Prove(_ context.Context, _ x402.Authorization, transaction x40
 // TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt: an operator names transactions for a payment whose verdict is
 // unknown.
 func TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Dead: true, Wait: 50 * time.Millisecond})
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true, Dead: true, Wait: 50 * time.Millisecond})
 	b := s.NewBuyer(t)
 	_, err := s.Buy(t.Context(), s.PaidCard(t, b, "k"))
 	id := order.ID(checkouttest.WantFault(t, err, fault.SettlementUnknown).OrderID)

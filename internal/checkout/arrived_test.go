@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -41,38 +42,40 @@ func buyAgain(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer, p checko
 }
 
 func TestCheckoutPreemptedBuyerPaysOnce(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	p := s.PaidCard(t, b, "k")
-	a := preempt(t, s, p)
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k")
+		a := preempt(t, s, p)
 
-	_, err := s.Buy(t.Context(), p)
-	if f := checkouttest.WantFault(t, err, fault.PaymentUnclaimed); !f.SafeToPayAgain || f.OrderID != "" {
-		t.Errorf("told %+v", f)
-	}
-	kept, err1 := s.Store.Orders().Unmatched(t.Context(), checkout.UnmatchedQuery{
-		Network: x402.NetworkID, Asset: checkouttest.Domain().Contract, PayTo: checkouttest.Payee, Payer: b.Address,
-		Value: price,
+		_, err := s.Buy(t.Context(), p)
+		if f := checkouttest.WantFault(t, err, fault.PaymentUnclaimed); !f.SafeToPayAgain || f.OrderID != "" {
+			t.Errorf("told %+v", f)
+		}
+		kept, err1 := s.Store.Orders.Unmatched(t.Context(), checkout.UnmatchedQuery{
+			Network: x402.NetworkID, Asset: checkouttest.Domain().Contract, PayTo: checkouttest.Payee, Payer: b.Address,
+			Value: price,
+		})
+		if err1 != nil || kept.Authorization.Nonce != a.Nonce {
+			t.Errorf("kept as arrived: %+v, %v", kept, err1)
+		}
+		sold, err := buyAgain(t, s, b, p, err)
+		if err != nil || !sold.Replayed || !sold.ProvenCaller {
+			t.Fatalf("sold %+v, %v, want a replay to its proven payer", sold, err)
+		}
+		if sold.Payment.Authorization.Nonce != a.Nonce || sold.Payment.Receipt == nil {
+			t.Errorf("paid by %+v", sold.Payment)
+		}
+		s.Reaches(t, sold.Order.ID, order.Fulfilled)
+		if got := s.Spent(b); got != price || s.Chain.Calls().Submit != 0 {
+			t.Errorf("the buyer spent %s, %d submissions", got, s.Chain.Calls().Submit)
+		}
+		// From now on it is a purchase like any other.
+		again := s.MustBuy(t, repaid(t, s, b, p))
+		if again.Order.ID != sold.Order.ID || !again.Replayed || s.Spent(b) != price {
+			t.Errorf("repeated: %+v, spent %s", again, s.Spent(b))
+		}
 	})
-	if err1 != nil || kept.Authorization.Nonce != a.Nonce {
-		t.Errorf("kept as arrived: %+v, %v", kept, err1)
-	}
-	sold, err := buyAgain(t, s, b, p, err)
-	if err != nil || !sold.Replayed || !sold.ProvenCaller {
-		t.Fatalf("sold %+v, %v, want a replay to its proven payer", sold, err)
-	}
-	if sold.Payment.Authorization.Nonce != a.Nonce || sold.Payment.Receipt == nil {
-		t.Errorf("paid by %+v", sold.Payment)
-	}
-	s.Reaches(t, sold.Order.ID, order.Fulfilled)
-	if got := s.Spent(b); got != price || s.Chain.Calls().Submit != 0 {
-		t.Errorf("the buyer spent %s, %d submissions", got, s.Chain.Calls().Submit)
-	}
-	// From now on it is a purchase like any other.
-	again := s.MustBuy(t, repaid(t, s, b, p))
-	if again.Order.ID != sold.Order.ID || !again.Replayed || s.Spent(b) != price {
-		t.Errorf("repeated: %+v, spent %s", again, s.Spent(b))
-	}
 }
 
 // repaid is a purchase with another payment of the buyer.
@@ -84,43 +87,46 @@ func repaid(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer, p checkout
 
 // TestCheckoutArrivedMoneyNeedsNoSecondBalance: a buyer who has paid may have nothing left.
 func TestCheckoutArrivedMoneyNeedsNoSecondBalance(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	s.Chain.Fund(b.Address, price-s.Chain.Balance(b.Address))
-	p := s.PaidCard(t, b, "k")
-	preempt(t, s, p)
-	_, err := s.Buy(t.Context(), p)
-	if sold, err := buyAgain(t, s, b, p, err); err != nil || !sold.Replayed {
-		t.Errorf("sold %+v, %v", sold, err)
-	}
-	if left := s.Chain.Balance(b.Address); left != 0 {
-		t.Errorf("left %s", left)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		s.Chain.Fund(b.Address, price-s.Chain.Balance(b.Address))
+		p := s.PaidCard(t, b, "k")
+		preempt(t, s, p)
+		_, err := s.Buy(t.Context(), p)
+		if sold, err := buyAgain(t, s, b, p, err); err != nil || !sold.Replayed {
+			t.Errorf("sold %+v, %v", sold, err)
+		}
+		if left := s.Chain.Balance(b.Address); left != 0 {
+			t.Errorf("left %s", left)
+		}
+	})
 }
 
 // TestCheckoutSpentAuthorizationProvesNobody: whoever reads the chain can make the same header. It claims no order,
 // whatever the key, also once the money is stored as arrived.
 func TestCheckoutSpentAuthorizationProvesNobody(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	p := s.PaidCard(t, b, "the buyer's own key")
-	preempt(t, s, p)
-	for _, key := range []string{"a stranger's key", "another one", p.Key, p.Key} {
-		stolen := p
-		stolen.Key = key
-		sold, err := s.Buy(t.Context(), stolen)
-		checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
-		if sold.Order.ID != "" {
-			t.Errorf("%s: sold %+v", key, sold)
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "the buyer's own key")
+		preempt(t, s, p)
+		for _, key := range []string{"a stranger's key", "another one", p.Key, p.Key} {
+			stolen := p
+			stolen.Key = key
+			sold, err := s.Buy(t.Context(), stolen)
+			checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
+			if sold.Order.ID != "" {
+				t.Errorf("%s: sold %+v", key, sold)
+			}
 		}
-	}
-	if orders, _, err := s.Orders(t.Context(), b.Address, checkout.Query{Limit: 9}); err != nil || len(orders) != 0 {
-		t.Errorf("orders %+v, %v", orders, err)
-	}
+		if orders, _, err := s.Orders(t.Context(), b.Address, checkout.Query{Limit: 9}); err != nil || len(orders) != 0 {
+			t.Errorf("orders %+v, %v", orders, err)
+		}
+	})
 }
 
 func TestCheckoutDerivedNonceProvesItsKey(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
 	for name, c := range map[string]struct {
 		attempt int
 		key     string
@@ -131,7 +137,8 @@ func TestCheckoutDerivedNonceProvesItsKey(t *testing.T) {
 		"another key":     {0, "another-card", false},
 		"too many before": {1000, "my-first-card", false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		checkouttest.Run(t, name, func(t *testing.T) {
+			s := checkouttest.Open(t, checkouttest.Options{})
 			b := s.NewBuyer(t)
 			p := checkouttest.Purchase("my-first-card")
 			p.Payment = b.Pay(t, s.Challenge(t, p), func(a *x402.Authorization) {
@@ -155,20 +162,22 @@ func TestCheckoutDerivedNonceProvesItsKey(t *testing.T) {
 }
 
 func TestCheckoutSessionProvesThePayer(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Session: signedIn})
-	b, other := s.NewBuyer(t), s.NewBuyer(t)
-	p := s.PaidCard(t, b, "k")
-	preempt(t, s, p)
-	signedIn := func(ctx context.Context, who x402.Address) context.Context {
-		return context.WithValue(ctx, sessionKey{}, who)
-	}
-	_, err := s.Buy(signedIn(t.Context(), other.Address), p)
-	checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
-	sold, err := s.Buy(signedIn(t.Context(), b.Address), p)
-	if err != nil || !sold.Replayed {
-		t.Fatalf("sold %+v, %v", sold, err)
-	}
-	s.Reaches(t, sold.Order.ID, order.Fulfilled)
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{Session: signedIn})
+		b, other := s.NewBuyer(t), s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k")
+		preempt(t, s, p)
+		signedIn := func(ctx context.Context, who x402.Address) context.Context {
+			return context.WithValue(ctx, sessionKey{}, who)
+		}
+		_, err := s.Buy(signedIn(t.Context(), other.Address), p)
+		checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
+		sold, err := s.Buy(signedIn(t.Context(), b.Address), p)
+		if err != nil || !sold.Replayed {
+			t.Fatalf("sold %+v, %v", sold, err)
+		}
+		s.Reaches(t, sold.Order.ID, order.Fulfilled)
+	})
 }
 
 // TestCheckoutVoidAuthorizationIsSafeToReplace once the chain has proven that it is void.
@@ -184,7 +193,7 @@ func TestCheckoutVoidAuthorizationIsSafeToReplace(t *testing.T) {
 			s.Chain.Settle(a)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		checkouttest.Run(t, name, func(t *testing.T) {
 			s := checkouttest.Open(t, checkouttest.Options{})
 			b := s.NewBuyer(t)
 			p := s.PaidCard(t, b, "k")
@@ -210,77 +219,83 @@ func TestCheckoutVoidAuthorizationIsSafeToReplace(t *testing.T) {
 
 // TestCheckoutUnclearUseIsUnknown: the nonce is used, and no node shows what for.
 func TestCheckoutUnclearUseIsUnknown(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{VerdictTimeout: 50 * time.Millisecond})
-	b := s.NewBuyer(t)
-	p := s.PaidCard(t, b, "k")
-	preempt(t, s, p)
-	s.Chain.HideLogs(true)
-	_, err := s.Buy(t.Context(), p)
-	if f := checkouttest.WantFault(t, err, fault.SettlementUnknown); f.SafeToPayAgain || f.RetryAfter == 0 {
-		t.Errorf("told %+v", f)
-	}
-	s.Chain.HideLogs(false)
-	_, err = s.Buy(t.Context(), p)
-	if _, err := buyAgain(t, s, b, p, err); err != nil || s.Spent(b) != price {
-		t.Errorf("%v, spent %s", err, s.Spent(b))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{VerdictTimeout: 50 * time.Millisecond})
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k")
+		preempt(t, s, p)
+		s.Chain.HideLogs(true)
+		_, err := s.Buy(t.Context(), p)
+		if f := checkouttest.WantFault(t, err, fault.SettlementUnknown); f.SafeToPayAgain || f.RetryAfter == 0 {
+			t.Errorf("told %+v", f)
+		}
+		s.Chain.HideLogs(false)
+		_, err = s.Buy(t.Context(), p)
+		if _, err := buyAgain(t, s, b, p, err); err != nil || s.Spent(b) != price {
+			t.Errorf("%v, spent %s", err, s.Spent(b))
+		}
+	})
 }
 
 // TestCheckoutExpiredAuthorizationIsLookedUpOnTheChain: that the authorization of a repeated request has expired does
 // not show whether the money moved.
 func TestCheckoutExpiredAuthorizationIsLookedUpOnTheChain(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{VerdictTimeout: 50 * time.Millisecond})
-	b, idle := s.NewBuyer(t), s.NewBuyer(t)
-	p, unsent := s.PaidCard(t, b, "k"), s.PaidCard(t, idle, "k")
-	preempt(t, s, p)
-	s.Offset.Store(int64(3 * time.Minute))
-	_, err := s.Buy(t.Context(), unsent)
-	if f := checkouttest.WantFault(t, err, fault.PaymentRejected); !f.SafeToPayAgain {
-		t.Errorf("expired unused: %+v", f)
-	}
-	_, err = s.Buy(t.Context(), p)
-	checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
-	s.Offset.Store(0)
-	if _, err := buyAgain(t, s, b, p, err); err != nil || s.Spent(b) != price {
-		t.Errorf("%v, spent %s", err, s.Spent(b))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{VerdictTimeout: 50 * time.Millisecond})
+		b, idle := s.NewBuyer(t), s.NewBuyer(t)
+		p, unsent := s.PaidCard(t, b, "k"), s.PaidCard(t, idle, "k")
+		preempt(t, s, p)
+		s.Offset.Store(int64(3 * time.Minute))
+		_, err := s.Buy(t.Context(), unsent)
+		if f := checkouttest.WantFault(t, err, fault.PaymentRejected); !f.SafeToPayAgain {
+			t.Errorf("expired unused: %+v", f)
+		}
+		_, err = s.Buy(t.Context(), p)
+		checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
+		s.Offset.Store(0)
+		if _, err := buyAgain(t, s, b, p, err); err != nil || s.Spent(b) != price {
+			t.Errorf("%v, spent %s", err, s.Spent(b))
+		}
+	})
 }
 
 // TestCheckoutTwoKeysRaceForOneTransfer: each proves the payer, and there is one transfer.
 func TestCheckoutTwoKeysRaceForOneTransfer(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	p := s.PaidCard(t, b, "first")
-	preempt(t, s, p)
-	_, err := s.Buy(t.Context(), p)
-	checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
-	results := make(chan error, 8)
-	for i := range cap(results) {
-		mine := s.PaidCard(t, b, string(rune('a'+i)))
-		go func() {
-			_, err := s.Buy(context.WithoutCancel(t.Context()), mine)
-			results <- err
-		}()
-	}
-	bought := 0
-	for range cap(results) {
-		err := <-results
-		if err == nil {
-			bought++
-			continue
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "first")
+		preempt(t, s, p)
+		_, err := s.Buy(t.Context(), p)
+		checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
+		results := make(chan error, 8)
+		for i := range cap(results) {
+			mine := s.PaidCard(t, b, string(rune('a'+i)))
+			go func() {
+				_, err := s.Buy(context.WithoutCancel(t.Context()), mine)
+				results <- err
+			}()
 		}
-		checkouttest.WantFault(t, err, fault.CardAlreadyExists)
-	}
-	if bought != 1 || s.Spent(b) != price {
-		t.Errorf("%d bought, spent %s", bought, s.Spent(b))
-	}
+		bought := 0
+		for range cap(results) {
+			err := <-results
+			if err == nil {
+				bought++
+				continue
+			}
+			checkouttest.WantFault(t, err, fault.CardAlreadyExists)
+		}
+		if bought != 1 || s.Spent(b) != price {
+			t.Errorf("%d bought, spent %s", bought, s.Spent(b))
+		}
+	})
 }
 
 // TestCheckoutReorganisedArrivalIsNeverSent: a reorganisation removes the transfer before it is claimed or just after,
 // and we have no signature to send.
 func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
 	for name, claimed := range map[string]bool{"before the claim": false, "after the claim": true} {
-		t.Run(name, func(t *testing.T) {
+		checkouttest.Run(t, name, func(t *testing.T) {
 			var s *checkouttest.Shop
 			shown := func(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
 				verdict, err := s.Chain.VerifyArrived(ctx, a)
@@ -329,7 +344,7 @@ func invent(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer) payment.Ar
 		},
 	}
 	_, _ = rand.Read(a.Authorization.Nonce[:])
-	if err := s.Store.Orders().Arrive(t.Context(), a); err != nil {
+	if err := s.Store.Orders.Arrive(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -338,30 +353,32 @@ func invent(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer) payment.Ar
 // TestCheckoutInventedArrivalPaysForNothing: a transfer that one node has made up pays for nothing. A purchase is
 // paid by a real earlier transfer, or else by its own payment.
 func TestCheckoutInventedArrivalPaysForNothing(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Wait: 2 * time.Second})
-	b, other := s.NewBuyer(t), s.NewBuyer(t)
-	for range 2 {
-		invent(t, s, b)
-		invent(t, s, other)
-	}
-	sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
-	if sold.Replayed || s.Chain.Calls().Submit != 1 || s.Spent(b) != price {
-		t.Errorf("replayed %v, %d submissions, spent %s", sold.Replayed, s.Chain.Calls().Submit, s.Spent(b))
-	}
-	p := s.PaidCard(t, other, "k")
-	real := preempt(t, s, p)
-	_, err := s.Buy(t.Context(), p)
-	again, err := buyAgain(t, s, other, p, err)
-	if err != nil || !again.Replayed || again.Payment.Authorization.Nonce != real.Nonce || s.Spent(other) != price {
-		t.Errorf("sold %+v, %v, spent %s", again, err, s.Spent(other))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{Wait: 2 * time.Second})
+		b, other := s.NewBuyer(t), s.NewBuyer(t)
+		for range 2 {
+			invent(t, s, b)
+			invent(t, s, other)
+		}
+		sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
+		if sold.Replayed || s.Chain.Calls().Submit != 1 || s.Spent(b) != price {
+			t.Errorf("replayed %v, %d submissions, spent %s", sold.Replayed, s.Chain.Calls().Submit, s.Spent(b))
+		}
+		p := s.PaidCard(t, other, "k")
+		real := preempt(t, s, p)
+		_, err := s.Buy(t.Context(), p)
+		again, err := buyAgain(t, s, other, p, err)
+		if err != nil || !again.Replayed || again.Payment.Authorization.Nonce != real.Nonce || s.Spent(other) != price {
+			t.Errorf("sold %+v, %v, spent %s", again, err, s.Spent(other))
+		}
+	})
 }
 
 // TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed: nothing is claimed or sent while it may be there. Once it shows,
 // the same request is answered.
 func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
 	for name, there := range map[string]bool{"it is there": true, "it is not": false} {
-		t.Run(name, func(t *testing.T) {
+		checkouttest.Run(t, name, func(t *testing.T) {
 			var clear atomic.Bool
 			var s *checkouttest.Shop
 			shown := func(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
@@ -399,68 +416,74 @@ func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
 
 // TestCheckoutArrivedTransferPaysACreatedOrder is the same at /pay.
 func TestCheckoutArrivedTransferPaysACreatedOrder(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	opened, err := s.Create(t.Context(),
-		checkout.CreateRequest{Kind: card.Kind, Owner: b.Address, Key: "opened", Request: checkouttest.Purchase("").Request})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := s.PaidCard(t, b, "opened")
-	preempt(t, s, p)
-	_, err = s.Pay(t.Context(), opened.Order.ID, p.Payment, p.Resource)
-	checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
-	sold, err := s.Pay(t.Context(), opened.Order.ID, b.Pay(t, s.Challenge(t, p)), p.Resource)
-	if err != nil || sold.Order.ID != opened.Order.ID || !sold.Replayed {
-		t.Fatalf("sold %+v, %v", sold, err)
-	}
-	s.Reaches(t, sold.Order.ID, order.Fulfilled)
-	if s.Spent(b) != price {
-		t.Errorf("spent %s", s.Spent(b))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		opened, err := s.Create(t.Context(),
+			checkout.CreateRequest{Kind: card.Kind, Owner: b.Address, Key: "opened", Request: checkouttest.Purchase("").Request})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := s.PaidCard(t, b, "opened")
+		preempt(t, s, p)
+		_, err = s.Pay(t.Context(), opened.Order.ID, p.Payment, p.Resource)
+		checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
+		sold, err := s.Pay(t.Context(), opened.Order.ID, b.Pay(t, s.Challenge(t, p)), p.Resource)
+		if err != nil || sold.Order.ID != opened.Order.ID || !sold.Replayed {
+			t.Fatalf("sold %+v, %v", sold, err)
+		}
+		s.Reaches(t, sold.Order.ID, order.Fulfilled)
+		if s.Spent(b) != price {
+			t.Errorf("spent %s", s.Spent(b))
+		}
+	})
 }
 
 // TestCheckoutOrderThatExpiredKeepsWhatArrived: no answer says that paying again is safe.
 func TestCheckoutOrderThatExpiredKeepsWhatArrived(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	opened, err := s.Create(t.Context(),
-		checkout.CreateRequest{Kind: card.Kind, Owner: b.Address, Key: "opened", Request: checkouttest.Purchase("").Request})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := s.PaidCard(t, b, "opened")
-	preempt(t, s, p)
-	s.Offset.Store(int64(time.Hour))
-	_, err = s.Pay(t.Context(), opened.Order.ID, p.Payment, p.Resource)
-	if f := checkouttest.WantFault(t, err, fault.OrderNotPayable); f.SafeToPayAgain {
-		t.Errorf("told %+v", f)
-	}
-	if _, err := s.Store.Orders().Unmatched(t.Context(), checkout.UnmatchedQuery{
-		Network: x402.NetworkID, Asset: checkouttest.Domain().Contract, PayTo: checkouttest.Payee, Payer: b.Address,
-		Value: price,
-	}); err != nil {
-		t.Errorf("not kept: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		opened, err := s.Create(t.Context(),
+			checkout.CreateRequest{Kind: card.Kind, Owner: b.Address, Key: "opened", Request: checkouttest.Purchase("").Request})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := s.PaidCard(t, b, "opened")
+		preempt(t, s, p)
+		s.Offset.Store(int64(time.Hour))
+		_, err = s.Pay(t.Context(), opened.Order.ID, p.Payment, p.Resource)
+		if f := checkouttest.WantFault(t, err, fault.OrderNotPayable); f.SafeToPayAgain {
+			t.Errorf("told %+v", f)
+		}
+		if _, err := s.Store.Orders.Unmatched(t.Context(), checkout.UnmatchedQuery{
+			Network: x402.NetworkID, Asset: checkouttest.Domain().Contract, PayTo: checkouttest.Payee, Payer: b.Address,
+			Value: price,
+		}); err != nil {
+			t.Errorf("not kept: %v", err)
+		}
+	})
 }
 
 // TestCheckoutMoneyForWhatIsNotOfferedIsNotAskedForAgain: the amount arrived, and buys nothing at this route.
 func TestCheckoutMoneyForWhatIsNotOfferedIsNotAskedForAgain(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	p := checkouttest.Purchase("k")
-	p.Payment = b.Pay(t, s.Challenge(t, p), func(a *x402.Authorization) { a.Value = 30_000_000 })
-	preempt(t, s, p)
-	_, err := s.Buy(t.Context(), p)
-	if f := checkouttest.WantFault(t, err, fault.TermsChanged); f.SafeToPayAgain {
-		t.Errorf("told %+v", f)
-	}
-	if _, err := s.Store.Orders().Unmatched(t.Context(), checkout.UnmatchedQuery{
-		Network: x402.NetworkID, Asset: checkouttest.Domain().Contract, PayTo: checkouttest.Payee, Payer: b.Address,
-		Value: 30_000_000,
-	}); err != nil {
-		t.Errorf("not kept: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		p := checkouttest.Purchase("k")
+		p.Payment = b.Pay(t, s.Challenge(t, p), func(a *x402.Authorization) { a.Value = 30_000_000 })
+		preempt(t, s, p)
+		_, err := s.Buy(t.Context(), p)
+		if f := checkouttest.WantFault(t, err, fault.TermsChanged); f.SafeToPayAgain {
+			t.Errorf("told %+v", f)
+		}
+		if _, err := s.Store.Orders.Unmatched(t.Context(), checkout.UnmatchedQuery{
+			Network: x402.NetworkID, Asset: checkouttest.Domain().Contract, PayTo: checkouttest.Payee, Payer: b.Address,
+			Value: 30_000_000,
+		}); err != nil {
+			t.Errorf("not kept: %v", err)
+		}
+	})
 }
 
 type sessionKey struct{}

@@ -2,6 +2,7 @@ package checkout_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -26,15 +27,17 @@ func restock(t *testing.T, s *checkouttest.Shop, float money.Cents) {
 }
 
 func TestFloatSpentSinceItWasReadIsNotReserved(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	first, second := s.NewBuyer(t), s.NewBuyer(t)
-	p, q := s.PaidCard(t, first, "k"), s.PaidCard(t, second, "k")
-	restock(t, s, card.Price)
-	sold := s.MustBuy(t, p)
-	s.Reaches(t, sold.Order.ID, order.Fulfilled) // its reservation is released
-	_, err := s.Buy(t.Context(), q)
-	checkouttest.WantFault(t, err, fault.FloatUnavailable)
-	if s.Spent(second) != 0 {
-		t.Errorf("spent %d", s.Spent(second))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		first, second := s.NewBuyer(t), s.NewBuyer(t)
+		p, q := s.PaidCard(t, first, "k"), s.PaidCard(t, second, "k")
+		restock(t, s, card.Price)
+		sold := s.MustBuy(t, p)
+		s.Reaches(t, sold.Order.ID, order.Fulfilled) // its reservation is released
+		_, err := s.Buy(t.Context(), q)
+		checkouttest.WantFault(t, err, fault.FloatUnavailable)
+		if s.Spent(second) != 0 {
+			t.Errorf("spent %d", s.Spent(second))
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/availability"
@@ -28,53 +29,57 @@ func (r refusing) Simulate(context.Context, x402.Authorization, x402.Signature) 
 // TestTokenIssuersRefusalIsNotThePaymentsFault: nothing is claimed, no other signature is asked for, and
 // the answer names the cause.
 func TestTokenIssuersRefusalIsNotThePaymentsFault(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	for reason, code := range map[string]fault.Code{
-		payment.ReasonTokenPaused: fault.TokenPaused, payment.ReasonAccountBlocked: fault.AccountBlocked,
-		payment.ReasonPayerBlocked: fault.PayerBlacklisted,
-	} {
-		s.Checkout.Chain = s.Chain
-		p := s.PaidCard(t, s.NewBuyer(t), reason)
-		s.Checkout.Chain = refusing{s.Chain, reason}
-		_, err := s.Buy(t.Context(), p)
-		f := checkouttest.WantFault(t, err, code)
-		if _, challenged := errors.AsType[*checkout.Challenge](err); challenged || f.SafeToPayAgain || f.OrderID != "" {
-			t.Errorf("%s: %+v", reason, f)
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		for reason, code := range map[string]fault.Code{
+			payment.ReasonTokenPaused: fault.TokenPaused, payment.ReasonAccountBlocked: fault.AccountBlocked,
+			payment.ReasonPayerBlocked: fault.PayerBlacklisted,
+		} {
+			s.Checkout.Chain = s.Chain
+			p := s.PaidCard(t, s.NewBuyer(t), reason)
+			s.Checkout.Chain = refusing{s.Chain, reason}
+			_, err := s.Buy(t.Context(), p)
+			f := checkouttest.WantFault(t, err, code)
+			if _, challenged := errors.AsType[*checkout.Challenge](err); challenged || f.SafeToPayAgain || f.OrderID != "" {
+				t.Errorf("%s: %+v", reason, f)
+			}
+			if code != fault.PayerBlacklisted && f.NextAction != fault.RetrySameRequest {
+				t.Errorf("%s: next action %s", reason, f.NextAction)
+			}
+			s.Checkout.Chain = s.Chain
+			s.MustBuy(t, p)
 		}
-		if code != fault.PayerBlacklisted && f.NextAction != fault.RetrySameRequest {
-			t.Errorf("%s: next action %s", reason, f.NextAction)
-		}
-		s.Checkout.Chain = s.Chain
-		s.MustBuy(t, p)
-	}
+	})
 }
 
 // TestUnavailablePaymentsNameTheirCause: the check that fails names the cause, or the answer is general.
 func TestUnavailablePaymentsNameTheirCause(t *testing.T) {
-	var down error
-	now := time.Now()
-	s := checkouttest.Open(t, checkouttest.Options{Payments: availability.NewPayments(availability.PaymentsConfig{
-		Settler: func(context.Context) error { return down }, Now: func() time.Time { return now },
-	})})
-	for _, tt := range []struct {
-		err  error
-		code fault.Code
-	}{
-		{errors.New("anything"), fault.DependencyDown},
-		{errors.Join(fault.New(fault.FacilitatorDown, "It fails."), errors.New("why")), fault.FacilitatorDown},
-		{errors.Join(nil, fault.New(fault.ChainUnsettled, "It is reorganised.")), fault.ChainUnsettled},
-	} {
-		now = now.Add(time.Minute) // the cached failure expires
-		p := s.PaidCard(t, s.NewBuyer(t), "k")
-		down = tt.err
-		_, err := s.Buy(t.Context(), p)
-		if f := checkouttest.WantFault(t, err, tt.code); f.NextAction != fault.RetrySameRequest {
-			t.Errorf("paid: %+v", f)
+	synctest.Test(t, func(t *testing.T) {
+		var down error
+		now := time.Now()
+		s := checkouttest.Open(t, checkouttest.Options{Payments: availability.NewPayments(availability.PaymentsConfig{
+			Settler: func(context.Context) error { return down }, Now: func() time.Time { return now },
+		})})
+		for _, tt := range []struct {
+			err  error
+			code fault.Code
+		}{
+			{errors.New("anything"), fault.DependencyDown},
+			{errors.Join(fault.New(fault.FacilitatorDown, "It fails."), errors.New("why")), fault.FacilitatorDown},
+			{errors.Join(nil, fault.New(fault.ChainUnsettled, "It is reorganised.")), fault.ChainUnsettled},
+		} {
+			now = now.Add(time.Minute) // the cached failure expires
+			p := s.PaidCard(t, s.NewBuyer(t), "k")
+			down = tt.err
+			_, err := s.Buy(t.Context(), p)
+			if f := checkouttest.WantFault(t, err, tt.code); f.NextAction != fault.RetrySameRequest {
+				t.Errorf("paid: %+v", f)
+			}
+			p.Payment = ""
+			_, err = s.Buy(t.Context(), p)
+			if f := checkouttest.WantFault(t, err, tt.code); f.NextAction != fault.WaitAndRetry {
+				t.Errorf("unpaid: %+v", f)
+			}
 		}
-		p.Payment = ""
-		_, err = s.Buy(t.Context(), p)
-		if f := checkouttest.WantFault(t, err, tt.code); f.NextAction != fault.WaitAndRetry {
-			t.Errorf("unpaid: %+v", f)
-		}
-	}
+	})
 }

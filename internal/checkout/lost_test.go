@@ -3,6 +3,7 @@ package checkout_test
 import (
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -28,7 +29,7 @@ func TestCheckoutLostOrderFindsItsGoods(t *testing.T) {
 		},
 		"another key": {"another", fulfilment.Traits{Deduplicates: true}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		checkouttest.Run(t, name, func(t *testing.T) {
 			before := checkouttest.Open(t, checkouttest.Options{Traits: c.traits})
 			b := before.NewBuyer(t)
 			sold := before.MustBuy(t, before.PaidCard(t, b, "k"))
@@ -36,7 +37,7 @@ func TestCheckoutLostOrderFindsItsGoods(t *testing.T) {
 			onCard(t, before, b, card.Remaining)
 			// An empty database, the same chain and the same issuer.
 			s := checkouttest.Open(t, checkouttest.Options{Chain: before.Chain, Issuer: before.Issuer})
-			if err := s.Store.Orders().Arrive(t.Context(), arrivedAs(sold.Payment)); err != nil {
+			if err := s.Store.Orders.Arrive(t.Context(), arrivedAs(sold.Payment)); err != nil {
 				t.Fatal(err)
 			}
 			again, err := s.Buy(t.Context(), s.PaidCard(t, b, c.key))
@@ -60,7 +61,7 @@ func TestCheckoutLostOrderFindsItsGoods(t *testing.T) {
 func onCard(t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer, want any) {
 	t.Helper()
 	checkouttest.Until(t, "the balance of the card", func() bool {
-		c, err := s.Store.Cards().Live(t.Context(), b.Address)
+		c, err := s.Store.Cards.Live(t.Context(), b.Address)
 		if err != nil {
 			return false
 		}
@@ -76,26 +77,28 @@ func arrivedAs(p payment.Payment) payment.Arrived {
 
 // TestCheckoutKeylessOrdersAreDifferentPurchases: an order that was created without a key repeats no other.
 func TestCheckoutKeylessOrdersAreDifferentPurchases(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "card")).Order.ID, order.Fulfilled)
-	onCard(t, s, b, card.Remaining)
-	want := card.Remaining
-	request, err := json.Marshal(topup.Request{Gross: 2500})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: topup.Kind, Owner: b.Address, Request: request})
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "card")).Order.ID, order.Fulfilled)
+		onCard(t, s, b, card.Remaining)
+		want := card.Remaining
+		request, err := json.Marshal(topup.Request{Gross: 2500})
 		if err != nil {
 			t.Fatal(err)
 		}
-		paid := b.Pay(t, termsOf(t, s, opened.Order.ID))
-		if _, err := s.Pay(t.Context(), opened.Order.ID, paid, at); err != nil {
-			t.Fatal(err)
+		for range 2 {
+			opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: topup.Kind, Owner: b.Address, Request: request})
+			if err != nil {
+				t.Fatal(err)
+			}
+			paid := b.Pay(t, termsOf(t, s, opened.Order.ID))
+			if _, err := s.Pay(t.Context(), opened.Order.ID, paid, at); err != nil {
+				t.Fatal(err)
+			}
+			s.Reaches(t, opened.Order.ID, order.Fulfilled)
+			want += topup.SplitOf(2500).Credit
+			onCard(t, s, b, want)
 		}
-		s.Reaches(t, opened.Order.ID, order.Fulfilled)
-		want += topup.SplitOf(2500).Credit
-		onCard(t, s, b, want)
-	}
+	})
 }

@@ -1,14 +1,6 @@
 package checkout_test
 
-import (
-	"os"
-	"testing"
-
-	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
-	"github.com/roamcard/roamcard/internal/store/storetest"
-)
-
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+import "github.com/roamcard/roamcard/internal/checkout/checkouttest"
 
 // price of a card, in millionths of a dollar.
 const price = checkouttest.Price

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -43,45 +44,49 @@ func no(refused bool) error {
 // TestPayersWithoutMoneyAreNotScreened: a signature costs nothing, and the screening service has a quota. What
 // strangers send who have no money uses up nothing of it.
 func TestPayersWithoutMoneyAreNotScreened(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	q := &quota{left: 1}
-	s.Screener = q
-	honest := s.NewBuyer(t)
-	for range 5 {
-		poor := s.NewBuyer(t)
-		s.Chain.Spend(poor.Address)
-		_, err := s.Buy(t.Context(), s.PaidCard(t, poor, "k"))
-		checkouttest.WantFault(t, err, fault.PaymentRejected)
-		cheap := s.NewBuyer(t)
-		p := checkouttest.Purchase("k")
-		p.Payment = cheap.Pay(t, s.Challenge(t, p), func(a *x402.Authorization) { a.Value = 1 })
-		_, err = s.Buy(t.Context(), p)
-		checkouttest.WantFault(t, err, fault.PaymentRejected)
-		mustCreate(t, s, newOrder(cheap, "later"))
-	}
-	s.MustBuy(t, s.PaidCard(t, honest, "k"))
-	_, err := s.Buy(t.Context(), s.PaidCard(t, s.NewBuyer(t), "k"))
-	checkouttest.WantFault(t, err, fault.DependencyDown)
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		q := &quota{left: 1}
+		s.Screener = q
+		honest := s.NewBuyer(t)
+		for range 5 {
+			poor := s.NewBuyer(t)
+			s.Chain.Spend(poor.Address)
+			_, err := s.Buy(t.Context(), s.PaidCard(t, poor, "k"))
+			checkouttest.WantFault(t, err, fault.PaymentRejected)
+			cheap := s.NewBuyer(t)
+			p := checkouttest.Purchase("k")
+			p.Payment = cheap.Pay(t, s.Challenge(t, p), func(a *x402.Authorization) { a.Value = 1 })
+			_, err = s.Buy(t.Context(), p)
+			checkouttest.WantFault(t, err, fault.PaymentRejected)
+			mustCreate(t, s, newOrder(cheap, "later"))
+		}
+		s.MustBuy(t, s.PaidCard(t, honest, "k"))
+		_, err := s.Buy(t.Context(), s.PaidCard(t, s.NewBuyer(t), "k"))
+		checkouttest.WantFault(t, err, fault.DependencyDown)
+	})
 }
 
 // TestRefusedPayerIsScreenedBeforeTheClaim, whether it is known before or the service says so.
 func TestRefusedPayerIsScreenedBeforeTheClaim(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	listed, named := s.NewBuyer(t), s.NewBuyer(t)
-	created := mustCreate(t, s, newOrder(named, "later"))
-	s.Screener = &quota{
-		left: 100, listed: map[x402.Address]bool{listed.Address: true}, refused: map[x402.Address]bool{named.Address: true},
-	}
-	for _, b := range []checkouttest.Buyer{listed, named} {
-		_, err := s.Buy(t.Context(), s.PaidCard(t, b, "k"))
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		listed, named := s.NewBuyer(t), s.NewBuyer(t)
+		created := mustCreate(t, s, newOrder(named, "later"))
+		s.Screener = &quota{
+			left: 100, listed: map[x402.Address]bool{listed.Address: true}, refused: map[x402.Address]bool{named.Address: true},
+		}
+		for _, b := range []checkouttest.Buyer{listed, named} {
+			_, err := s.Buy(t.Context(), s.PaidCard(t, b, "k"))
+			checkouttest.WantFault(t, err, fault.PayerNotAccepted)
+		}
+		_, err := s.Create(t.Context(), newOrder(listed, "later"))
 		checkouttest.WantFault(t, err, fault.PayerNotAccepted)
-	}
-	_, err := s.Create(t.Context(), newOrder(listed, "later"))
-	checkouttest.WantFault(t, err, fault.PayerNotAccepted)
-	required := termsOf(t, s, created.ID)
-	_, err = s.Pay(t.Context(), created.ID, named.Pay(t, required), x402.Resource{})
-	checkouttest.WantFault(t, err, fault.PayerNotAccepted)
-	if n := s.Spent(listed) + s.Spent(named); n != 0 {
-		t.Errorf("they have spent %d", n)
-	}
+		required := termsOf(t, s, created.ID)
+		_, err = s.Pay(t.Context(), created.ID, named.Pay(t, required), x402.Resource{})
+		checkouttest.WantFault(t, err, fault.PayerNotAccepted)
+		if n := s.Spent(listed) + s.Spent(named); n != 0 {
+			t.Errorf("they have spent %d", n)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package settlement_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
@@ -30,26 +31,28 @@ func watched(t *testing.T, s *checkouttest.Shop, p payment.Payment) job.Row {
 }
 
 func TestConfirmationRecordsTheFinalTransfer(t *testing.T) {
-	final := payment.Receipt{Transaction: x402.Hash{7}, BlockHash: x402.Hash{8}, Block: 9, LogIndex: 1,
-		SettledAt: time.Unix(1_800_000_000, 0)}
-	s := checkouttest.Open(t, checkouttest.Options{Final: verdicts{say: func(a x402.Authorization) payment.Verdict {
-		r := final
-		r.Payer, r.PayTo, r.Amount = a.From, a.To, a.Value
-		return payment.Verdict{State: payment.Settled, Receipt: &r}
-	}}})
-	b := s.NewBuyer(t)
-	sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
-	if row := watched(t, s, sold.Payment); row.Status != job.Succeeded {
-		t.Fatalf("job %s: %s", row.Status, row.LastError)
-	}
-	found, err := s.Store.Orders().Payments(t.Context(), sold.Order.ID)
-	if err != nil || found[sold.Order.ID].Receipt.Transaction != final.Transaction {
-		t.Errorf("the final transfer is not recorded: %+v, %v", found, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		final := payment.Receipt{Transaction: x402.Hash{7}, BlockHash: x402.Hash{8}, Block: 9, LogIndex: 1,
+			SettledAt: time.Unix(1_800_000_000, 0)}
+		s := checkouttest.Open(t, checkouttest.Options{Final: verdicts{say: func(a x402.Authorization) payment.Verdict {
+			r := final
+			r.Payer, r.PayTo, r.Amount = a.From, a.To, a.Value
+			return payment.Verdict{State: payment.Settled, Receipt: &r}
+		}}})
+		b := s.NewBuyer(t)
+		sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
+		if row := watched(t, s, sold.Payment); row.Status != job.Succeeded {
+			t.Fatalf("job %s: %s", row.Status, row.LastError)
+		}
+		found, err := s.Store.Orders.Payments(t.Context(), sold.Order.ID)
+		if err != nil || found[sold.Order.ID].Receipt.Transaction != final.Transaction {
+			t.Errorf("the final transfer is not recorded: %+v, %v", found, err)
+		}
+	})
 }
 
 func TestUndonePaymentGoesToAnOperator(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Final: verdicts{say: func(x402.Authorization) payment.Verdict {
+	s := checkouttest.Open(t, checkouttest.Options{Postgres: true, Final: verdicts{say: func(x402.Authorization) payment.Verdict {
 		return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}
 	}}})
 	b := s.NewBuyer(t)

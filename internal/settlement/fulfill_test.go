@@ -3,6 +3,7 @@ package settlement_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
@@ -16,20 +17,22 @@ import (
 )
 
 func TestDeadProcessLeavesItsOrderToAnother(t *testing.T) {
-	dead := checkouttest.Open(t, checkouttest.Options{Dead: true, Wait: 50 * time.Millisecond})
-	b := dead.NewBuyer(t)
-	p := dead.PaidCard(t, b, "k")
-	_, err := dead.Buy(t.Context(), p)
-	f := checkouttest.WantFault(t, err, fault.SettlementUnknown)
-	if dead.Spent(b) != 0 {
-		t.Fatal("money moved without a worker")
-	}
-	alive := checkouttest.Open(t, checkouttest.Options{Store: dead.Store, Chain: dead.Chain, Issuer: dead.Issuer})
-	alive.TakeOver(t)
-	alive.Reaches(t, order.ID(f.OrderID), order.Fulfilled)
-	if sold := alive.MustBuy(t, p); !sold.Replayed || alive.Spent(b) != price {
-		t.Errorf("sold %+v, spent %d", sold, alive.Spent(b))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dead := checkouttest.Open(t, checkouttest.Options{Dead: true, Wait: 50 * time.Millisecond})
+		b := dead.NewBuyer(t)
+		p := dead.PaidCard(t, b, "k")
+		_, err := dead.Buy(t.Context(), p)
+		f := checkouttest.WantFault(t, err, fault.SettlementUnknown)
+		if dead.Spent(b) != 0 {
+			t.Fatal("money moved without a worker")
+		}
+		alive := checkouttest.Open(t, checkouttest.Options{Store: dead.Store, Chain: dead.Chain, Issuer: dead.Issuer})
+		alive.TakeOver(t)
+		alive.Reaches(t, order.ID(f.OrderID), order.Fulfilled)
+		if sold := alive.MustBuy(t, p); !sold.Replayed || alive.Spent(b) != price {
+			t.Errorf("sold %+v, spent %d", sold, alive.Spent(b))
+		}
+	})
 }
 
 func TestIssuerFaultsLeaveOneCardAndOneFee(t *testing.T) {
@@ -39,8 +42,7 @@ func TestIssuerFaultsLeaveOneCardAndOneFee(t *testing.T) {
 			fulfilmenttest.TimeoutAfter,
 			fulfilmenttest.Malformed, fulfilmenttest.RateLimited, fulfilmenttest.UnknownState, fulfilmenttest.Duplicate,
 		} {
-			t.Run(fmt.Sprint(op, " ", mode), func(t *testing.T) {
-				t.Parallel()
+			checkouttest.Run(t, fmt.Sprint(op, " ", mode), func(t *testing.T) {
 				s := checkouttest.Open(t, checkouttest.Options{})
 				b := s.NewBuyer(t)
 				p := s.PaidCard(t, b, "k")
@@ -68,26 +70,30 @@ func TestIssuerFaultsLeaveOneCardAndOneFee(t *testing.T) {
 }
 
 func TestRefusedCardGoesToAnOperator(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{})
-	b := s.NewBuyer(t)
-	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
-	s.Reaches(t, sold.Order.ID, order.OperatorReview)
-	if _, err := s.Cards.Ensure(t.Context(), b.Address); fault.Of(err) != fault.PaidIssueRequired {
-		t.Errorf("the refused card lives: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
+		s.Reaches(t, sold.Order.ID, order.OperatorReview)
+		if _, err := s.Cards.Ensure(t.Context(), b.Address); fault.Of(err) != fault.PaidIssueRequired {
+			t.Errorf("the refused card lives: %v", err)
+		}
+	})
 }
 
 func TestOpeningWithoutATraceGoesToAnOperator(t *testing.T) {
-	// An issuer that does not deduplicate is never asked twice.
-	s := checkouttest.Open(t, checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
-	b := s.NewBuyer(t)
-	p := s.PaidCard(t, b, "k")
-	s.Issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
-	sold := s.MustBuy(t, p)
-	s.Reaches(t, sold.Order.ID, order.OperatorReview)
-	if n := s.Issuer.Calls(cardtest.Open); n != 1 {
-		t.Errorf("asked %d times", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		// An issuer that does not deduplicate is never asked twice.
+		s := checkouttest.Open(t, checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k")
+		s.Issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
+		sold := s.MustBuy(t, p)
+		s.Reaches(t, sold.Order.ID, order.OperatorReview)
+		if n := s.Issuer.Calls(cardtest.Open); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+	})
 }
 
 func TestIssuerFaultsLeaveOneLoad(t *testing.T) {
@@ -95,8 +101,7 @@ func TestIssuerFaultsLeaveOneLoad(t *testing.T) {
 		fulfilmenttest.ErrorBefore, fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutBefore,
 		fulfilmenttest.TimeoutAfter, fulfilmenttest.Malformed, fulfilmenttest.UnknownState, fulfilmenttest.Duplicate,
 	} {
-		t.Run(string(mode), func(t *testing.T) {
-			t.Parallel()
+		checkouttest.Run(t, string(mode), func(t *testing.T) {
 			s := checkouttest.Open(t, checkouttest.Options{})
 			b := s.NewBuyer(t)
 			s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "k")).Order.ID, order.Fulfilled)

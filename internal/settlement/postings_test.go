@@ -17,7 +17,7 @@ import (
 // wantPosted compares the postings of an order.
 func wantPosted(t *testing.T, s *checkouttest.Shop, id order.ID, want ...ledger.Posting) {
 	t.Helper()
-	records, err := s.Store.Treasury(x402.Address{}, x402.Address{}).OfOrders(t.Context(), []order.ID{id}, nil)
+	records, err := s.Store.Postgres.Treasury(x402.Address{}, x402.Address{}).OfOrders(t.Context(), []order.ID{id}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func wantPosted(t *testing.T, s *checkouttest.Shop, id order.ID, want ...ledger.
 func TestTopUpIsPostedWhoeverDeliversIt(t *testing.T) {
 	for name, byHand := range map[string]bool{"by its job": false, "by hand": true} {
 		t.Run(name, func(t *testing.T) {
-			s := checkouttest.Open(t, checkouttest.Options{})
+			s := checkouttest.Open(t, checkouttest.Options{Postgres: true})
 			b := s.NewBuyer(t)
 			c := s.WithCard(t, b)
 			p := checkouttest.TopUp("t", 2500)
@@ -58,7 +58,7 @@ func TestTopUpIsPostedWhoeverDeliversIt(t *testing.T) {
 }
 
 func TestRefusedCardIsPostedAsRefunded(t *testing.T) {
-	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
+	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{Postgres: true}, 100_000_000)
 	id := s.MustBuy(t, s.PaidCard(t, s.NewBuyer(t), "k~002")).Order.ID
 	s.Reaches(t, id, order.Refunded)
 	wantPosted(t, s, id, ledger.Settled(string(id), price), ledger.Refunded(string(id), price))

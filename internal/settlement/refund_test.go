@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/auth/authtest"
@@ -23,7 +24,7 @@ import (
 func signed(t *testing.T, s *checkouttest.Shop, id order.ID) payment.Refund {
 	t.Helper()
 	checkouttest.Until(t, "the refund is signed", func() bool {
-		found, err := s.Store.Orders().Refunds(t.Context(), id)
+		found, err := s.Store.Orders.Refunds(t.Context(), id)
 		return err == nil && len(found) == 1
 	})
 	return refund(t, s, id)
@@ -32,7 +33,7 @@ func signed(t *testing.T, s *checkouttest.Shop, id order.ID) payment.Refund {
 // refund reads an order's refund.
 func refund(t *testing.T, s *checkouttest.Shop, id order.ID) payment.Refund {
 	t.Helper()
-	found, err := s.Store.Orders().Refunds(t.Context(), id)
+	found, err := s.Store.Orders.Refunds(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,54 +45,58 @@ func refund(t *testing.T, s *checkouttest.Shop, id order.ID) payment.Refund {
 }
 
 func TestRefusedCardIsRefundedOnceAndFreesItsOwner(t *testing.T) {
-	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
-	b := s.NewBuyer(t)
-	p := s.PaidCard(t, b, "k~002")
-	sold := s.MustBuy(t, p)
-	s.Reaches(t, sold.Order.ID, order.Refunded)
-	if s.Spent(b) != 0 || s.Chain.Balance(bank) != 75_000_000 {
-		t.Errorf("spent %d, the treasury holds %d", s.Spent(b), s.Chain.Balance(bank))
-	}
-	r := refund(t, s, sold.Order.ID)
-	if a := r.Authorization; r.Status != payment.RefundPaid || a.Nonce != payment.RefundNonce(sold.Order.ID) ||
-		a.To != b.Address || a.Value != price {
-		t.Errorf("refund %+v", r)
-	}
-	again := s.MustBuy(t, p)
-	if !again.Replayed || again.Refund == nil || again.Refund.Receipt == nil ||
-		again.Refund.Receipt.Transaction != r.Receipt.Transaction {
-		t.Errorf("again %+v", again)
-	}
-	for _, resource := range []string{"float/card", "card/" + b.Address.Lower()} {
-		if held, err := s.Store.Cards().Reserved(t.Context(), resource, time.Now()); err != nil || held != 0 {
-			t.Errorf("%s: %d held, %v", resource, held, err)
+	synctest.Test(t, func(t *testing.T) {
+		s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k~002")
+		sold := s.MustBuy(t, p)
+		s.Reaches(t, sold.Order.ID, order.Refunded)
+		if s.Spent(b) != 0 || s.Chain.Balance(bank) != 75_000_000 {
+			t.Errorf("spent %d, the treasury holds %d", s.Spent(b), s.Chain.Balance(bank))
 		}
-	}
-	s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "another")).Order.ID, order.Fulfilled)
-	if n := s.Chain.Calls().Transfers; n != 3 {
-		t.Errorf("%d transfers: two payments and a refund were due", n)
-	}
+		r := refund(t, s, sold.Order.ID)
+		if a := r.Authorization; r.Status != payment.RefundPaid || a.Nonce != payment.RefundNonce(sold.Order.ID) ||
+			a.To != b.Address || a.Value != price {
+			t.Errorf("refund %+v", r)
+		}
+		again := s.MustBuy(t, p)
+		if !again.Replayed || again.Refund == nil || again.Refund.Receipt == nil ||
+			again.Refund.Receipt.Transaction != r.Receipt.Transaction {
+			t.Errorf("again %+v", again)
+		}
+		for _, resource := range []string{"float/card", "card/" + b.Address.Lower()} {
+			if held, err := s.Store.Cards.Reserved(t.Context(), resource, time.Now()); err != nil || held != 0 {
+				t.Errorf("%s: %d held, %v", resource, held, err)
+			}
+		}
+		s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "another")).Order.ID, order.Fulfilled)
+		if n := s.Chain.Calls().Transfers; n != 3 {
+			t.Errorf("%d transfers: two payments and a refund were due", n)
+		}
+	})
 }
 
 func TestRefusedTopUpIsRefunded(t *testing.T) {
-	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
-	b := s.NewBuyer(t)
-	s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "k")).Order.ID, order.Fulfilled)
-	c, err := s.Cards.Ensure(t.Context(), b.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.FeeJob(t, c)
-	s.Issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
-	p := checkouttest.TopUp("t", 5000)
-	p = s.Paid(t, b, p)
-	s.Reaches(t, s.MustBuy(t, p).Order.ID, order.Refunded)
-	if s.Spent(b) != price {
-		t.Errorf("spent %d, want the card's price alone", s.Spent(b))
-	}
-	if bal, err := s.Cards.Balance(t.Context(), c.ID, b.Address); err != nil || bal.Available != card.Remaining {
-		t.Errorf("balance %v, %v", bal.Available, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
+		b := s.NewBuyer(t)
+		s.Reaches(t, s.MustBuy(t, s.PaidCard(t, b, "k")).Order.ID, order.Fulfilled)
+		c, err := s.Cards.Ensure(t.Context(), b.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.FeeJob(t, c)
+		s.Issuer.Fault(cardtest.Move, fulfilmenttest.Rejected)
+		p := checkouttest.TopUp("t", 5000)
+		p = s.Paid(t, b, p)
+		s.Reaches(t, s.MustBuy(t, p).Order.ID, order.Refunded)
+		if s.Spent(b) != price {
+			t.Errorf("spent %d, want the card's price alone", s.Spent(b))
+		}
+		if bal, err := s.Cards.Balance(t.Context(), c.ID, b.Address); err != nil || bal.Available != card.Remaining {
+			t.Errorf("balance %v, %v", bal.Available, err)
+		}
+	})
 }
 
 func TestChainFaultsLeaveOneRefund(t *testing.T) {
@@ -99,8 +104,7 @@ func TestChainFaultsLeaveOneRefund(t *testing.T) {
 		"answer lost": paymenttest.Lose, "refused": paymenttest.Refuse, "dropped": paymenttest.Drop,
 		"reverted": paymenttest.Revert, "sent by a third party": paymenttest.Preempt,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		checkouttest.Run(t, name, func(t *testing.T) {
 			s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
 			b := s.NewBuyer(t)
 			p := s.PaidCard(t, b, "k~002")
@@ -116,27 +120,29 @@ func TestChainFaultsLeaveOneRefund(t *testing.T) {
 }
 
 func TestRefundWaitsForTheTreasuryAndIsSignedAgainWithItsNonce(t *testing.T) {
-	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 0)
-	b := s.NewBuyer(t)
-	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
-	first := signed(t, s, sold.Order.ID)
-	s.Offset.Store(int64(checkouttest.RefundWindow + time.Minute))
-	checkouttest.Until(t, "the refund is signed again", func() bool {
-		return refund(t, s, sold.Order.ID).Authorization.ValidBefore > first.Authorization.ValidBefore
+	synctest.Test(t, func(t *testing.T) {
+		s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 0)
+		b := s.NewBuyer(t)
+		sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
+		first := signed(t, s, sold.Order.ID)
+		s.Offset.Store(int64(checkouttest.RefundWindow + time.Minute))
+		checkouttest.Until(t, "the refund is signed again", func() bool {
+			return refund(t, s, sold.Order.ID).Authorization.ValidBefore > first.Authorization.ValidBefore
+		})
+		if again := refund(t, s, sold.Order.ID); again.Authorization.Nonce != first.Authorization.Nonce ||
+			again.ID != first.ID {
+			t.Errorf("signed again as %+v", again)
+		}
+		s.Chain.Fund(bank, price)
+		s.Reaches(t, sold.Order.ID, order.Refunded)
+		if s.Spent(b) != 0 || s.Chain.Balance(bank) != 0 {
+			t.Errorf("spent %d, the treasury holds %d", s.Spent(b), s.Chain.Balance(bank))
+		}
 	})
-	if again := refund(t, s, sold.Order.ID); again.Authorization.Nonce != first.Authorization.Nonce ||
-		again.ID != first.ID {
-		t.Errorf("signed again as %+v", again)
-	}
-	s.Chain.Fund(bank, price)
-	s.Reaches(t, sold.Order.ID, order.Refunded)
-	if s.Spent(b) != 0 || s.Chain.Balance(bank) != 0 {
-		t.Errorf("spent %d, the treasury holds %d", s.Spent(b), s.Chain.Balance(bank))
-	}
 }
 
 func TestLateRefundGoesToAnOperatorOnceItIsDead(t *testing.T) {
-	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 0)
+	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{Postgres: true}, 0)
 	b := s.NewBuyer(t)
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
 	signed(t, s, sold.Order.ID)
@@ -154,23 +160,25 @@ func TestLateRefundGoesToAnOperatorOnceItIsDead(t *testing.T) {
 }
 
 func TestCancelledRefundGoesToAnOperator(t *testing.T) {
-	s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
-	b := s.NewBuyer(t)
-	p := s.PaidCard(t, b, "k~002")
-	s.Chain.Next(0, paymenttest.Cancel)
-	sold := s.MustBuy(t, p)
-	s.Reaches(t, sold.Order.ID, order.OperatorReview)
-	if r := refund(t, s, sold.Order.ID); r.Status != payment.RefundDead || s.Chain.Balance(bank) != 100_000_000 {
-		t.Errorf("refund %+v", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, bank := checkouttest.OpenWithTreasury(t, checkouttest.Options{}, 100_000_000)
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k~002")
+		s.Chain.Next(0, paymenttest.Cancel)
+		sold := s.MustBuy(t, p)
+		s.Reaches(t, sold.Order.ID, order.OperatorReview)
+		if r := refund(t, s, sold.Order.ID); r.Status != payment.RefundDead || s.Chain.Balance(bank) != 100_000_000 {
+			t.Errorf("refund %+v", r)
+		}
+	})
 }
 
 func TestRefundWithoutASettlerGoesToAnOperatorUnsigned(t *testing.T) {
-	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{RefundsUnsent: true}, 100_000_000)
+	s, _ := checkouttest.OpenWithTreasury(t, checkouttest.Options{Postgres: true, RefundsUnsent: true}, 100_000_000)
 	b := s.NewBuyer(t)
 	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
 	s.Reaches(t, sold.Order.ID, order.OperatorReview)
-	if found, err := s.Store.Orders().Refunds(t.Context(), sold.Order.ID); err != nil || len(found) != 0 {
+	if found, err := s.Store.Orders.Refunds(t.Context(), sold.Order.ID); err != nil || len(found) != 0 {
 		t.Errorf("refunds %v, %v", found, err)
 	}
 	history, err := s.Admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
@@ -186,18 +194,20 @@ func TestRefundWithoutASettlerGoesToAnOperatorUnsigned(t *testing.T) {
 }
 
 func TestReorganisedRefundIsSentAgain(t *testing.T) {
-	treasury := authtest.NewWallet(t, "treasury")
-	bank := treasury.Address()
-	chain := paymenttest.NewChain(checkouttest.Domain(), time.Now)
-	chain.Fund(bank, 100_000_000)
-	var undone atomic.Bool
-	s := checkouttest.Open(t,
-		checkouttest.Options{Treasury: treasury.Key(), Chain: chain, Final: undoing{chain, bank, &undone}})
-	b := s.NewBuyer(t)
-	sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
-	s.Reaches(t, sold.Order.ID, order.Refunded)
-	checkouttest.Until(t, "the refund is there again", func() bool {
-		return undone.Load() && s.Spent(b) == 0 && chain.Balance(bank) == 75_000_000 && chain.Calls().Transfers == 3
+	synctest.Test(t, func(t *testing.T) {
+		treasury := authtest.NewWallet(t, "treasury")
+		bank := treasury.Address()
+		chain := paymenttest.NewChain(checkouttest.Domain(), time.Now)
+		chain.Fund(bank, 100_000_000)
+		var undone atomic.Bool
+		s := checkouttest.Open(t,
+			checkouttest.Options{Treasury: treasury.Key(), Chain: chain, Final: undoing{chain, bank, &undone}})
+		b := s.NewBuyer(t)
+		sold := s.MustBuy(t, s.PaidCard(t, b, "k~002"))
+		s.Reaches(t, sold.Order.ID, order.Refunded)
+		checkouttest.Until(t, "the refund is there again", func() bool {
+			return undone.Load() && s.Spent(b) == 0 && chain.Balance(bank) == 75_000_000 && chain.Calls().Transfers == 3
+		})
 	})
 }
 
@@ -218,7 +228,7 @@ func (u undoing) Verdict(ctx context.Context, a x402.Authorization, since time.T
 
 func TestUndonePaymentIsNotRefunded(t *testing.T) {
 	s, bank := checkouttest.OpenWithTreasury(t,
-		checkouttest.Options{Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
+		checkouttest.Options{Postgres: true, Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k")
 	s.Issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)
@@ -233,7 +243,7 @@ func TestUndonePaymentIsNotRefunded(t *testing.T) {
 	if s.Chain.Balance(bank) != 100_000_000 {
 		t.Errorf("the treasury holds %d", s.Chain.Balance(bank))
 	}
-	if found, err := s.Store.Orders().Refunds(t.Context(), sold.Order.ID); err != nil || len(found) != 0 {
+	if found, err := s.Store.Orders.Refunds(t.Context(), sold.Order.ID); err != nil || len(found) != 0 {
 		t.Errorf("refunds %v, %v", found, err)
 	}
 }

@@ -3,6 +3,7 @@ package settlement_test
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,7 +37,7 @@ func suspendOthers(t *testing.T, url string) {
 // reserved is what orders reserve of the issuer's float.
 func reserved(t *testing.T, s *checkouttest.Shop) int64 {
 	t.Helper()
-	held, err := s.Store.Cards().Reserved(t.Context(), "float/card", time.Now().Add(time.Minute))
+	held, err := s.Store.Cards.Reserved(t.Context(), "float/card", time.Now().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestEmptiedWalletsLeaveTheFloatToOthers(t *testing.T) {
 	const wallets = 56
 	url := storetest.URL(t)
 	s, treasury := checkouttest.OpenWithTreasury(t, checkouttest.Options{
-		Store: storetest.Open(t, url), Wait: 300 * time.Millisecond,
+		Store: checkouttest.Of(storetest.Open(t, url)), Wait: 300 * time.Millisecond,
 	}, checkouttest.Price)
 	suspendOthers(t, url)
 	s.Issuer.SetFloat(wallets * card.Price)
@@ -114,32 +115,36 @@ func TestEmptiedWalletsLeaveTheFloatToOthers(t *testing.T) {
 // TestMissedPaymentHoldsNothing: its payer has the money at every block, and a block did not move it, or nothing more
 // is sent for it.
 func TestMissedPaymentHoldsNothing(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
-	p := s.PaidCard(t, s.NewBuyer(t), "k")
-	for range 30 {
-		s.Chain.Next(paymenttest.Miss)
-	}
-	id := claimOnly(t, s, p)
-	checkouttest.Until(t, "the float is free", func() bool { return reserved(t, s) == 0 })
-	if o, err := s.Store.Orders().Find(t.Context(), id); err != nil || o.Status != order.Settling {
-		t.Errorf("order %s, %v", o.Status, err)
-	}
-	pay, err := s.Store.Orders().Payments(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Chain.Settle(pay[id].Authorization)
-	s.Reaches(t, id, order.Fulfilled)
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{Wait: 300 * time.Millisecond})
+		p := s.PaidCard(t, s.NewBuyer(t), "k")
+		for range 30 {
+			s.Chain.Next(paymenttest.Miss)
+		}
+		id := claimOnly(t, s, p)
+		checkouttest.Until(t, "the float is free", func() bool { return reserved(t, s) == 0 })
+		if o, err := s.Store.Orders.Find(t.Context(), id); err != nil || o.Status != order.Settling {
+			t.Errorf("order %s, %v", o.Status, err)
+		}
+		pay, err := s.Store.Orders.Payments(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Chain.Settle(pay[id].Authorization)
+		s.Reaches(t, id, order.Fulfilled)
+	})
 }
 
 // TestWaitingPaymentKeepsItsFloat: its payer has the money, and no block had it.
 func TestWaitingPaymentKeepsItsFloat(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Wait: time.Second})
-	s.Chain.StallAll()
-	id := claimOnly(t, s, s.PaidCard(t, s.NewBuyer(t), "k"))
-	if got := reserved(t, s); got != int64(card.Price) {
-		t.Errorf("%d reserved for a payment that is on its way", got)
-	}
-	s.Chain.Release()
-	s.Reaches(t, id, order.Fulfilled)
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{Wait: time.Second})
+		s.Chain.StallAll()
+		id := claimOnly(t, s, s.PaidCard(t, s.NewBuyer(t), "k"))
+		if got := reserved(t, s); got != int64(card.Price) {
+			t.Errorf("%d reserved for a payment that is on its way", got)
+		}
+		s.Chain.Release()
+		s.Reaches(t, id, order.Fulfilled)
+	})
 }

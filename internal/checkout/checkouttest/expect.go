@@ -15,7 +15,7 @@ import (
 func Until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	pause := time.Millisecond
-	for deadline := time.Now().Add(timeoutOf(t)); time.Now().Before(deadline); time.Sleep(pause) {
+	for deadline := time.Now().Add(maxTimeout); time.Now().Before(deadline); time.Sleep(pause) {
 		if ok() {
 			return
 		}
@@ -24,20 +24,11 @@ func Until(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("never: %s", what)
 }
 
-// timeoutOf leaves a test the time to say what never came, before the deadline of the tests ends them all.
-func timeoutOf(t *testing.T) time.Duration {
-	most := maxTimeout
-	if end, set := t.Deadline(); set {
-		most = min(most, time.Until(end)-15*time.Second)
-	}
-	return max(most, time.Second)
-}
-
 // Reaches waits until an order has a status.
 func (s *Shop) Reaches(t *testing.T, id order.ID, want order.Status) {
 	t.Helper()
 	Until(t, string(id)+" "+string(want), func() bool {
-		o, err := s.Store.Orders().Find(t.Context(), id)
+		o, err := s.Store.Orders.Find(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +49,7 @@ func (s *Shop) FinalJob(t *testing.T, kind job.Kind, key string) job.Row {
 	Until(t, string(kind)+" of "+key+" is final", func() bool {
 		var found bool
 		var err error
-		if row, found, err = s.Store.Jobs().Find(t.Context(), kind, key); err != nil {
+		if row, found, err = s.Store.Jobs.Find(t.Context(), kind, key); err != nil {
 			t.Fatal(err)
 		}
 		return found && row.FinishedAt != nil
@@ -89,14 +80,22 @@ func (s *Shop) Decide(t *testing.T, id order.ID, d admin.Decision, reason string
 // Moves counts the moves of an order to a status.
 func (s *Shop) Moves(t *testing.T, id order.ID, to order.Status) (n int) {
 	t.Helper()
-	history, err := s.Admin.Inspect(t.Context(), id, order.Act{Operator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range history.Timeline {
+	for _, e := range s.timeline(t, id) {
 		if e.To == to {
 			n++
 		}
 	}
 	return n
+}
+
+func (s *Shop) timeline(t *testing.T, id order.ID) []order.Event {
+	t.Helper()
+	if kept := s.Store.Memory; kept != nil {
+		return kept.Orders().Timeline(id)
+	}
+	history, err := s.Admin.Inspect(t.Context(), id, order.Act{Operator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return history.Timeline
 }

@@ -1,5 +1,5 @@
-// Package checkouttest is a shop for tests: the checkout, the settlement and the operators' actions over a real store,
-// with a chain and an issuer in memory.
+// Package checkouttest is a shop for tests: the checkout, the settlement and the operators' actions over a store in
+// memory or in PostgreSQL, with a chain and an issuer in memory.
 package checkouttest
 
 import (
@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,6 +33,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/sandbox/trigger"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -61,10 +63,35 @@ func Domain() x402.Domain {
 	return x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: asset}
 }
 
-// Shop is one deployment: a real store, a chain and an issuer in memory.
+// Store is what a shop keeps.
+type Store struct {
+	Orders interface {
+		checkout.Store
+		settlement.Store
+	}
+	Jobs     job.Queue
+	Cards    card.Store
+	Explains func(ctx context.Context, kind order.Kind, references []uuid.UUID) (bool, error)
+	// Memory and Postgres are what keeps it; one of them is nil. Operators' records are in PostgreSQL only.
+	Memory   *memory.Store
+	Postgres *store.Store
+}
+
+// Of is a store in PostgreSQL.
+func Of(s *store.Store) Store {
+	return Store{Orders: s.Orders(), Jobs: s.Jobs(), Cards: s.Cards(), Explains: s.Explains, Postgres: s}
+}
+
+// Run runs a subtest in a bubble of time of its own.
+func Run(t *testing.T, name string, tell func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, tell) })
+}
+
+// Shop is one deployment: a store, and a chain and an issuer in memory.
 type Shop struct {
 	*checkout.Checkout
-	Store  *store.Store
+	Store  Store
 	Chain  *paymenttest.Chain
 	Issuer *cardtest.Issuer
 	Runner *job.Runner
@@ -76,9 +103,11 @@ type Shop struct {
 
 // Options vary a shop. What is nil is made for this shop alone.
 type Options struct {
-	Store  *store.Store
-	Chain  *paymenttest.Chain
-	Issuer *cardtest.Issuer
+	// Store is a new one in memory when it is zero, or in PostgreSQL, in a package whose tests storetest.Main runs.
+	Store    Store
+	Postgres bool
+	Chain    *paymenttest.Chain
+	Issuer   *cardtest.Issuer
 	// Wait is how long a request waits for its settlement, by default as long as it takes.
 	Wait time.Duration
 	// VerdictTimeout is how long a payment that was refused is looked for on the chain.
@@ -119,9 +148,9 @@ func Open(t *testing.T, o Options) *Shop {
 	s := &Shop{Store: o.Store, Chain: o.Chain, Issuer: o.Issuer, Offset: new(atomic.Int64)}
 	o = s.withDefaults(t, o)
 	// Leases are long, because nobody's are to pass only because the machine is busy.
-	s.Runner = job.NewRunner(job.Config{Queue: s.Store.Jobs(), TTL: time.Minute, Poll: 200 * time.Millisecond, Slots: 8})
+	s.Runner = job.NewRunner(job.Config{Queue: s.Store.Jobs, TTL: time.Minute, Poll: 200 * time.Millisecond, Slots: 8})
 	s.Cards = card.New(card.Config{
-		Store: s.Store.Cards(), Now: s.now,
+		Store: s.Store.Cards, Now: s.now,
 		Providers: []card.Provider{{
 			Issuer: s.Issuer, Vault: s.Issuer, Stock: s.Issuer, Traits: s.Issuer.Traits(),
 			Capabilities: s.Issuer.Capabilities(),
@@ -171,8 +200,13 @@ func (s *Shop) now() time.Time { return time.Now().Add(time.Duration(s.Offset.Lo
 // withDefaults fills in what the options leave out.
 func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 	t.Helper()
-	if s.Store == nil {
-		s.Store = storetest.New(t)
+	switch {
+	case s.Store.Orders != nil:
+	case o.Postgres:
+		s.Store = Of(storetest.New(t))
+	default:
+		m := memory.NewDisk(nil, nil).Open("shop", nil)
+		s.Store = Store{Orders: m.Orders(), Jobs: m.Jobs(), Cards: m.Cards(), Explains: m.Explains, Memory: m}
 	}
 	if s.Chain == nil {
 		s.Chain = paymenttest.NewChain(Domain(), s.now)
@@ -184,7 +218,7 @@ func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 		o.Workers = func(context.Context) error { return nil }
 	}
 	if o.Wait == 0 {
-		o.Wait = timeoutOf(t) / 2 // who waits for longer says so
+		o.Wait = maxTimeout / 2 // who waits for longer says so
 	}
 	if o.Final == nil {
 		o.Final = s.Chain
@@ -218,12 +252,12 @@ func (s *Shop) settle(o Options) *settlement.Settlement {
 		refunds.Collect = collect
 	}
 	cards, topups := s.products()
-	s.Admin = admin.Admin{
-		Records: s.Store.Admin(), Switches: s.Store.Admin(), Refunds: refunds, Products: []admin.Product{cards, topups},
-		Confirm: settlement.ConfirmJob,
+	s.Admin = admin.Admin{Refunds: refunds, Products: []admin.Product{cards, topups}, Confirm: settlement.ConfirmJob}
+	if kept := s.Store.Postgres; kept != nil {
+		s.Admin.Records, s.Admin.Switches = kept.Admin(), kept.Admin()
 	}
 	return settlement.New(settlement.Config{
-		Store: s.Store.Orders(), Products: []settlement.Product{cards, topups}, Chain: s.Chain, Final: o.Final,
+		Store: s.Store.Orders, Products: []settlement.Product{cards, topups}, Chain: s.Chain, Final: o.Final,
 		Collect: collect, Refunds: refunds, Log: slog.New(slog.DiscardHandler), Now: s.now, Float: s.float,
 	})
 }
@@ -245,7 +279,7 @@ func (s *Shop) sell(o Options, settled *settlement.Settlement) {
 	}
 	cards, topups := s.products()
 	s.Checkout = checkout.New(checkout.Config{
-		Store: s.Store.Orders(), Products: []checkout.Product{cards, topups}, Chain: s.Chain, Runner: runner,
+		Store: s.Store.Orders, Products: []checkout.Product{cards, topups}, Chain: s.Chain, Runner: runner,
 		Terms: payment.Terms{
 			Network: x402.NetworkID, Asset: Domain().Contract, PayTo: Payee, Domain: Domain(),
 			MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: 25 * time.Hour,
@@ -283,7 +317,7 @@ func (deadRunner) Adopt(job.Row, job.Handler) {}
 func (s *Shop) TakeOver(t *testing.T) {
 	t.Helper()
 	Until(t, "a lease passes", func() bool {
-		n, err := s.Store.Jobs().Reap(t.Context(), 100)
+		n, err := s.Store.Jobs.Reap(t.Context(), 100)
 		if err != nil {
 			t.Fatal(err)
 		}
