@@ -12,7 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/job/jobtest"
+	"github.com/roamcard/roamcard/internal/store/memory"
 )
 
 type printLabel struct{}
@@ -44,7 +44,7 @@ func ExampleMake() {
 		},
 	}
 
-	queue, finished := jobtest.NewQueue(nil), make(chan struct{})
+	queue, finished := memory.New(nil).Jobs(), make(chan struct{})
 	runner := job.NewRunner(job.Config{Queue: queue, Log: slog.New(slog.DiscardHandler)})
 	runner.Register(printLabel{}.Kind(), func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 		got, err := fulfilment.Make(ctx, l, provider, call)

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/job/jobtest"
+	"github.com/roamcard/roamcard/internal/store/memory"
 )
 
 // greet is a job with arguments of its own.
@@ -19,7 +19,7 @@ func (greet) Kind() job.Kind { return "greet" }
 
 // A job is queued once for its key, and runs until its handler is done.
 func ExampleRunner() {
-	queue := jobtest.NewQueue(nil) // in memory; the service's queue is a table
+	queue := memory.New(nil).Jobs() // in memory; the service's queue is a table
 	runner := job.NewRunner(job.Config{Queue: queue, Log: slog.New(slog.DiscardHandler)})
 	attempts, finished := 0, make(chan struct{})
 	runner.Register(greet{}.Kind(), func(_ context.Context, l *job.Lease) (job.Outcome, error) {

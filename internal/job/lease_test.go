@@ -43,7 +43,7 @@ func TestHeartbeatKeepsLeaseOfLongJob(t *testing.T) {
 
 // deafQueue answers heartbeats as it is told.
 type deafQueue struct {
-	*jobtest.Queue
+	job.Queue
 	beat func(ctx context.Context) (bool, error)
 }
 
@@ -127,7 +127,7 @@ func TestSubmitMarksBeforeItSends(t *testing.T) {
 
 // slowQueue takes its time to record a marker, as a process that is paused in between would.
 type slowQueue struct {
-	*jobtest.Queue
+	job.Queue
 	pause time.Duration
 }
 
@@ -303,7 +303,7 @@ func TestStopReportsAHandlerThatIgnoresIt(t *testing.T) {
 
 // flakyQueue fails to store the first outcomes.
 type flakyQueue struct {
-	*jobtest.Queue
+	job.Queue
 	failures *atomic.Int32
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
+	"github.com/roamcard/roamcard/internal/store/memory"
 )
 
 const bake job.Kind = "bake"
@@ -23,13 +24,13 @@ var errBoom = errors.New("boom")
 // kitchen is a queue with runners on it, in a bubble of time of its own.
 type kitchen struct {
 	*testing.T
-	queue *jobtest.Queue
+	queue memory.Jobs
 }
 
 // story runs a test in which time stands still unless everybody waits.
 func story(t *testing.T, tell func(k kitchen)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { tell(kitchen{t, jobtest.NewQueue(nil)}) })
+	synctest.Test(t, func(t *testing.T) { tell(kitchen{t, memory.New(nil).Jobs()}) })
 }
 
 // runner is started once its handler is set; the returned function stops it and waits.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/settlement"
+	"github.com/roamcard/roamcard/internal/store/memory"
 )
 
 // letters are a product: a letter that is written to the buyer.
@@ -84,7 +84,7 @@ func ExampleProduct() {
 		ID: "ord_1", Kind: product.Kind(), Status: order.Provisioning, Price: 500, Delivery: 1, UpdatedAt: time.Now(),
 	}
 	// Settlement does this for every order that is paid.
-	queue, ended := jobtest.NewQueue(nil), make(chan struct{})
+	queue, ended := memory.New(nil).Jobs(), make(chan struct{})
 	runner := job.NewRunner(job.Config{Queue: queue, Log: slog.New(slog.DiscardHandler)})
 	runner.Register(deliver{}.Kind(), func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 		at, err := product.Deliver(ctx, l, paid)

@@ -205,7 +205,7 @@ func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 	case o.Postgres:
 		s.Store = Of(storetest.New(t))
 	default:
-		m := memory.NewDisk(nil, nil).Open("shop", nil)
+		m := memory.New(nil)
 		s.Store = Store{Orders: m.Orders(), Jobs: m.Jobs(), Cards: m.Cards(), Explains: m.Explains, Memory: m}
 	}
 	if s.Chain == nil {

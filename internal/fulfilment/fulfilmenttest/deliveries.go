@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/store/memory"
 )
 
 // delivering is the kind of the jobs of Deliveries.
@@ -21,7 +21,8 @@ func (deliverArgs) Kind() job.Kind { return delivering }
 
 // Deliveries runs the deliveries of one product, as checkout does for all, from jobs in memory.
 type Deliveries struct {
-	Queue *jobtest.Queue
+	Store *memory.Store
+	Queue memory.Jobs
 	// Deliver is the product's. Ended, which may be nil, gets the outcome of each delivery.
 	Deliver func(context.Context, *job.Lease, order.Order) (order.Progress, error)
 	Ended   func(order.Order, order.Progress)
@@ -34,7 +35,8 @@ type Deliveries struct {
 
 // NewDeliveries makes Deliveries with an empty queue. Deliver is to be set before they run.
 func NewDeliveries() *Deliveries {
-	return &Deliveries{Queue: jobtest.NewQueue(nil), done: map[order.ID]order.Progress{}}
+	s := memory.New(nil)
+	return &Deliveries{Store: s, Queue: s.Jobs(), done: map[order.ID]order.Progress{}}
 }
 
 // Work runs a test together with a worker of the deliveries and of other jobs. It is called in a bubble of synctest.
@@ -58,6 +60,8 @@ func (d *Deliveries) Work(t *testing.T, others map[job.Kind]job.Handler, test fu
 // Begin lets a paid order be delivered.
 func (d *Deliveries) Begin(t *testing.T, o order.Order) {
 	t.Helper()
+	o.Status = order.Provisioning
+	d.Store.Orders().Put(o)
 	if _, err := d.Queue.Enqueue(t.Context(), job.New{Args: deliverArgs{o}, UniqueKey: string(o.ID)}); err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +92,10 @@ func (d *Deliveries) deliver(ctx context.Context, l *job.Lease) (job.Outcome, er
 	if at.State == order.Waiting {
 		return job.Snooze(at.After), nil
 	}
+	a.Order.Status = map[order.ProgressState]order.Status{
+		order.Delivered: order.Fulfilled, order.Refused: order.RefundPending, order.Doubtful: order.OperatorReview,
+	}[at.State]
+	d.Store.Orders().Put(a.Order)
 	d.mu.Lock()
 	d.done[a.Order.ID] = at
 	d.mu.Unlock()

@@ -1,3 +1,4 @@
+// Package jobtest has the rules that every job.Queue keeps.
 package jobtest
 
 import (

@@ -321,3 +321,13 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// Held is the claim of a job that is worked on for an hour.
+func Held(t *testing.T, q job.Queue) job.Fence {
+	t.Helper()
+	n := job.New{Args: Args{Name: cook}, UniqueKey: uuid.NewString(), LeaseOwner: "held", LeaseTTL: time.Hour}
+	if added, err := q.Enqueue(t.Context(), n); err != nil || !added {
+		t.Fatalf("Enqueue = %v, %v", added, err)
+	}
+	return find(t, q, cook, n.UniqueKey).Fence()
+}

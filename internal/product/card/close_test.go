@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,7 +48,7 @@ type chest struct {
 func (c *chest) Return(_ context.Context, l *job.Lease, r payment.Return) (order.Progress, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a := c.shop.args(); c.shop.issuer.Executed(a.Ref()) != 1 || len(c.shop.store.Posted()) != 1 {
+	if a := c.shop.args(); c.shop.issuer.Executed(a.Ref()) != 1 || len(c.shop.posted()) != 1 {
 		c.early = true
 	}
 	switch {
@@ -108,7 +109,7 @@ func closing(t *testing.T, limits bool, traits fulfilment.Traits, tell func(c *c
 			return c.Deliver(ctx, l, o)
 		}
 		c.admin = card.CloseAdmin{
-			Jobs: c.store, Issuers: c.Cards, CallTimeout: callTimeout, Now: time.Now, Chain: c.refunds,
+			Jobs: c.store.Closings(), Issuers: c.Cards, CallTimeout: callTimeout, Now: time.Now, Chain: c.refunds,
 		}
 		closings := card.Closings{
 			Cards: c.Cards, Store: c.store, Refunds: c.refunds, LongestHold: longestHold,
@@ -172,9 +173,16 @@ func (c *closer) wantClosed(left money.Cents) {
 	c.wantPosted(left)
 }
 
+// posted are the postings of closings.
+func (c *closer) posted() []ledger.Posting {
+	return slices.DeleteFunc(c.store.Orders().Posted(c.order), func(p ledger.Posting) bool {
+		return p.Kind != ledger.KindRemainder && p.Kind != ledger.KindReturned
+	})
+}
+
 func (c *closer) wantPosted(left money.Cents) {
 	c.Helper()
-	posted := c.store.Posted()
+	posted := c.posted()
 	for _, p := range posted {
 		if err := p.Check(); err != nil {
 			c.Error(err)
@@ -254,8 +262,8 @@ func TestNothingIsRefundedWhileTheWithdrawalIsUnknown(t *testing.T) {
 		if n := c.issuer.Calls(cardtest.Move); n != 2 { // the fee's and one of the remainder
 			c.Errorf("the issuer was asked for %d movements", n)
 		}
-		if len(c.refunds.paid) != 0 || len(c.store.Posted()) != 0 {
-			c.Errorf("paid back: %v, posted: %v", c.refunds.paid, c.store.Posted())
+		if len(c.refunds.paid) != 0 || len(c.posted()) != 0 {
+			c.Errorf("paid back: %v, posted: %v", c.refunds.paid, c.posted())
 		}
 	})
 }
@@ -274,7 +282,7 @@ func TestRefusedWithdrawalWaitsForAnOperator(t *testing.T) {
 				if len(c.refunds.paid) != 0 {
 					c.Errorf("paid back: %v", c.refunds.paid)
 				}
-				if _, err := c.admin.Retry(c.Context(), c.sold().ID, card.Act{Operator: "op"}); err != nil {
+				if _, err := c.admin.Retry(c.Context(), c.row().ID, card.Act{Operator: "op"}); err != nil {
 					c.Fatal(err)
 				}
 				c.pass(time.Minute)
@@ -353,7 +361,7 @@ func TestRefundThatFailsOrWaitsEndsOnce(t *testing.T) {
 			c.args().Stage != card.StageRefunding {
 			c.Fatalf("the closing is %s in %s: %q", row.Status, c.args().Stage, row.LastError)
 		}
-		if _, err := c.admin.Retry(c.Context(), c.sold().ID, card.Act{Operator: "op"}); err != nil {
+		if _, err := c.admin.Retry(c.Context(), c.row().ID, card.Act{Operator: "op"}); err != nil {
 			c.Fatal(err)
 		}
 		c.pass(time.Minute)
@@ -398,14 +406,7 @@ func (c *closer) topUp() order.ID {
 		ID: order.NewID(time.Now()), Kind: topup.Kind, Owner: owner, Price: 2500, UpdatedAt: time.Now(),
 		Item: asItem(c.T, split), Delivery: 1,
 	}
-	c.made.Ended = func(o order.Order, at order.Progress) {
-		if o.Kind == topup.Kind && at.State == order.Delivered {
-			c.store.Loaded(split.Card, split.Credit)
-		}
-		if o.Kind == topup.Kind && at.State != order.Delivered {
-			c.store.Loaded(split.Card, 0)
-		}
-	}
+	c.made.Ended = c.post
 	c.made.Begin(c.T, o)
 	return o.ID
 }
@@ -492,7 +493,7 @@ func TestOnlyACardWhoseFeeIsDecidedIsClosed(t *testing.T) {
 	})
 	closing(t, false, careful, func(c *closer) {
 		c.issuer.Fault(cardtest.Move, fulfilmenttest.Refused)
-		c.order = c.paid()
+		c.order = c.paidBy(x402.Address{1})
 		c.pass(time.Minute)
 		_, err := c.admin.Close(c.Context(), c.sold().ID, card.Act{Operator: "op"})
 		wantFault(c.T, err, fault.FeeOutstanding)
@@ -527,7 +528,7 @@ func TestRefundByHandIsConcluded(t *testing.T) {
 		c.refunds.byHand = map[x402.Hash]money.USDC{right: money.Cents(1500).USDC(), wrong: money.Cents(1499).USDC()}
 		conclude := func(hash x402.Hash, want fault.Code) {
 			c.Helper()
-			if _, err := c.admin.Conclude(c.Context(), c.sold().ID, hash, act); fault.Of(err) != want {
+			if _, err := c.admin.Conclude(c.Context(), c.row().ID, hash, act); fault.Of(err) != want {
 				c.Errorf("concluded by %x: %v, want %q", hash[:1], err, want)
 			}
 		}
@@ -544,8 +545,8 @@ func TestRefundByHandIsConcluded(t *testing.T) {
 		conclude(right, fault.DependencyDown)
 		c.refunds.chainDown = nil
 		c.pass(time.Minute)
-		if a := c.args(); a.Stage != card.StageRefunding || len(c.store.Posted()) != 1 {
-			c.Fatalf("the closing has gone on to %s, with %v", a.Stage, c.store.Posted())
+		if a := c.args(); a.Stage != card.StageRefunding || len(c.posted()) != 1 {
+			c.Fatalf("the closing has gone on to %s, with %v", a.Stage, c.posted())
 		}
 		conclude(right, "")
 		c.pass(time.Minute)

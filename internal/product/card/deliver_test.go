@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // The answers that leave open what happened: after the effect, or without any.
@@ -135,7 +136,7 @@ func TestCardThatNeverBecomesActiveGoesToAPerson(t *testing.T) {
 			t.Errorf("left pending: %+v", s.ended(pending))
 		}
 		s.issuer.Fault(cardtest.Open, fulfilmenttest.StaysPending)
-		closed := s.paid()
+		closed := s.paidBy(x402.Address{1})
 		s.pass(time.Second)
 		s.issuer.SetState(s.card(closed).Ref, card.AccountClosed)
 		s.pass(time.Minute)

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
-	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
@@ -124,7 +125,7 @@ func TestLimitsAndMovementsTakeTurns(t *testing.T) {
 	s, id := owned(t, card.Active)
 	s.Providers[0].Capabilities.Funding = card.Limit
 	change := uuid.New()
-	if err := s.store.BeginChange(t.Context(), id, change, 0); err != nil {
+	if err := s.store.BeginChange(t.Context(), id, change, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.SetLimits(t.Context(), id, owner, card.Limits{Month: 5})
@@ -136,8 +137,9 @@ func TestLimitsAndMovementsTakeTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn := card.Turn{Card: id, Order: "ord_load", Ref: fulfilmenttest.NewRef(), Load: 100}
+	fence := jobtest.Held(t, s.queue)
 	take := func() error {
-		_, err := s.store.TakeTurn(t.Context(), job.Fence{}, turn)
+		_, err := s.store.TakeTurn(t.Context(), fence, turn)
 		return err
 	}
 	for _, mode := range []fulfilmenttest.Mode{fulfilmenttest.Refused, ""} {
@@ -148,7 +150,6 @@ func TestLimitsAndMovementsTakeTurns(t *testing.T) {
 		if err := take(); err != nil {
 			t.Fatalf("%q: the card is kept after the issuer's answer: %v", mode, err)
 		}
-		s.store.Loaded(id, 100)
 	}
 	s.issuer.Fault(cardtest.SetLimits, fulfilmenttest.TimeoutAfter)
 	_, err = s.SetLimits(t.Context(), id, owner, card.Limits{Month: money.Cents(6)})

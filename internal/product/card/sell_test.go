@@ -36,12 +36,12 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 		"a cent too little": {func(s *shelf) { s.issuer.SetFloat(card.Price - 1) }, fault.FloatUnavailable},
 		"float is promised": {func(s *shelf) {
 			s.issuer.SetFloat(2 * card.Price)
-			s.store.SetReserved(int64(card.Price) + 1)
+			s.store.Hold("float/card", int64(card.Price)+1, true)
 		}, fault.FloatUnavailable},
 		"float is promised to who has not paid": {func(s *shelf) {
 			s.issuer.SetFloat(2 * card.Price)
-			s.store.SetReserved(int64(card.Price) + 1)
-			s.store.SetUnpaid(1)
+			s.store.Hold("float/card", int64(card.Price), true)
+			s.store.Hold("float/card", 1, false)
 		}, fault.FloatReserved},
 		"issuer silent": {
 			func(s *shelf) { s.issuer.Fault(cardtest.Stock, fulfilmenttest.TimeoutBefore) }, fault.DependencyDown,

@@ -11,11 +11,11 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -32,8 +32,8 @@ type shelf struct {
 	*testing.T
 	*card.Cards
 	issuer *cardtest.Issuer
-	store  *cardtest.Store
-	queue  *jobtest.Queue
+	store  memory.Cards
+	queue  memory.Jobs
 	// made are the deliveries.
 	made *fulfilmenttest.Deliveries
 	// limits says that the issuer has spending limits from the next delivery on.
@@ -59,7 +59,7 @@ func newShelf(t *testing.T, traits fulfilment.Traits) *shelf {
 		made: fulfilmenttest.NewDeliveries(),
 	}
 	s.queue, s.made.Deliver = s.made.Queue, s.fulfill
-	s.store = cardtest.NewStore(s.queue)
+	s.store = s.made.Store.Cards()
 	s.Cards = card.New(card.Config{
 		Store: s.store, Now: time.Now,
 		Providers: []card.Provider{{
@@ -103,9 +103,11 @@ func (s *shelf) fulfill(ctx context.Context, l *job.Lease, o order.Order) (order
 func (s *shelf) ended(id order.ID) order.Progress { return s.made.Of(id) }
 
 // paid lets an order of the owner be delivered.
-func (s *shelf) paid() order.ID {
+func (s *shelf) paid() order.ID { return s.paidBy(owner) }
+
+func (s *shelf) paidBy(by x402.Address) order.ID {
 	s.Helper()
-	o := order.Order{ID: order.NewID(time.Now()), Kind: card.Kind, Owner: owner, Price: card.Price, UpdatedAt: time.Now()}
+	o := order.Order{ID: order.NewID(time.Now()), Kind: card.Kind, Owner: by, Price: card.Price, UpdatedAt: time.Now()}
 	s.made.Begin(s.T, o)
 	return o.ID
 }

@@ -47,12 +47,20 @@ func newCrowd(t *testing.T, limits bool, change func(*card.Config, *cardtest.Iss
 		}
 		return c.Deliver(ctx, l, o)
 	}
-	c.made.Ended = func(o order.Order, at order.Progress) {
-		if split, err := topup.ItemOf(o); err == nil && o.Kind == topup.Kind && at.State == order.Delivered {
-			c.store.Loaded(split.Card, split.Credit)
-		}
-	}
+	c.made.Ended = c.post
 	return c
+}
+
+// post adds the postings of a top-up that is delivered.
+func (s *shelf) post(o order.Order, at order.Progress) {
+	if o.Kind != topup.Kind || at.State != order.Delivered {
+		return
+	}
+	all, err := topup.Topups{}.Postings(o)
+	if err != nil {
+		s.Error(err)
+	}
+	s.store.Orders().Post(o.Owner, all...)
 }
 
 // tell runs the jobs while the test tells its story, in a bubble of time of its own.

@@ -14,11 +14,11 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store/memory"
 )
 
 var activationData = esim.ActivationData{
@@ -225,7 +225,7 @@ func TestPicturesAreOfTheirSize(t *testing.T) {
 // reseal lets a worker have the job that is queued at the first start with a new key, and says what the job is then.
 func (s *shop) reseal(key string, worker *esim.Esims) job.Status {
 	s.Helper()
-	queue := jobtest.NewQueue(nil)
+	queue := memory.New(nil).Jobs()
 	args := esim.ResealArgs{Key: key}
 	if _, err := queue.Enqueue(s.Context(), job.New{Args: args, UniqueKey: key}); err != nil {
 		s.Fatal(err)

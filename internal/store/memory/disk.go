@@ -57,6 +57,9 @@ func NewDisk(now func() time.Time, hook Hook) *Disk {
 	return &Disk{now: now, hook: hook}
 }
 
+// New is an empty database as one process sees it, which has the same clock; time.Now where it is nil.
+func New(now func() time.Time) *Store { return NewDisk(now, nil).Open("", now) }
+
 // Open is the database as a process sees it, by the process's own clock, which is time.Now where it is nil.
 func (d *Disk) Open(process string, now func() time.Time) *Store {
 	if now == nil {

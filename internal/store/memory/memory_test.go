@@ -9,5 +9,5 @@ import (
 )
 
 func TestJobsPassTheKit(t *testing.T) {
-	jobtest.RunQueue(t, func(*testing.T) job.Queue { return memory.NewDisk(nil, nil).Open("", nil).Jobs() })
+	jobtest.RunQueue(t, func(*testing.T) job.Queue { return memory.New(nil).Jobs() })
 }

@@ -149,6 +149,19 @@ func (o Orders) Payments(ctx context.Context, ids ...order.ID) (map[order.ID]pay
 	})
 }
 
+// Put keeps an order as it is, and wakes those who watch it.
+func (o Orders) Put(ord order.Order) {
+	_ = o.s.do(context.Background(), "orders.put", func(t *tx) error {
+		t.notify(topicOrder, string(ord.ID))
+		if row := t.orders.get(ord.ID); row != nil {
+			*edit(t, row) = ord
+			return nil
+		}
+		_, err := add(t, &t.orders, "orders_pkey", ord.ID, ord)
+		return err
+	})
+}
+
 // Watch implements checkout.Store.
 func (o Orders) Watch(ids ...order.ID) (wake <-chan struct{}, stop func()) {
 	keys := make([]string, len(ids))
@@ -173,6 +186,11 @@ func (o Orders) Posted(id order.ID) (found []ledger.Posting) {
 		found = append(found, p.Posting)
 	}
 	return found
+}
+
+// Post adds postings of an owner's orders.
+func (o Orders) Post(owner x402.Address, all ...ledger.Posting) {
+	_ = o.s.do(context.Background(), "ledger.post", func(t *tx) error { return t.post(owner.Lower(), all...) })
 }
 
 // selling fails with availability.ErrPaused while one of the switches is on.

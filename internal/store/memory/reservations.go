@@ -174,6 +174,18 @@ func (o Orders) Resume(ctx context.Context, f job.Fence, of order.Order, again [
 	})
 }
 
+// Hold reserves units of a resource for an order of somebody else, paid or not.
+func (s *Store) Hold(resource string, units int64, paid bool) {
+	_ = s.do(context.Background(), "reservations.hold", func(t *tx) error {
+		r := reservation{order: order.NewID(t.stamp), resource: resource, units: units}
+		if paid {
+			r.settled = &t.stamp
+		}
+		_, err := add(t, &t.reservations, "reservations_pkey", uuid.New(), r)
+		return err
+	})
+}
+
 // Reserved is how much of a resource live orders have reserved, as card.Store and esim.Store say.
 func (s *Store) Reserved(ctx context.Context, resource string, asOf time.Time) (units int64, err error) {
 	err = s.do(ctx, "reservations.reserved", func(t *tx) error {

@@ -28,6 +28,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -43,7 +44,7 @@ type harness struct {
 	auth     *auth.Auth
 	sessions *authtest.Sessions
 	issuer   *cardtest.Issuer
-	store    *cardtest.Store
+	store    memory.Cards
 	client   roamcardv1connect.CardServiceClient
 	log      *lines
 	now      time.Time
@@ -53,7 +54,7 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{
 		T: t, sessions: &authtest.Sessions{}, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true}),
-		store: cardtest.NewStore(nil), log: &lines{}, now: time.Now(),
+		store: memory.New(nil).Cards(), log: &lines{}, now: time.Now(),
 	}
 	now := func() time.Time { return h.now }
 	var err error

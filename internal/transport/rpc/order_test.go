@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -85,7 +85,7 @@ func TestOrderShowsRefund(t *testing.T) {
 }
 
 func TestCardOrderShowsStateOfCard(t *testing.T) {
-	store := cardtest.NewStore(nil)
+	store := memory.New(nil).Cards()
 	views := OrderViews{Views: map[order.Kind]View{
 		card.Kind: CardView(store), esim.Kind: EsimView(planNames{"pln_1": "France 1 GB"}),
 	}}

@@ -18,8 +18,8 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store/memory"
 )
 
 func TestAmountIsGivenInDollarsOrCents(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAmountIsGivenInDollarsOrCents(t *testing.T) {
 }
 
 func TestUnpaidOrderShowsPayableURLAndExpiry(t *testing.T) {
-	views := OrderViews{Views: map[order.Kind]View{card.Kind: CardView(cardtest.NewStore(nil))},
+	views := OrderViews{Views: map[order.Kind]View{card.Kind: CardView(memory.New(nil).Cards())},
 		BaseURL: "https://shop.example"}
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct {

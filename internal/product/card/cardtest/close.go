@@ -3,19 +3,12 @@ package cardtest
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
-
-	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
-	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Remainder implements card.Closer.
@@ -66,117 +59,6 @@ func (i *Issuer) Hold(_ *testing.T, id string, amount money.Cents) (release func
 			a.balance += amount
 		}
 	}
-}
-
-// saver is a queue in memory, as package jobtest has it.
-type saver interface {
-	Save(f job.Fence, args job.Args) error
-	Resume(id uuid.UUID, args job.Args) error
-}
-
-// SaveClosing implements card.CloseStore. The postings are in Posted.
-func (s *Store) SaveClosing(_ context.Context, f job.Fence, a card.CloseArgs, postings ...ledger.Posting) error {
-	if err := s.queue.(saver).Save(f, a); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range postings {
-		if !slices.ContainsFunc(s.posted, func(known ledger.Posting) bool { return known.ID == p.ID }) {
-			s.posted = append(s.posted, p)
-		}
-	}
-	return nil
-}
-
-// Posted are the postings of closings.
-func (s *Store) Posted() []ledger.Posting {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.posted)
-}
-
-// Closings implements card.CloseJobs: none, as it keeps no list.
-func (s *Store) Closings(context.Context, card.JobQuery, card.Act) ([]job.Row, error) {
-	return nil, nil
-}
-
-// OrderClosing implements card.CloseJobs, for a card whose order is fulfilled.
-func (s *Store) OrderClosing(
-	ctx context.Context, id uuid.UUID, decide func(card.ClosingFacts) (card.CloseArgs, error), _ card.Act,
-) (job.Row, error) {
-	c, err := s.one(func(c card.Card) bool { return c.ID == id })
-	if err != nil {
-		return job.Row{}, err
-	}
-	if row, known, err := s.queue.Find(ctx, card.CloseJob, id.String()); err != nil || known {
-		return row, err
-	}
-	sold := card.ClosingFacts{Card: c, Order: order.Fulfilled}
-	switch fee, known, err := s.queue.Find(ctx, card.FeeJob, id.String()); {
-	case err != nil:
-		return job.Row{}, err
-	case known:
-		sold.Fee = &fee
-	}
-	a, err := decide(sold)
-	if err != nil {
-		return job.Row{}, err
-	}
-	if _, err := s.queue.Enqueue(ctx, card.NewCloseJob(a)); err != nil {
-		return job.Row{}, err
-	}
-	row, _, err := s.queue.Find(ctx, card.CloseJob, id.String())
-	return row, err
-}
-
-// RetryClosing implements card.CloseJobs. The job is named by its card.
-func (s *Store) RetryClosing(
-	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), _ card.Act,
-) (job.Row, error) {
-	row, known, err := s.queue.Find(ctx, card.CloseJob, id.String())
-	switch {
-	case err != nil:
-		return row, err
-	case !known:
-		return row, card.ErrNotFound
-	case row.Status != job.OperatorReview:
-		return row, nil
-	}
-	a, err := next(row)
-	if err != nil {
-		return row, err
-	}
-	return row, s.queue.(saver).Resume(row.ID, a)
-}
-
-// Refunding implements card.CloseJobs. No refund is ever signed.
-func (s *Store) Refunding(ctx context.Context, id uuid.UUID) (job.Row, x402.Address, bool, error) {
-	row, known, err := s.queue.Find(ctx, card.CloseJob, id.String())
-	if err == nil && !known {
-		err = card.ErrNotFound
-	}
-	if err != nil {
-		return job.Row{}, x402.Address{}, false, err
-	}
-	c, err := s.one(func(c card.Card) bool { return c.ID == id })
-	return row, c.Owner, false, err
-}
-
-// ConcludeRefund implements card.CloseJobs.
-func (s *Store) ConcludeRefund(
-	ctx context.Context, id uuid.UUID, next func(job.Row) (card.CloseArgs, error), act card.Act,
-) (job.Row, error) {
-	return s.RetryClosing(ctx, id, func(row job.Row) (card.CloseArgs, error) {
-		a, err := next(row)
-		if err != nil {
-			return a, err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.posted = append(s.posted, a.Return())
-		return a, nil
-	}, act)
 }
 
 // remainder wants what is left on a card.
