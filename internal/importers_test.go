@@ -64,6 +64,7 @@ var importers = map[string]map[string]string{
 		"internal/store/esims.go":             "the rows of eSIMs and plans",
 		"internal/store/esimcancels.go":       "the rows of eSIMs that are given back",
 		"internal/store/esimjournal.go":       "what suppliers were sent",
+		"internal/store/memory/":              "the rows of eSIMs and plans, in memory",
 		"internal/store/esimtopups.go":        "the rows of what is added to eSIMs",
 		"internal/transport/rpc/esim.go":      "the rpc file of eSIMs",
 		"internal/transport/rpc/esimtopup.go": "the rpc file of what is added to eSIMs",

@@ -108,6 +108,7 @@ var homes = map[string]string{
 	"internal/store/esimcancels.go":       "the store file of eSIMs that are given back",
 	"internal/store/esimjournal.go":       "the store file of what eSIM suppliers were sent",
 	"internal/store/esimtopups.go":        "the store file of what is added to eSIMs",
+	"internal/store/memory/":              "the store files of products, in memory",
 	"internal/store/storetest/":           "tests of the store have all products",
 	"internal/checkout/checkouttest/":     "the shop of the tests sells cards and top-ups",
 	"internal/transport/rpc/card.go":      "the rpc file of cards",

@@ -121,7 +121,7 @@ func cancels(t *testing.T, tell func(s *shop, c *cancelling)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, careful)
-		c := &cancelling{profile: s.profile, put: s.store.PutProfile}
+		c := &cancelling{profile: s.profile, put: s.store.Put}
 		c.jobs = &esim.Cancellations{Esims: s.Esims, Store: c, Refunds: c, Chain: c}
 		s.made.Work(t, map[job.Kind]job.Handler{
 			esim.CancelJob: func(ctx context.Context, l *job.Lease) (out job.Outcome, err error) {
@@ -290,7 +290,7 @@ func TestCreditThatIsNotWhatWasPaidIsAnOperators(t *testing.T) {
 				o := s.delivered()
 				p := s.profile(o.ID)
 				change(&p)
-				s.store.PutProfile(p)
+				s.store.Put(p)
 				out := s.cancellation(c, o, time.Minute)
 				if out.Status != job.OperatorReview || c.args.Stage != esim.StageCancelling || c.looks != 0 ||
 					len(c.postings) != 0 {
@@ -305,8 +305,8 @@ func TestSupplierThatTakesNothingBackIsNotAsked(t *testing.T) {
 	cancels(t, func(s *shop, c *cancelling) {
 		o := s.delivered()
 		without := newShop(s.T, careful, func(p *esim.Provider) { p.Canceller, p.Capabilities.Cancel = nil, false })
-		without.store.Put(o)
-		without.store.PutProfile(s.profile(o.ID))
+		without.store.Orders().Put(o)
+		without.store.Put(s.profile(o.ID))
 		if without.Capabilities().Cancel || !s.Capabilities().Cancel {
 			t.Error("declared before a purchase, as it is not")
 		}

@@ -27,10 +27,10 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 		"the float is empty":     {func(s *shop) { s.supplier.SetFloat(0) }, fault.FloatUnavailable},
 		"a millionth too little": {func(s *shop) { s.supplier.SetFloat(799_999) }, fault.FloatUnavailable},
 		"just enough":            {func(s *shop) { s.supplier.SetFloat(800_000) }, ""},
-		"promised to others": {func(s *shop) { s.supplier.SetFloat(1_600_000); s.store.SetReserved(800_001) },
+		"promised to others": {func(s *shop) { s.supplier.SetFloat(1_600_000); s.hold(800_001, true) },
 			fault.FloatUnavailable},
 		"promised to who has not paid": {
-			func(s *shop) { s.supplier.SetFloat(1_600_000); s.store.SetReserved(800_001); s.store.SetUnpaid(1) },
+			func(s *shop) { s.supplier.SetFloat(1_600_000); s.hold(800_000, true); s.hold(1, false) },
 			fault.FloatReserved},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,8 @@ func newMarket(t *testing.T, change func(*esim.Config)) *market {
 	for code, cost := range map[string]money.USDC{"fr-1": 900_000, "jp-1": 1_300_000, "eu-5": 7_000_000} {
 		m.two.SetCost(code, cost)
 	}
-	m.store = esimtest.NewStore()
+	m.made = fulfilmenttest.NewDeliveries()
+	m.store = m.made.Store.Esims()
 	cfg := m.Config
 	cfg.Store, cfg.Log, cfg.Now = m.store, slog.New(slog.DiscardHandler), func() time.Time { return m.now }
 	cfg.Providers = []esim.Provider{
@@ -204,7 +205,7 @@ func retiredSupplierDelivers(m *market) {
 		ID: order.NewID(m.now), Kind: esim.Kind, Status: order.Provisioning, Owner: x402.Address{1}, Price: offer.Price,
 		Item: claim.Item, CreatedAt: m.now, UpdatedAt: m.now,
 	}
-	m.store.Put(o)
+	m.store.Orders().Put(o)
 	m.made.Deliver = m.Deliver
 	m.made.Work(t, nil, func() {
 		m.made.Begin(t, o)

@@ -175,7 +175,7 @@ func TestDeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 		for age, want := range map[time.Duration]bool{esim.TokenLifetime - time.Second: true, esim.TokenLifetime: false} {
 			old := order.Order{ID: order.NewID(time.Now()), Kind: esim.Kind, Status: order.Fulfilled,
 				CreatedAt: time.Now().Add(-age)}
-			s.store.Put(old)
+			s.store.Orders().Put(old)
 			token, err := s.Token(s.Context(), old)
 			if err != nil || opens(old.ID, token.Text) != want {
 				t.Errorf("after %s it opens: %t, %v", age, !want, err)
@@ -187,7 +187,7 @@ func TestDeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 func TestUnpaidOrderIsNotOpened(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		o := order.Order{ID: order.NewID(time.Now()), Kind: esim.Kind, Status: order.Settling, CreatedAt: time.Now()}
-		s.store.Put(o)
+		s.store.Orders().Put(o)
 		token, err := s.Token(s.Context(), o)
 		if err != nil {
 			t.Fatal(err)

@@ -13,10 +13,12 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -37,7 +39,7 @@ type shop struct {
 	*testing.T
 	*esim.Esims
 	supplier *esimtest.Supplier
-	store    *esimtest.Store
+	store    memory.Esims
 	// made are the deliveries.
 	made *fulfilmenttest.Deliveries
 }
@@ -57,10 +59,9 @@ func story(t *testing.T, traits fulfilment.Traits, tell func(s *shop)) {
 func newShop(t *testing.T, traits fulfilment.Traits, changes ...func(*esim.Provider)) *shop {
 	t.Helper()
 	s := &shop{
-		T: t, supplier: esimtest.NewSupplier(true, traits), store: esimtest.NewStore(),
-		made: fulfilmenttest.NewDeliveries(),
+		T: t, supplier: esimtest.NewSupplier(true, traits), made: fulfilmenttest.NewDeliveries(),
 	}
-	s.made.Ended = s.decided
+	s.store = s.made.Store.Esims()
 	over := esim.Provider{
 		Supplier: s.supplier, Traits: traits, Capabilities: s.supplier.Capabilities(), Controls: s.supplier,
 		Canceller: s.supplier, Topper: s.supplier,
@@ -105,13 +106,8 @@ func (s *shop) syncsLater() {
 	}
 }
 
-// decided gives an order the status that checkout would give it.
-func (s *shop) decided(o order.Order, at order.Progress) {
-	o.Status = map[order.ProgressState]order.Status{
-		order.Delivered: order.Fulfilled, order.Refused: order.RefundPending, order.Doubtful: order.OperatorReview,
-	}[at.State]
-	s.store.Put(o)
-}
+// hold reserves a part of the supplier's float for others.
+func (s *shop) hold(units money.USDC, paid bool) { s.store.Hold("float/esim", int64(units), paid) }
 
 // working is a check for workers that ends as it is told.
 func working(err error) availability.Check {
@@ -158,7 +154,7 @@ func (s *shop) undelivered() order.Order {
 		ID: order.NewID(now), Kind: esim.Kind, Status: order.Provisioning, Owner: owner, Price: offer.Price, Item: offer.Item,
 		CreatedAt: now, UpdatedAt: now,
 	}
-	s.store.Put(o)
+	s.store.Orders().Put(o)
 	return o
 }
 

@@ -64,7 +64,7 @@ func (x extending) bought(on order.ID) order.Order {
 		ID: order.NewID(now), Kind: esim.TopupKind, Status: order.Provisioning, Owner: owner, Price: offer.Price,
 		Item: offer.Item, CreatedAt: now, UpdatedAt: now,
 	}
-	x.store.Put(o)
+	x.store.Orders().Put(o)
 	x.made.Begin(x.T, o)
 	return o
 }
@@ -92,8 +92,9 @@ func TestOwnerBuysMoreDataOnce(t *testing.T) {
 					row.Profile != x.shop.profile(o.ID).ID || x.supplier.Executed(row.Ref) != 1 {
 					x.Errorf("delivery %+v of %+v", x.ended(more.ID), row)
 				}
-				want := []ledger.Posting{ledger.Supplied(string(more.ID), row.Cost)}
-				if diff := cmp.Diff(want, x.store.Posted); diff != "" || row.Cost <= 0 {
+				want := ledger.Supplied(string(more.ID), row.Cost)
+				want.At = row.UpdatedAt
+				if diff := cmp.Diff([]ledger.Posting{want}, x.store.Orders().Posted(more.ID)); diff != "" || row.Cost <= 0 {
 					x.Errorf("postings (-want +got):\n%s", diff)
 				}
 				// The condition was read less than a minute ago, or is read again: the data shows at once.
@@ -116,7 +117,7 @@ func TestRefusedDataIsRefunded(t *testing.T) {
 		more := x.bought(o.ID)
 		x.pass(time.Minute)
 		if x.ended(more.ID).State != order.Refused || x.store.Topup(more.ID).Status != esim.Failed ||
-			len(x.store.Posted) > 0 {
+			len(x.store.Orders().Posted(more.ID)) > 0 {
 			x.Errorf("delivery %+v, %+v", x.ended(more.ID), x.store.Topup(more.ID))
 		}
 	})
@@ -138,7 +139,10 @@ func TestUntraceableDataIsAnOperators(t *testing.T) {
 func TestDataForACancelledEsimIsRefunded(t *testing.T) {
 	tops(t, careful, func(x extending) {
 		o := x.delivered()
-		x.store.Cancelling[x.shop.profile(o.ID).ID] = true
+		begun := esim.CancelArgs{Order: o.ID, Profile: x.shop.profile(o.ID).ID, Stage: esim.StageCancelling}
+		if _, err := x.store.BeginCancel(x.Context(), begun); err != nil {
+			x.Fatal(err)
+		}
 		more := x.bought(o.ID)
 		x.pass(time.Minute)
 		if at := x.ended(more.ID); at.State != order.Refused || at.Reason != esim.RefusedProfile ||
@@ -194,7 +198,7 @@ func TestDataIsOfferedForWhatTakesIt(t *testing.T) {
 		wantFault("an eSIM that was not taken back", o.ID, fault.EsimFinished)
 		p := x.shop.profile(o.ID)
 		p.Status, p.ActivationData = esim.Cancelled, esim.Sealed{}
-		x.store.PutProfile(p)
+		x.store.Put(p)
 		wantFault("a cancelled eSIM", o.ID, fault.EsimCancelled)
 	}, func(p *esim.Provider) { p.Name = "one" })
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
-	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess/esimaccessfake"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -26,7 +26,7 @@ type shop struct {
 	*testing.T
 	*esim.Esims
 	fake  *esimaccessfake.Server
-	store *esimtest.Store
+	store memory.Esims
 	made  *fulfilmenttest.Deliveries
 	// tried are the orders that left us; lose says whether one is lost before it arrives, or its answer after it.
 	tried int
@@ -76,9 +76,10 @@ func story(t *testing.T, cfg esimaccessfake.Config, restarts bool, tell func(s *
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shop{
-			T: t, fake: esimaccessfake.New(cfg), store: esimtest.NewStore(), made: fulfilmenttest.NewDeliveries(),
+			T: t, fake: esimaccessfake.New(cfg), made: fulfilmenttest.NewDeliveries(),
 			lose: func(bool) bool { return false },
 		}
+		s.store = s.made.Store.Esims()
 		var supplier esim.Supplier = s.dial()
 		if restarts {
 			supplier = restarting{s.dial(), s.dial}
@@ -116,7 +117,7 @@ func (s *shop) paid() order.Order {
 		ID: order.NewID(now), Kind: esim.Kind, Status: order.Provisioning, Owner: x402.Address{0: 0xaa, 19: 1},
 		Price: offer.Price, Item: offer.Item, CreatedAt: now, UpdatedAt: now,
 	}
-	s.store.Put(o)
+	s.store.Orders().Put(o)
 	s.made.Begin(s.T, o)
 	return o
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/esimgo"
 	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/store/memory"
 )
 
 // clock is a time that moves when a test says so.
@@ -45,14 +46,14 @@ type bench struct {
 	clock   *clock
 	vendor  *esimgofake.Server
 	web     *httptest.Server
-	journal *esimtest.Journal
+	journal esim.Journal
 	config  esimgo.Config
 }
 
 func start(t *testing.T, cfg esimgofake.Config) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, clock: &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)}, journal: &esimtest.Journal{},
+		t: t, clock: &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)}, journal: memory.New(nil).SupplierJournal("esimgo"),
 	}
 	cfg.Now = b.clock.now
 	b.vendor = esimgofake.New(cfg)
@@ -225,7 +226,7 @@ func wantUnknown(t *testing.T, err error) {
 }
 
 func TestDialTakesNoAddressThatOthersRead(t *testing.T) {
-	journal, key := &esimtest.Journal{}, secret.New("key")
+	journal, key := memory.New(nil).SupplierJournal("esimgo"), secret.New("key")
 	for url, want := range map[string]bool{
 		"https://api.esim-go.com/v2.4": true, "http://127.0.0.1:8080": true, "http://localhost/v2.4": true,
 		"http://[::1]:80": true, "http://api.esim-go.com/v2.4": false, "http://127.0.0.1.example.com": false,

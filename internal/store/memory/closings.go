@@ -24,14 +24,19 @@ var _ card.CloseJobs = Closings{}
 func (s *Store) Closings() Closings { return Closings{s} }
 
 // Closings implements card.CloseJobs.
-func (c Closings) Closings(ctx context.Context, q card.JobQuery, _ card.Act) (found []job.Row, err error) {
-	err = c.do(ctx, "closings.list", func(t *tx) error {
+func (c Closings) Closings(ctx context.Context, q card.JobQuery, _ card.Act) ([]job.Row, error) {
+	return c.listJobs(ctx, "closings.list", card.CloseJob, q)
+}
+
+// listJobs lists the jobs of a kind, newest first. A queued one with a step counts as processing.
+func (s *Store) listJobs(ctx context.Context, op string, kind job.Kind, q card.JobQuery) (found []job.Row, err error) {
+	err = s.do(ctx, op, func(t *tx) error {
 		found = t.jobs.all(func(r *job.Row) bool {
 			status := r.Status
 			if status == job.Queued && r.Step != "" {
 				status = job.Processing
 			}
-			return r.Kind == card.CloseJob && (q.Status == "" || q.Status == status) &&
+			return r.Kind == kind && (q.Status == "" || q.Status == status) &&
 				(q.Before == uuid.Nil || r.ID.String() < q.Before.String())
 		})
 		slices.SortFunc(found, func(a, b job.Row) int { return cmp.Compare(b.ID.String(), a.ID.String()) })

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
 // Disk is a database: it outlives the processes that open it, and has a clock of its own.
@@ -35,6 +36,12 @@ type Disk struct {
 	rates        table[string, time.Time]
 	postings     table[posting, posted]
 	cards        table[uuid.UUID, cardRow]
+	plans        table[esim.PlanID, esim.Plan]
+	syncs        table[string, synced]
+	profiles     table[uuid.UUID, esim.Profile]
+	topups       table[uuid.UUID, esim.Topup]
+	tokens       table[order.ID, esim.TokenVersion]
+	sent         table[sent, sentRow]
 	jobs         table[uuid.UUID, job.Row]
 	workers      table[string, worker]
 }

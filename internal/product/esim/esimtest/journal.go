@@ -1,11 +1,8 @@
 package esimtest
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,87 +12,6 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/esim"
 )
-
-// Journal is an esim.Journal in memory. It is safe for concurrent use.
-type Journal struct {
-	mu   sync.Mutex
-	sent []esim.Sent
-}
-
-var _ esim.Journal = (*Journal)(nil)
-
-func (j *Journal) find(ref fulfilment.Ref) *esim.Sent {
-	i := slices.IndexFunc(j.sent, func(s esim.Sent) bool { return s.Ref == ref })
-	if i < 0 {
-		return nil
-	}
-	return &j.sent[i]
-}
-
-// Begin implements esim.Journal.
-func (j *Journal) Begin(_ context.Context, s esim.Sent) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.find(s.Ref) != nil {
-		return esim.ErrSent
-	}
-	s.Account = ""
-	j.sent = append(j.sent, s)
-	return nil
-}
-
-// Name implements esim.Journal.
-func (j *Journal) Name(_ context.Context, ref fulfilment.Ref, account string) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	known := j.find(ref)
-	switch {
-	case known == nil:
-		return fmt.Errorf("name %s: %w", ref, fulfilment.ErrNoRef)
-	case known.Account == account:
-		return nil
-	case known.Account != "", slices.ContainsFunc(j.sent, func(s esim.Sent) bool { return s.Account == account }):
-		return esim.ErrTaken
-	}
-	known.Account = account
-	return nil
-}
-
-// Sent implements esim.Journal.
-func (j *Journal) Sent(_ context.Context, ref fulfilment.Ref) (esim.Sent, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if known := j.find(ref); known != nil {
-		return *known, nil
-	}
-	return esim.Sent{}, fulfilment.ErrNoRef
-}
-
-// SentBetween implements esim.Journal.
-func (j *Journal) SentBetween(_ context.Context, code string, from, to time.Time) ([]esim.Sent, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var all []esim.Sent
-	for _, s := range j.sent {
-		if s.Code == code && !s.At.Before(from) && !s.At.After(to) {
-			all = append(all, s)
-		}
-	}
-	return all, nil
-}
-
-// Named implements esim.Journal.
-func (j *Journal) Named(_ context.Context, accounts []string) (map[string]esim.Sent, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	all := map[string]esim.Sent{}
-	for _, s := range j.sent {
-		if s.Account != "" && slices.Contains(accounts, s.Account) {
-			all[s.Account] = s
-		}
-	}
-	return all, nil
-}
 
 // RunJournal checks a journal; open makes an empty one.
 func RunJournal(t *testing.T, open func(t *testing.T) esim.Journal) {

@@ -149,8 +149,18 @@ func profile(id order.ID) esim.Profile {
 	}
 }
 
+// sold is an order for an eSIM that is kept.
+func (h StoreHarness) sold(kind order.Kind) order.ID {
+	id := order.NewID(start)
+	h.Put(order.Order{
+		ID: id, Operation: uuid.New(), Kind: kind, Status: order.Settled, Key: string(id), Price: 100, Item: []byte(`{}`),
+		Version: 1, CreatedAt: start, UpdatedAt: start,
+	})
+	return id
+}
+
 func referenceHasOneProfile(t *testing.T, h StoreHarness) {
-	ctx, id := t.Context(), order.NewID(start)
+	ctx, id := t.Context(), h.sold(esim.Kind)
 	first := profile(id)
 	repeated := profile(id)
 	repeated.Ref = first.Ref
@@ -187,7 +197,7 @@ func referenceHasOneProfile(t *testing.T, h StoreHarness) {
 	if found, err := h.Store.Profiles(ctx, id); err != nil || found[id].ID != next.ID || found[id].Status != esim.Ordered {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	refused := profile(order.NewID(start))
+	refused := profile(h.sold(esim.Kind))
 	if _, err := h.Store.Reserve(ctx, h.Fence, refused); err != nil {
 		t.Fatal(err)
 	}
@@ -201,8 +211,8 @@ func referenceHasOneProfile(t *testing.T, h StoreHarness) {
 
 func activationDataIsResealedOnce(t *testing.T, h StoreHarness) {
 	ctx := t.Context()
-	ready := profile(order.NewID(start))
-	pending := profile(order.NewID(start))
+	ready := profile(h.sold(esim.Kind))
+	pending := profile(h.sold(esim.Kind))
 	for _, p := range []esim.Profile{ready, pending} {
 		if _, err := h.Store.Reserve(ctx, h.Fence, p); err != nil {
 			t.Fatal(err)
@@ -229,7 +239,7 @@ func activationDataIsResealedOnce(t *testing.T, h StoreHarness) {
 }
 
 func eachRotationIsTheNext(t *testing.T, h StoreHarness) {
-	ctx, id := t.Context(), order.NewID(start)
+	ctx, id := t.Context(), h.sold(esim.Kind)
 	if _, rotated, err := h.Store.Token(ctx, id); err != nil || rotated {
 		t.Fatalf("rotated %t, %v", rotated, err)
 	}
@@ -248,15 +258,39 @@ func eachRotationIsTheNext(t *testing.T, h StoreHarness) {
 
 func onlyESIMOrdersAreFound(t *testing.T, h StoreHarness) {
 	for kind, want := range map[order.Kind]bool{esim.Kind: true, "card_issue": false} {
-		o := order.Order{
-			ID: order.NewID(start), Operation: uuid.New(), Kind: kind, Status: order.Settled, Key: string(kind), Price: 100,
-			Item:    []byte(`{}`),
-			Version: 1, CreatedAt: start, UpdatedAt: start,
-		}
-		h.Put(o)
-		got, err := h.Store.Order(t.Context(), o.ID)
-		if (err == nil) != want || (want && got.ID != o.ID) {
+		id := h.sold(kind)
+		got, err := h.Store.Order(t.Context(), id)
+		if (err == nil) != want || (want && got.ID != id) {
 			t.Errorf("%s: %+v, %v", kind, got, err)
 		}
+	}
+}
+
+func profilesPlansGetIDs(t *testing.T, h StoreHarness) {
+	ctx := t.Context()
+	listed, extra := plan("pln_a", "a", 300), plan("pln_t", "TOPUP_a", 200)
+	if err := h.Store.Replace(ctx, supplier, []esim.Plan{listed}, start); err != nil {
+		t.Fatal(err)
+	}
+	known := plan("pln_other", "a", 900)
+	got, err := h.Store.Learn(ctx, supplier, []esim.Plan{extra, known})
+	extra.Live = false
+	if diff := cmp.Diff([]esim.Plan{extra, listed}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	costlier := plan("pln_u", "TOPUP_a", 250)
+	got, err = h.Store.Learn(ctx, supplier, []esim.Plan{costlier})
+	costlier.ID, costlier.Live = "pln_t", false
+	if diff := cmp.Diff([]esim.Plan{costlier}, got); err != nil || diff != "" {
+		t.Errorf("learned again: %v (-want +got):\n%s", err, diff)
+	}
+	if plans, _, err := h.Store.Plans(ctx); err != nil || len(plans) != 1 || plans[0].ID != listed.ID {
+		t.Errorf("the catalogue is %+v, %v", plans, err)
+	}
+	if found, err := h.Store.Plan(ctx, "pln_t"); err != nil || found.Code != "TOPUP_a" {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if none, err := h.Store.Learn(ctx, supplier, nil); err != nil || len(none) != 0 {
+		t.Errorf("nothing is learned as %+v, %v", none, err)
 	}
 }
