@@ -59,6 +59,7 @@ var importers = map[string]map[string]string{
 	},
 	"esim": {
 		"internal/app/esim.go":                "the settings and wiring of eSIMs",
+		"internal/checkout/checkouttest/":     "orders of its kit post as each product does",
 		"internal/app/esimtopup.go":           "the wiring of what is added to eSIMs",
 		"internal/provider/":                  "suppliers implement its ports",
 		"internal/store/esims.go":             "the rows of eSIMs and plans",

@@ -11,21 +11,16 @@ import (
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // wantPosted compares the postings of an order.
 func wantPosted(t *testing.T, s *checkouttest.Shop, id order.ID, want ...ledger.Posting) {
 	t.Helper()
-	records, err := s.Store.Postgres.Treasury(x402.Address{}, x402.Address{}).OfOrders(t.Context(), []order.ID{id}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all, got := map[ledger.ID][]ledger.Entry{}, map[ledger.ID][]ledger.Entry{}
 	for _, p := range want {
 		all[p.ID] = p.Entries
 	}
-	for _, p := range records.Postings {
+	for _, p := range s.Store.Postings(t, id) {
 		got[p.ID] = p.Entries
 	}
 	if diff := cmp.Diff(all, got); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -141,7 +142,7 @@ func TestArrivedTransferIsClaimedOnce(t *testing.T) {
 	for i := range all {
 		all[i] = claiming(fmt.Sprint("key", i), a)
 	}
-	claims, _ := race(t, s, all)
+	claims, _ := race(t, checkouttest.Of(s), all)
 	if claims[checkout.Fresh] != 1 || claims[checkout.Reused] != len(all)-1 {
 		t.Errorf("claims %v, want one winner", claims)
 	}

@@ -27,11 +27,6 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// owned makes a claim that of a wallet of a number.
-func owned(n int) func(*checkout.ClaimRequest) {
-	return func(p *checkout.ClaimRequest) { p.Order.Owner = x402.Address{17: byte(n >> 8), 18: byte(n), 19: 0xee} }
-}
-
 // claimBatch claims all in one batch, or in as few as they need.
 func claimBatch(
 	t *testing.T, s *store.Store, all ...checkout.ClaimRequest,

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -89,7 +90,7 @@ func TestClaimOverTheRateClaimsNothing(t *testing.T) {
 	if _, err := s.Orders().Claim(t.Context(), second); refused(err) == nil {
 		t.Fatalf("a second claim: %v", err)
 	}
-	unclaimed(t, s, second)
+	unclaimed(t, checkouttest.Of(s), second)
 	if _, err := s.Orders().Find(t.Context(), second.Order.ID); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("its order: %v", err)
 	}
@@ -195,16 +196,16 @@ func TestExpiredUnpaidOrderIsPruned(t *testing.T) {
 	claim(t, s, p)
 	gone := p.Payment
 	gone.Status, gone.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().MarkDead(t.Context(), claimOf(t, s, p), gone,
+	if err := errOf(s.Orders().MarkDead(t.Context(), claimOf(t, checkouttest.Of(s), p), gone,
 		move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	ahead.Store(int64(2 * time.Hour))
-	expire(t, s, 10)
+	expire(t, checkouttest.Of(s), 10)
 	ahead.Store(int64(3 * time.Hour))
 	young := unpaid("young", func(o *order.Order) { o.UpdatedAt = o.UpdatedAt.Add(3 * time.Hour) })
 	opened(t, s, young, false)
-	expire(t, s, 10)
+	expire(t, checkouttest.Of(s), 10)
 	lines := rows(t, s, "SELECT count(*) FROM timeline")
 
 	before := time.Now().Add(150 * time.Minute)

@@ -22,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -68,6 +69,7 @@ type Store struct {
 	Orders interface {
 		checkout.Store
 		settlement.Store
+		Expire(ctx context.Context, limit int) (int, error)
 	}
 	Jobs     job.Queue
 	Cards    card.Store
@@ -75,6 +77,24 @@ type Store struct {
 	// Memory and Postgres are what keeps it; one of them is nil. Operators' records are in PostgreSQL only.
 	Memory   *memory.Store
 	Postgres *store.Store
+}
+
+// Postings are those of an order.
+func (s Store) Postings(t *testing.T, id order.ID) []ledger.Posting {
+	t.Helper()
+	if s.Memory != nil {
+		return s.Memory.Orders().Posted(id)
+	}
+	records, err := s.Postgres.Treasury(x402.Address{}, x402.Address{}).OfOrders(t.Context(), []order.ID{id}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records.Postings
+}
+
+// InMemory is a store in memory.
+func InMemory(s *memory.Store) Store {
+	return Store{Orders: s.Orders(), Jobs: s.Jobs(), Cards: s.Cards(), Explains: s.Explains, Memory: s}
 }
 
 // Of is a store in PostgreSQL.
@@ -205,8 +225,7 @@ func (s *Shop) withDefaults(t *testing.T, o Options) Options {
 	case o.Postgres:
 		s.Store = Of(storetest.New(t))
 	default:
-		m := memory.New(nil)
-		s.Store = Store{Orders: m.Orders(), Jobs: m.Jobs(), Cards: m.Cards(), Explains: m.Explains, Memory: m}
+		s.Store = InMemory(memory.New(nil))
 	}
 	if s.Chain == nil {
 		s.Chain = paymenttest.NewChain(Domain(), s.now)

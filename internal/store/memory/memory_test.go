@@ -2,7 +2,9 @@ package memory_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/product/esim"
@@ -23,4 +25,13 @@ func TestEsimsPassTheKit(t *testing.T) {
 
 func TestSupplierJournalKeepsToTheRules(t *testing.T) {
 	esimtest.RunJournal(t, func(*testing.T) esim.Journal { return memory.New(nil).SupplierJournal("one") })
+}
+
+func TestOrdersPassTheKit(t *testing.T) {
+	checkouttest.RunStore(t, func(*testing.T) checkouttest.Database {
+		disk := memory.NewDisk(nil, nil)
+		return checkouttest.Database{Open: func(_ *testing.T, now func() time.Time) checkouttest.Store {
+			return checkouttest.InMemory(disk.Open("", now))
+		}}
+	})
 }

@@ -1,4 +1,4 @@
-package store_test
+package checkouttest
 
 import (
 	"encoding/json"
@@ -21,26 +21,25 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/settlement"
-	"github.com/roamcard/roamcard/internal/store"
-	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-var payer = x402.Address{0: 0xaa, 19: 1}
+// Payer is who pays for claims.
+var Payer = x402.Address{0: 0xaa, 19: 1}
 
-// claimRequest is a purchase of a key, paid by an authorization of its own, without reservations.
-func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.ClaimRequest {
+// NewClaim is a purchase of a key, paid by an authorization of its own, without reservations.
+func NewClaim(key string, change ...func(*checkout.ClaimRequest)) checkout.ClaimRequest {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	p := checkout.ClaimRequest{
 		Order: order.Order{
-			ID: order.NewID(time.Now()), Operation: uuid.New(), Kind: card.Kind, Owner: payer, Key: key, Price: 2500,
+			ID: order.NewID(time.Now()), Operation: uuid.New(), Kind: card.Kind, Owner: Payer, Key: key, Price: 2500,
 			Fingerprint: order.FingerprintOf(card.Kind, json.RawMessage(`{}`)), Item: json.RawMessage(`{}`),
 			CreatedAt: now, UpdatedAt: now,
 		},
 		Payment: payment.Payment{
 			ID: uuid.New(), Status: payment.Claimed, Network: x402.NetworkID, Asset: x402.Address{19: 9}, CreatedAt: now,
-			Authorization: x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000,
-				ValidBefore: 2_000_000_000, Nonce: nonce()},
+			Authorization: x402.Authorization{From: Payer, To: x402.Address{19: 7}, Value: 25_000_000,
+				ValidBefore: 2_000_000_000, Nonce: Nonce()},
 		},
 		Funds: 1_000_000_000_000,
 	}
@@ -54,34 +53,34 @@ func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.C
 	return p
 }
 
-func nonce() (n x402.Hash) {
+func Nonce() (n x402.Hash) {
 	for i := range n {
 		n[i] = byte(rand.Uint32())
 	}
 	return n
 }
 
-// paidBy makes a claim use another one's authorization.
-func paidBy(other checkout.ClaimRequest) func(*checkout.ClaimRequest) {
+// PaidBy makes a claim use another one's authorization.
+func PaidBy(other checkout.ClaimRequest) func(*checkout.ClaimRequest) {
 	return func(p *checkout.ClaimRequest) { p.Payment.Authorization = other.Payment.Authorization }
 }
 
-func reserving(h order.Reservation) func(*checkout.ClaimRequest) {
+func Reserving(h order.Reservation) func(*checkout.ClaimRequest) {
 	return func(p *checkout.ClaimRequest) { p.Reservations = []order.Reservation{h} }
 }
 
-func claim(t *testing.T, s *store.Store, p checkout.ClaimRequest) checkout.ClaimResult {
+func Claim(t *testing.T, s Store, p checkout.ClaimRequest) checkout.ClaimResult {
 	t.Helper()
-	claimed, err := s.Orders().Claim(t.Context(), p)
+	claimed, err := s.Orders.Claim(t.Context(), p)
 	if err != nil {
 		t.Fatalf("claim: %v", err)
 	}
 	return claimed
 }
 
-// race claims all at once and counts how each claim ended.
-func race(
-	t *testing.T, s *store.Store, all []checkout.ClaimRequest,
+// Race claims all at once and counts how each claim ended.
+func Race(
+	t *testing.T, s Store, all []checkout.ClaimRequest,
 ) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
 	t.Helper()
 	claimed := make([]checkout.ClaimResult, len(all))
@@ -89,7 +88,7 @@ func race(
 	for i, p := range all {
 		group.Go(func() {
 			var err error
-			if claimed[i], err = s.Orders().Claim(t.Context(), p); err != nil {
+			if claimed[i], err = s.Orders.Claim(t.Context(), p); err != nil {
 				t.Errorf("claim %d: %v", i, err)
 			}
 		})
@@ -105,94 +104,94 @@ func race(
 	return claims, orders
 }
 
-func TestKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
-	s := storetest.New(t)
+func keyIsOneOrderWhateverPaysForIt(t *testing.T, db Database) {
+	s := db.Open(t, nil)
 	for round := range 5 {
 		all := make([]checkout.ClaimRequest, 8)
 		for i := range all {
-			all[i] = claimRequest(fmt.Sprint(round))
+			all[i] = NewClaim(fmt.Sprint(round))
 		}
-		claims, orders := race(t, s, all)
+		claims, orders := Race(t, s, all)
 		if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != len(all)-1 || len(orders) != 1 {
 			t.Fatalf("claims %v of orders %v", claims, orders)
 		}
 	}
 	// Another payer's key, and another product's, are other keys.
-	stranger := claimRequest("0", func(p *checkout.ClaimRequest) {
+	stranger := NewClaim("0", func(p *checkout.ClaimRequest) {
 		p.Order.Owner, p.Payment.Authorization.From = x402.Address{1}, x402.Address{1}
 	})
-	product := claimRequest("0", func(p *checkout.ClaimRequest) { p.Order.Kind = topup.Kind })
+	product := NewClaim("0", func(p *checkout.ClaimRequest) { p.Order.Kind = topup.Kind })
 	for _, p := range []checkout.ClaimRequest{stranger, product} {
-		if got := claim(t, s, p); got.Claim != checkout.Fresh {
+		if got := Claim(t, s, p); got.Claim != checkout.Fresh {
 			t.Errorf("%s of %s: claim %d", p.Order.Kind, p.Order.Owner, got.Claim)
 		}
 	}
 }
 
-func TestAuthorizationPaysForOneOrder(t *testing.T) {
-	s := storetest.New(t)
+func authorizationPaysForOneOrder(t *testing.T, db Database) {
+	s := db.Open(t, nil)
 	for round := range 5 {
-		first := claimRequest(fmt.Sprint(round, "/0"))
+		first := NewClaim(fmt.Sprint(round, "/0"))
 		all := []checkout.ClaimRequest{first}
 		for i := range 7 {
-			all = append(all, claimRequest(fmt.Sprint(round, "/", i+1), paidBy(first)))
+			all = append(all, NewClaim(fmt.Sprint(round, "/", i+1), PaidBy(first)))
 		}
-		claims, orders := race(t, s, all)
+		claims, orders := Race(t, s, all)
 		if claims[checkout.Fresh] != 1 || claims[checkout.Reused] != len(all)-1 || len(orders) != 1 {
 			t.Fatalf("claims %v of orders %v", claims, orders)
 		}
 	}
 	// A copy of the same purchase repeats it.
-	p := claimRequest("copied")
-	claim(t, s, p)
-	if got := claim(t, s, claimRequest("copied", paidBy(p))); got.Claim != checkout.Repeated ||
+	p := NewClaim("copied")
+	Claim(t, s, p)
+	if got := Claim(t, s, NewClaim("copied", PaidBy(p))); got.Claim != checkout.Repeated ||
 		got.Order.ID != p.Order.ID {
 		t.Errorf("claim %d of %s, want a repeat of %s", got.Claim, got.Order.ID, p.Order.ID)
 	}
 }
 
-func TestOrderIsClaimedWithItsJobOrNotAtAll(t *testing.T) {
-	s := storetest.New(t)
-	p := claimRequest("k")
-	claimed := claim(t, s, p)
-	row, found, err := s.Jobs().Find(t.Context(), settlement.Fulfilling, p.Payment.ID.String())
+func orderIsClaimedWithItsJobOrNotAtAll(t *testing.T, db Database) {
+	s := db.Open(t, nil)
+	p := NewClaim("k")
+	claimed := Claim(t, s, p)
+	row, found, err := s.Jobs.Find(t.Context(), settlement.Fulfilling, p.Payment.ID.String())
 	if err != nil || !found || row.ID != claimed.Job.ID || row.LeaseOwner != "buyer" || row.Status != job.Processing {
 		t.Errorf("job %+v, found %t, %v", row, found, err)
 	}
-	short := claimRequest("short",
-		reserving(order.Reservation{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
-	if _, err := s.Orders().Claim(t.Context(), short); !isShort(err) {
+	short := NewClaim("short",
+		Reserving(order.Reservation{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
+	if _, err := s.Orders.Claim(t.Context(), short); !IsShort(err) {
 		t.Fatalf("claim: %v", err)
 	}
-	if _, err := s.Orders().Find(t.Context(), short.Order.ID); !errors.Is(err, order.ErrNotFound) {
+	if _, err := s.Orders.Find(t.Context(), short.Order.ID); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("the order is there: %v", err)
 	}
-	if _, found, err := s.Jobs().Find(t.Context(), settlement.Fulfilling, short.Payment.ID.String()); err != nil || found {
+	if _, found, err := s.Jobs.Find(t.Context(), settlement.Fulfilling, short.Payment.ID.String()); err != nil || found {
 		t.Errorf("its job: found %t, %v", found, err)
 	}
 	// Nor is its authorization spent.
-	if got := claim(t, s, claimRequest("later", paidBy(short))); got.Claim != checkout.Fresh {
+	if got := Claim(t, s, NewClaim("later", PaidBy(short))); got.Claim != checkout.Fresh {
 		t.Errorf("claim %d", got.Claim)
 	}
 }
 
-func isShort(err error) bool {
+func IsShort(err error) bool {
 	_, ok := errors.AsType[*order.Shortage](err)
 	return ok
 }
 
-// float is one order's share of what covers two.
-func float(asOf time.Time) order.Reservation {
+// Float is one order's share of what covers two.
+func Float(asOf time.Time) order.Reservation {
 	return order.Reservation{Resource: "float", Units: 2500, Limit: 5000, AsOf: asOf, Refusal: fault.FloatUnavailable}
 }
 
-func TestScarceStockIsReservedAsOftenAsItIsThere(t *testing.T) {
-	s := storetest.New(t)
+func scarceStockIsReservedAsOftenAsItIsThere(t *testing.T, db Database) {
+	s := db.Open(t, nil)
 	errs := make([]error, 8)
 	var group sync.WaitGroup
 	for i := range errs {
 		group.Go(func() {
-			_, errs[i] = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(i), reserving(float(time.Now()))))
+			_, errs[i] = s.Orders.Claim(t.Context(), NewClaim(fmt.Sprint(i), Reserving(Float(time.Now()))))
 		})
 	}
 	group.Wait()
@@ -200,7 +199,7 @@ func TestScarceStockIsReservedAsOftenAsItIsThere(t *testing.T) {
 	for _, err := range errs {
 		if err == nil {
 			won++
-		} else if !isShort(err) {
+		} else if !IsShort(err) {
 			t.Error(err)
 		}
 	}
@@ -209,20 +208,20 @@ func TestScarceStockIsReservedAsOftenAsItIsThere(t *testing.T) {
 	}
 }
 
-// settled is what a worker records of a proven payment.
-func settled(p checkout.ClaimRequest) payment.Payment {
+// SettledBy is what a worker records of a proven payment.
+func SettledBy(p checkout.ClaimRequest) payment.Payment {
 	paid := p.Payment
 	paid.Status = payment.Paid
-	paid.Receipt = &payment.Receipt{Transaction: nonce(), Block: 1, SettledAt: time.Now().UTC()}
+	paid.Receipt = &payment.Receipt{Transaction: Nonce(), Block: 1, SettledAt: time.Now().UTC()}
 	return paid
 }
 
-// move is a step of an order, with what is posted with it.
-func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
+// MoveOf is a step of an order, with what is posted with it.
+func MoveOf(p checkout.ClaimRequest, from, to order.Status) order.Move {
 	m := order.Move{Order: p.Order.ID, Owner: p.Order.Owner, From: from, To: to, Actor: "worker", Reason: "test"}
 	switch to {
 	case order.Settled:
-		m.Postings = settled(p).Postings()
+		m.Postings = SettledBy(p).Postings()
 	case order.Fulfilled:
 		for _, sold := range []admin.Product{&card.Cards{}, topup.Topups{}, &esim.Esims{}} {
 			if sold.Kind() == p.Order.Kind {
@@ -233,14 +232,14 @@ func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
 	return m
 }
 
-func TestReservationLastsUntilTheOrderIsFinal(t *testing.T) {
-	s := storetest.New(t)
+func reservationLastsUntilTheOrderIsFinal(t *testing.T, db Database) {
+	s := db.Open(t, nil)
 	start := time.Now()
-	p := claimRequest("k", reserving(float(start)))
-	fence := claim(t, s, p).Job.Fence()
+	p := NewClaim("k", Reserving(Float(start)))
+	fence := Claim(t, s, p).Job.Fence()
 	held := func(asOf time.Time) int64 {
 		t.Helper()
-		sum, err := s.Cards().Reserved(t.Context(), "float", asOf)
+		sum, err := s.Cards.Reserved(t.Context(), "float", asOf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,9 +252,9 @@ func TestReservationLastsUntilTheOrderIsFinal(t *testing.T) {
 		}
 		var err error
 		if to == order.Settled {
-			err = errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, at, to), watchJob(p)))
+			err = ErrOf(s.Orders.Settle(t.Context(), fence, SettledBy(p), MoveOf(p, at, to), WatchJob(p)))
 		} else {
-			err = errOf(s.Orders().Move(t.Context(), fence, move(p, at, to)))
+			err = ErrOf(s.Orders.Move(t.Context(), fence, MoveOf(p, at, to)))
 		}
 		if err != nil {
 			t.Fatalf("move to %s: %v", to, err)
@@ -271,98 +270,98 @@ func TestReservationLastsUntilTheOrderIsFinal(t *testing.T) {
 	}
 }
 
-func TestDeadPaymentReleasesItsReservationsAndMayBeReplaced(t *testing.T) {
-	s := storetest.New(t)
-	p := claimRequest("k", reserving(float(time.Now())))
-	fence := claim(t, s, p).Job.Fence()
+func deadPaymentReleasesItsReservationsAndMayBeReplaced(t *testing.T, db Database) {
+	s := db.Open(t, nil)
+	p := NewClaim("k", Reserving(Float(time.Now())))
+	fence := Claim(t, s, p).Job.Fence()
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().MarkDead(t.Context(), fence, dead,
-		move(p, order.Settling, order.PaymentRequired))); err != nil {
+	if err := ErrOf(s.Orders.MarkDead(t.Context(), fence, dead,
+		MoveOf(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatalf("mark dead: %v", err)
 	}
-	if held, err := s.Cards().Reserved(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
+	if held, err := s.Cards.Reserved(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
 		t.Errorf("holds %d, %v", held, err)
 	}
-	open, err := s.Orders().Find(t.Context(), p.Order.ID)
+	open, err := s.Orders.Find(t.Context(), p.Order.ID)
 	if err != nil || open.Status != order.PaymentRequired {
 		t.Fatalf("order %+v, %v", open, err)
 	}
 	again := func() checkout.ClaimRequest {
-		return claimRequest("k", func(n *checkout.ClaimRequest) {
+		return NewClaim("k", func(n *checkout.ClaimRequest) {
 			n.Order, n.Payment.Order, n.Existing = open, open.ID, true
 		})
 	}
-	claims, _ := race(t, s, []checkout.ClaimRequest{again(), again(), again(), again()})
+	claims, _ := Race(t, s, []checkout.ClaimRequest{again(), again(), again(), again()})
 	if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != 3 {
 		t.Errorf("claims %v", claims)
 	}
 }
 
-func TestWorkerThatLostItsJobMovesNothing(t *testing.T) {
-	s := storetest.New(t)
-	p := claimRequest("k")
-	lost := claim(t, s, p).Job.Fence()
+func workerThatLostItsJobMovesNothing(t *testing.T, db Database) {
+	s := db.Open(t, nil)
+	p := NewClaim("k")
+	lost := Claim(t, s, p).Job.Fence()
 	lost.Attempt++ // another claim's
 	dead := p.Payment
 	dead.Status = payment.Dead
 	for name, err := range map[string]error{
-		"settle": errOf(s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled),
-			watchJob(p))),
-		"mark dead": errOf(s.Orders().MarkDead(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired))),
+		"settle": ErrOf(s.Orders.Settle(t.Context(), lost, SettledBy(p), MoveOf(p, order.Settling, order.Settled),
+			WatchJob(p))),
+		"mark dead": ErrOf(s.Orders.MarkDead(t.Context(), lost, dead, MoveOf(p, order.Settling, order.PaymentRequired))),
 	} {
 		if !errors.Is(err, job.ErrLeaseLost) {
 			t.Errorf("%s: %v, want the lease lost", name, err)
 		}
 	}
-	found, err := s.Orders().Find(t.Context(), p.Order.ID)
+	found, err := s.Orders.Find(t.Context(), p.Order.ID)
 	if err != nil || found.Status != order.Settling || found.Version != 1 {
 		t.Errorf("order %+v, %v", found, err)
 	}
-	payments, err := s.Orders().Payments(t.Context(), p.Order.ID)
+	payments, err := s.Orders.Payments(t.Context(), p.Order.ID)
 	if err != nil || payments[p.Order.ID].Status != payment.Claimed {
 		t.Errorf("payment %+v, %v", payments[p.Order.ID], err)
 	}
 }
 
-func TestMoveStartsAtTheOrdersStatus(t *testing.T) {
-	s := storetest.New(t)
-	p := claimRequest("k")
-	fence := claim(t, s, p).Job.Fence()
+func moveStartsAtTheOrdersStatus(t *testing.T, db Database) {
+	s := db.Open(t, nil)
+	p := NewClaim("k")
+	fence := Claim(t, s, p).Job.Fence()
 	for _, wrong := range []order.Move{
-		move(p, order.Provisioning, order.Fulfilled), // not there yet
-		move(p, order.Settling, order.Fulfilled),     // not in the table
+		MoveOf(p, order.Provisioning, order.Fulfilled), // not there yet
+		MoveOf(p, order.Settling, order.Fulfilled),     // not in the table
 	} {
-		if err := errOf(s.Orders().Move(t.Context(), fence, wrong)); err == nil {
+		if err := ErrOf(s.Orders.Move(t.Context(), fence, wrong)); err == nil {
 			t.Errorf("moved from %s to %s", wrong.From, wrong.To)
 		}
 	}
-	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
-		watchJob(p))); err != nil {
+	if err := ErrOf(s.Orders.Settle(t.Context(), fence, SettledBy(p), MoveOf(p, order.Settling, order.Settled),
+		WatchJob(p))); err != nil {
 		t.Fatal(err)
 	}
-	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled),
-		watchJob(p))); err == nil {
+	if err := ErrOf(s.Orders.Settle(t.Context(), fence, SettledBy(p), MoveOf(p, order.Settling, order.Settled),
+		WatchJob(p))); err == nil {
 		t.Error("settled twice")
 	}
 }
 
-func watchJob(p checkout.ClaimRequest) job.New {
+func WatchJob(p checkout.ClaimRequest) job.New {
 	return job.New{Args: settlement.ConfirmArgs{Order: p.Order.ID}, UniqueKey: p.Payment.ID.String()}
 }
 
-// errOf is how a move of an order went.
-func errOf(_ order.Order, err error) error { return err }
+// ErrOf is how a move of an order went.
+func ErrOf(_ order.Order, err error) error { return err }
 
-// TestOnlyTheOwnerPays: the unique keys of payments count by owner, so a payment of somebody else's is never stored.
-func TestOnlyTheOwnerPays(t *testing.T) {
-	s := storetest.New(t)
-	p := claimRequest("paid by another")
+// onlyTheOwnerPays: the unique keys of payments count by owner, so a payment of somebody else's is never stored.
+func onlyTheOwnerPays(t *testing.T, db Database) {
+	s := db.Open(t, nil)
+	p := NewClaim("paid by another")
 	p.Payment.Authorization.From = x402.Address{19: 0xb}
-	if claimed, err := s.Orders().Claim(t.Context(), p); err == nil {
+	if claimed, err := s.Orders.Claim(t.Context(), p); err == nil {
 		t.Errorf("claimed: %+v", claimed)
 	}
-	if _, err := s.Orders().Find(t.Context(), p.Order.ID); !errors.Is(err, order.ErrNotFound) {
+	if _, err := s.Orders.Find(t.Context(), p.Order.ID); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("the order: %v, want none", err)
 	}
 }
