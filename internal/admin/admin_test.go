@@ -62,7 +62,9 @@ func TestRetryOfARefusedTopUpLoadsOnce(t *testing.T) {
 }
 
 func TestRetryOfAnUnclearCallOnlyReads(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Postgres: true, Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond}})
+	s := checkouttest.Open(t, checkouttest.Options{
+		Postgres: true, Traits: fulfilment.Traits{VisibilityDelay: time.Millisecond},
+	})
 	b := s.NewBuyer(t)
 	p := s.PaidCard(t, b, "k")
 	s.Issuer.Fault(cardtest.Open, fulfilmenttest.TimeoutBefore)

@@ -52,14 +52,16 @@ func TestConfirmationRecordsTheFinalTransfer(t *testing.T) {
 }
 
 func TestUndonePaymentGoesToAnOperator(t *testing.T) {
-	s := checkouttest.Open(t, checkouttest.Options{Postgres: true, Final: verdicts{say: func(x402.Authorization) payment.Verdict {
-		return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}
-	}}})
-	b := s.NewBuyer(t)
-	// The issuer leaves the card pending, so that the delivery is under way.
-	sold := s.MustBuy(t, s.PaidCard(t, b, "k~001"))
-	if row := watched(t, s, sold.Payment); row.Status != job.OperatorReview {
-		t.Errorf("job %s", row.Status)
-	}
-	s.Reaches(t, sold.Order.ID, order.OperatorReview)
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{Final: verdicts{say: func(x402.Authorization) payment.Verdict {
+			return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}
+		}}})
+		b := s.NewBuyer(t)
+		// The issuer leaves the card pending, so that the delivery is under way.
+		sold := s.MustBuy(t, s.PaidCard(t, b, "k~001"))
+		if row := watched(t, s, sold.Payment); row.Status != job.OperatorReview {
+			t.Errorf("job %s", row.Status)
+		}
+		s.Reaches(t, sold.Order.ID, order.OperatorReview)
+	})
 }

@@ -337,8 +337,9 @@ func moneyOfAPayerIsPromisedOnce(t *testing.T, db Database) {
 		if want := max(1, int(funds/price)); taken != want {
 			t.Fatalf("%d claims of a wallet that holds %s, want %d", taken, funds, want)
 		}
-		if all, err := stores[0].Orders.Orders(t.Context(), wallet, checkout.Query{Limit: 9}); err != nil || len(all) != taken {
-			t.Errorf("%d orders of %d claims, %v", len(all), taken, err)
+		stored, err := stores[0].Orders.Orders(t.Context(), wallet, checkout.Query{Limit: 9})
+		if err != nil || len(stored) != taken {
+			t.Errorf("%d orders of %d claims, %v", len(stored), taken, err)
 		}
 		if taken > 1 {
 			continue

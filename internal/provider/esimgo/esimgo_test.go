@@ -53,7 +53,8 @@ type bench struct {
 func start(t *testing.T, cfg esimgofake.Config) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, clock: &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)}, journal: memory.New(nil).SupplierJournal("esimgo"),
+		t: t, clock: &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)},
+		journal: memory.New(nil).SupplierJournal("esimgo"),
 	}
 	cfg.Now = b.clock.now
 	b.vendor = esimgofake.New(cfg)

@@ -179,7 +179,7 @@ func (c Cards) TakeTurn(ctx context.Context, f job.Fence, turn card.Turn) (targe
 		if turn.Order != "" && !turn.Begun && t.closing(turn.Card) {
 			return card.ErrClosing
 		}
-		row := t.cards.get(turn.Card)
+		row := t.cardOf(f, turn.Card)
 		if row == nil || row.changed(t.stamp) {
 			return card.ErrBusy
 		}
@@ -392,11 +392,20 @@ func (c Cards) FeeOpen(ctx context.Context, id uuid.UUID) (open bool, err error)
 // Fail implements card.Store.
 func (c Cards) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return c.fenced(ctx, "cards.fail", f, func(t *tx) error {
-		if row := t.cards.get(id); row != nil {
+		if row := t.cardOf(f, id); row != nil {
 			t.failCard(row)
 		}
 		return nil
 	})
+}
+
+// cardOf is a card of the owner that a job is of, or nil.
+func (t *tx) cardOf(f job.Fence, id uuid.UUID) *cardRow {
+	row := t.cards.get(id)
+	if row != nil && f.Of != "" && row.Owner.Lower() != f.Of {
+		return nil
+	}
+	return row
 }
 
 func (t *tx) failCard(r *cardRow) {

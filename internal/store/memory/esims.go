@@ -234,7 +234,7 @@ func (t *tx) hasOrder(f job.Fence, id order.ID) error {
 func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, postings []ledger.Posting) error {
 	return e.fenced(ctx, "esims.install", f, func(t *tx) error {
 		row := t.profiles.get(p.ID)
-		if row == nil || row.Status != esim.Ordered {
+		if row == nil || t.hasOrder(f, row.Order) != nil || row.Status != esim.Ordered {
 			return nil
 		}
 		row = edit(t, row)
@@ -247,7 +247,7 @@ func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, posting
 // Fail implements esim.Store.
 func (e Esims) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return e.fenced(ctx, "esims.fail", f, func(t *tx) error {
-		if row := t.profiles.get(id); row != nil && row.Status == esim.Ordered {
+		if row := t.profiles.get(id); row != nil && t.hasOrder(f, row.Order) == nil && row.Status == esim.Ordered {
 			row = edit(t, row)
 			row.Status, row.UpdatedAt = esim.Failed, t.stamp
 		}
@@ -352,7 +352,7 @@ func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, u esim.Topup) (got
 func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, u esim.Topup, postings []ledger.Posting) error {
 	return e.fenced(ctx, "esims.complete_topup", f, func(t *tx) error {
 		row := t.topups.get(u.ID)
-		if row == nil || row.Status != esim.Ordered {
+		if row == nil || t.hasOrder(f, row.Order) != nil || row.Status != esim.Ordered {
 			return nil
 		}
 		row = edit(t, row)
@@ -364,7 +364,7 @@ func (e Esims) CompleteTopup(ctx context.Context, f job.Fence, u esim.Topup, pos
 // FailTopup implements esim.TopupStore.
 func (e Esims) FailTopup(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return e.fenced(ctx, "esims.fail_topup", f, func(t *tx) error {
-		if row := t.topups.get(id); row != nil && row.Status == esim.Ordered {
+		if row := t.topups.get(id); row != nil && t.hasOrder(f, row.Order) == nil && row.Status == esim.Ordered {
 			row = edit(t, row)
 			row.Status, row.UpdatedAt = esim.Failed, t.stamp
 		}

@@ -1,9 +1,13 @@
 package memory_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
@@ -34,4 +38,45 @@ func TestOrdersPassTheKit(t *testing.T) {
 			return checkouttest.InMemory(disk.Open("", now))
 		}}
 	})
+}
+
+// TestHookDecidesWhetherACallHappens and what is heard of it: a call that is refused stores nothing, and one whose
+// answer is lost has stored all of it.
+func TestHookDecidesWhetherACallHappens(t *testing.T) {
+	refused, lost := errors.New("refused"), errors.New("lost")
+	var fate error
+	disk := memory.NewDisk(nil, func(_ context.Context, process, op string) (func(error) error, error) {
+		if process != "dying" || op != "jobs.enqueue" {
+			return func(err error) error { return err }, nil
+		}
+		if errors.Is(fate, refused) {
+			return nil, fate
+		}
+		return func(error) error { return fate }, nil
+	})
+	dying, other := disk.Open("dying", nil).Jobs(), disk.Open("other", nil).Jobs()
+	for i, want := range []error{refused, lost} {
+		fate = want
+		n := job.New{Args: jobtest.Args{Name: "work"}, UniqueKey: fmt.Sprint(i)}
+		if _, err := dying.Enqueue(t.Context(), n); !errors.Is(err, want) {
+			t.Errorf("answered %v, want %v", err, want)
+		}
+		if _, found, err := other.Find(t.Context(), "work", n.UniqueKey); err != nil || found != errors.Is(want, lost) {
+			t.Errorf("%v: it is there: %t, %v", want, found, err)
+		}
+	}
+}
+
+// TestFailedTransactionLeavesNothing: what was inserted, changed and deleted before it failed.
+func TestFailedTransactionLeavesNothing(t *testing.T) {
+	s := checkouttest.InMemory(memory.New(nil))
+	first := checkouttest.NewClaim("first")
+	checkouttest.Claim(t, s, first)
+	reused := checkouttest.NewClaim("second", checkouttest.PaidBy(first))
+	if got := checkouttest.Claim(t, s, reused); got.Claim != checkout.Reused {
+		t.Fatalf("claim %d", got.Claim)
+	}
+	if got := s.Memory.Orders().Timeline(reused.Order.ID); len(got) != 0 || len(s.Memory.Jobs().Rows()) != 1 {
+		t.Errorf("a claim that was refused has left %v and %d jobs", got, len(s.Memory.Jobs().Rows()))
+	}
 }

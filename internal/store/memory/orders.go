@@ -227,7 +227,7 @@ func (t *tx) insertOrder(o order.Order) error {
 }
 
 // stored is a time as a database keeps it.
-func stored(at time.Time) time.Time { return at.UTC().Round(time.Microsecond) }
+func stored(at time.Time) time.Time { return at.UTC().Truncate(time.Microsecond) }
 
 // Create implements checkout.Store.
 func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) (made order.Order, err error) {
@@ -542,6 +542,9 @@ func (t *tx) post(owner string, all ...ledger.Posting) error {
 		undone := t.postings.first(func(o *posted) bool { return o.ID == p.Undoes })
 		if t.postings.get(posting{p.ID, of}) != nil || (p.Undoes != "" && undone == nil) {
 			continue
+		}
+		if err := p.Check(); err != nil {
+			return err
 		}
 		p.At = t.stamp
 		if _, err := add(t, &t.postings, "ledger_postings_pkey", posting{p.ID, of}, posted{p, of}); err != nil {

@@ -136,7 +136,8 @@ func (t *tx) suspended(id order.ID) []reservation {
 func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
 	return o.s.fenced(ctx, "orders.suspend", f, func(t *tx) error {
 		for _, r := range t.reservations.rows {
-			if r.order == id && strings.HasPrefix(r.resource, "float/") && r.released == nil && r.settled == nil {
+			mine := r.order == id && (f.Of == "" || r.owner.Lower() == f.Of)
+			if mine && strings.HasPrefix(r.resource, "float/") && r.released == nil && r.settled == nil {
 				r = edit(t, r)
 				r.released, r.suspended = &t.stamp, &t.stamp
 			}

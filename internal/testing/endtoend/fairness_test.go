@@ -130,7 +130,7 @@ func TestPayersDeceivingSimulationDelayNobody(t *testing.T) {
 // one claim only. Unpaid claims stay undecided until they expire. They occupy no slot that others need, and cost few
 // transactions.
 func TestManyClaimsOnOneBalanceDelayNobody(t *testing.T) {
-	onlyTorture(t, "it measures time; store TestUndecidedPaymentsPerPayerAreBounded, job "+
+	onlyTorture(t, "it measures time; store TestOrdersPassTheKit/UndecidedPaymentsPerPayerAreBounded, job "+
 		"TestClassUsesOnlyItsOwnSlots")
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
@@ -217,7 +217,7 @@ func TestAuthorizationValidForTooLongIsRefused(t *testing.T) {
 // refusal, the terms and the status say that it is reserved for payments that are not settled. It is taken once others
 // have given it back.
 func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
-	onlyTorture(t, "store TestUnpaidOrdersReserveABoundedShareOfTheFloat")
+	onlyTorture(t, "store TestOrdersPassTheKit/UnpaidOrdersReserveABoundedShareOfTheFloat")
 	t.Parallel()
 	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.Fairness.UnsettledPercent, c.Wait = 20, 2*time.Second

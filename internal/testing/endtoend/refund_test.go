@@ -182,7 +182,7 @@ func TestRefusedTopUpIsRefunded(t *testing.T) {
 // TestConcurrentRefundsArePaidOnceEach: two processes bring back what a dozen orders paid, each once.
 func TestConcurrentRefundsArePaidOnceEach(t *testing.T) {
 	onlyTorture(t, "settlement TestChainFaultsLeaveOneRefund, store "+
-		"TestRefundIsRecordedOnceWithItsOrderAndItsWatchJob")
+		"TestOrdersPassTheKit/RefundIsRecordedOnceWithItsOrderAndItsWatchJob")
 	t.Parallel()
 	w := newAdminWorld(t, 1_000_000_000, plan{instances: 2})
 	const n = 12

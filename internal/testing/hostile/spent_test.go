@@ -40,7 +40,7 @@ func spentPayments() []attack {
 		},
 		{
 			name: "one-key-many-signatures", ref: "A6", by: payer, do: racesOneKey,
-			held:    "store TestKeyIsOneOrderWhateverPaysForIt",
+			held:    "store TestOrdersPassTheKit/KeyIsOneOrderWhateverPaysForIt",
 			aim:     "the service takes several payments for one purchase",
 			defence: "a purchase has one live authorization; the others are neither stored nor sent",
 		},

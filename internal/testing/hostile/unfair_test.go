@@ -34,13 +34,13 @@ func unfair() []attack {
 		},
 		{
 			name: "many-undecided-payments-of-one-payer", ref: "A41", by: payer, do: leavesUndecided,
-			held:    "store TestUndecidedPaymentsPerPayerAreBounded",
+			held:    "store TestOrdersPassTheKit/UndecidedPaymentsPerPayerAreBounded",
 			aim:     "one wallet fills the settlement's slots",
 			defence: "few undecided payments for each payer, over all processes",
 		},
 		{
 			name: "float-hoarding", ref: "A41", by: payer, do: hoards,
-			held: "store TestUnpaidOrdersReserveABoundedShareOfTheFloat",
+			held: "store TestOrdersPassTheKit/UnpaidOrdersReserveABoundedShareOfTheFloat",
 			aim:  "the issuer's float is reserved for payments that never settle",
 			defence: "a claim whose transfer a block did not make holds nothing, however many there are; " +
 				"a wallet claims what it holds",
