@@ -16,7 +16,7 @@ func TestVisibilityDelayIsTheVendors(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 10 * time.Minute, "7m": 7 * time.Minute} {
 		s, err := esimgo.AsSupplier().Dial(provider.Config{
 			URL: "https://supplier.example/v2.4", Key: secret.New(esimgofake.DevKey),
-			Journal: memory.New(nil).SupplierJournal("esimgo"),
+			Journal:         memory.New(nil).SupplierJournal("esimgo"),
 			VisibilityDelay: time.Second, Own: provider.Values{esimgo.VisibilityDelayKey: secret.New(text)},
 		})
 		if err != nil {
