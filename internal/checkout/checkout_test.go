@@ -344,6 +344,7 @@ func TestDeadPaymentMayBeReplaced(t *testing.T) {
 		if receipt, err := x402.DecodeSettlement(ch.Headers().Get(x402.HeaderResponse)); err != nil || receipt.Success {
 			t.Errorf("receipt %+v, %v", receipt, err)
 		}
+		fulfilmenttest.Pass(time.Millisecond) // what was released just now counts for who has just looked
 		sold := s.MustBuy(t, s.PaidCard(t, b, "k"))
 		if string(sold.Order.ID) != f.OrderID || s.Spent(b) != price {
 			t.Errorf("order %s after %s, spent %d", sold.Order.ID, f.OrderID, s.Spent(b))

@@ -79,7 +79,7 @@ const (
 		SELECT s.resource,
 			(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = s.resource AND released_at IS NULL) +
 			(SELECT coalesce(sum(units), 0) FROM reservations
-				WHERE resource = s.resource AND released_at > s.as_of AND suspended_at IS NULL)
+				WHERE resource = s.resource AND released_at >= s.as_of AND suspended_at IS NULL)
 		FROM unnest($1::varchar[], $2::timestamptz[]) AS s (resource, as_of)`
 
 	sharesSQL = `

@@ -37,7 +37,6 @@ var (
 	move         = checkouttest.MoveOf
 	watchJob     = checkouttest.WatchJob
 	errOf        = checkouttest.ErrOf
-	float        = checkouttest.Float
 	isShort      = checkouttest.IsShort
 	owned        = checkouttest.Owned
 	unpaid       = checkouttest.Unpaid

@@ -181,7 +181,7 @@ const (
 	overReservedSQL = `SELECT
 		(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = $2 AND released_at IS NULL) +
 		(SELECT coalesce(sum(units), 0) FROM reservations
-			WHERE resource = $2 AND released_at > $3 AND suspended_at IS NULL)`
+			WHERE resource = $2 AND released_at >= $3 AND suspended_at IS NULL)`
 
 	settleReservationsSQL = `UPDATE reservations SET settled_at = $3
 		WHERE order_id = $1 AND owner = $2 AND released_at IS NULL AND %s`
@@ -315,13 +315,13 @@ func bucket(resource string) string {
 
 func shard(resource string, n int) string { return fmt.Sprintf("%s#%d", resource, n) }
 
-// reservedSQL sums the reservations of a resource, including those released after a time: a limit that was read then
-// does not reflect their use yet. Suspended ones have none. The two parts are separate, because one condition would
-// scan all reservations ever made.
+// reservedSQL sums the reservations of a resource, including those released at a time or later: a limit that was read
+// then does not reflect their use yet. Suspended ones have none. The two parts are separate, because one condition
+// would scan all reservations ever made.
 const reservedSQL = `
 	(SELECT coalesce(sum(units), 0) FROM reservations WHERE resource = $1 AND released_at IS NULL) +
 	(SELECT coalesce(sum(units), 0) FROM reservations
-		WHERE resource = $1 AND released_at > $2 AND suspended_at IS NULL)`
+		WHERE resource = $1 AND released_at >= $2 AND suspended_at IS NULL)`
 
 // A reservation that does not fit is inserted without units, which violates a constraint: the server rolls the
 // transaction back without a round trip under the lock.

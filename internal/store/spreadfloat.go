@@ -36,7 +36,7 @@ const (
 		SELECT $2::bigint + (SELECT coalesce(sum(units), 0) FROM reservations
 				WHERE resource = $3 AND shard = $4 AND released_at IS NULL)
 			+ (SELECT coalesce(sum(units), 0) FROM reservations
-				WHERE resource = $3 AND shard = $4 AND released_at > $5 AND suspended_at IS NULL)`
+				WHERE resource = $3 AND shard = $4 AND released_at >= $5 AND suspended_at IS NULL)`
 
 	// All that an owner reserves is in its shard.
 	unsettledOfOwnerSQL = `
@@ -45,7 +45,7 @@ const (
 
 	byShardSQL = `
 		SELECT shard, coalesce(sum(units), 0)::bigint FROM reservations
-		WHERE resource = $1 AND (released_at IS NULL OR released_at > $2 AND suspended_at IS NULL) GROUP BY shard`
+		WHERE resource = $1 AND (released_at IS NULL OR released_at >= $2 AND suspended_at IS NULL) GROUP BY shard`
 
 	reserveSpreadSQL = `
 		INSERT INTO reservations (id, order_id, owner, resource, units, created_at, shard)

@@ -91,7 +91,7 @@ func (t *tx) sum(wanted func(*reservation) bool) (units int64) {
 // reflect its use yet. Suspended reservations have none.
 func (t *tx) reserved(resource string, asOf time.Time) int64 {
 	return t.sum(func(r *reservation) bool {
-		return r.resource == resource && (r.released == nil || r.released.After(asOf) && r.suspended == nil)
+		return r.resource == resource && (r.released == nil || !r.released.Before(asOf) && r.suspended == nil)
 	})
 }
 
