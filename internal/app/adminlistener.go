@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"go.opentelemetry.io/otel"
 
@@ -62,7 +61,7 @@ func (a *App) listenForOperators(h rpc.Handler, p *Parts) (*operatorListener, er
 		Listener: listener, BaseURL: c.BaseURL, Services: []edge.Service{{Path: h.Path, Handler: h.Handler}}, REST: router,
 		Limits: p.limits, MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/"},
-		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
+		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: a.config.now,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make the edge of operators: %w", err), listener.Close())

@@ -18,7 +18,7 @@ func (a *App) newPayments(p *Parts) *availability.Payments {
 		Database: a.store.Ping, History: p.catchUp,
 		Chain:   func(ctx context.Context) error { return a.chain.Ready(ctx, MaxHeadAge) },
 		Token:   func(ctx context.Context) error { return a.chain.Usable(ctx, ours) },
-		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: time.Now,
+		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: a.config.now,
 	}
 	if p.screening != nil {
 		config.Screening = p.screening.Ready
@@ -62,9 +62,9 @@ const (
 // newBoard makes what reports how the products stand.
 func (a *App) newBoard() *availability.Board {
 	return availability.NewBoard(availability.BoardConfig{
-		Products: a.shownProducts(), Now: time.Now,
+		Products: a.shownProducts(), Now: a.config.now,
 		Deliveries: func(ctx context.Context) map[order.Kind]availability.DeliveryTime {
-			times, err := a.store.Orders().DeliveryTimes(ctx, time.Now().Add(-recently), recentMost)
+			times, err := a.store.Orders().DeliveryTimes(ctx, a.config.now().Add(-recently), recentMost)
 			if err != nil {
 				a.log.WarnContext(ctx, "delivery times not read", slog.Any("error", err))
 			}

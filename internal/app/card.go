@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
@@ -56,7 +55,7 @@ func (a *App) cards(p *Parts) (Made, error) {
 	routed := c.routedCards()
 	p.cards = card.New(card.Config{
 		Store: a.store.Cards(), Providers: providers, Links: a.store.CardLinks(), Origin: c.BaseURL, Log: a.log,
-		Now: time.Now,
+		Now: a.config.now,
 		Route: func(price money.Cents) []string {
 			names, _ := c.Routing.For(routing.Sale{Product: card.Kind, Price: price}, routed)
 			return names

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"time"
-
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -19,7 +17,7 @@ func (a *App) newCatchUp() *reconcile.CatchUp {
 		Reader: reader, Chain: a.chain, Head: a.chain, Arrivals: books, Unread: books, Watermarks: books,
 		Early: a.store.Orders(),
 		Asset: a.config.Asset, PayTo: a.config.PayTo, Senders: []x402.Address{a.config.PayTo},
-		Validity: a.config.terms().MaxValidity, Log: a.log, Now: time.Now,
+		Validity: a.config.terms().MaxValidity, Log: a.log, Now: a.config.now,
 	}
 	c.Senders = append(c.Senders, a.keys.treasuries()...)
 	if a.relayer != nil {

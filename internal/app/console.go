@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"go.opentelemetry.io/otel"
 
@@ -77,7 +76,7 @@ func (a *App) serveConsole(handlers []rpc.Handler, limits *limit.Limiter) error 
 		Services: services, REST: router, Raw: pages, Limits: limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/"},
-		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
+		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: a.config.now,
 	})
 	if err != nil {
 		return fmt.Errorf("make the console's edge: %w", err)

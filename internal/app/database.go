@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store"
@@ -38,7 +37,7 @@ const (
 func (c Config) StoreConfig() store.Config {
 	return store.Config{
 		URL: c.DatabaseURL.Reveal(), ListenURL: c.Database.ListenURL.Reveal(), QueryMode: c.Database.QueryMode,
-		MaxConns: cmp.Or(c.Database.MaxConns, defaultMaxConns), Now: time.Now, Products: c.StoredProducts(),
+		MaxConns: cmp.Or(c.Database.MaxConns, defaultMaxConns), Now: c.now, Products: c.StoredProducts(),
 		SecondOperator: c.SecondOperator, Dial: c.Outside.Dial,
 	}
 }

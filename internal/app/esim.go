@@ -347,7 +347,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 	e := esim.New(esim.Config{
 		Store: a.store.Esims(), Providers: providers, Route: a.config.esimRoute(), Keys: keys, TokenKey: tokenKey,
 		FormerTokenKeys: former,
-		Log:             a.log, Now: time.Now,
+		Log:             a.log, Now: a.config.now,
 		Paused: c.Paused, Switches: p.Switches, Payments: p.Payments,
 		Workers:   p.Workers(settlement.Fulfilling, esim.Syncing),
 		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout,
@@ -369,7 +369,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Profiles: e, Cancellations: cancels,
 				Topups:       topups,
 				Capabilities: e.Capabilities(), Session: rpcx.SessionOf(s.who), Limits: s.limits,
-				Availability: s.availability, Terms: a.config.terms(), Now: time.Now,
+				Availability: s.availability, Terms: a.config.terms(), Now: a.config.now,
 			}
 			all.Operator.Cancellations = cancels
 		},

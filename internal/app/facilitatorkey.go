@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/roamcard/roamcard/internal/facilitator/cdp"
 	"github.com/roamcard/roamcard/internal/secret"
@@ -21,7 +20,7 @@ func (c Config) facilitatorKey() (*cdp.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cdp.New(c.FacilitatorKeyID, text, time.Now)
+	return cdp.New(c.FacilitatorKeyID, text, c.now)
 }
 
 // readFacilitatorSecret reads the key's secret, which is a text or a reference to one, of several lines in a file.

@@ -130,7 +130,7 @@ func (a *App) simulating() payment.Chain {
 
 // pruneTransactions deletes transactions that are past their retention.
 func (c Config) pruneTransactions(ctx context.Context, transactions store.Transactions) error {
-	before := time.Now().Add(-cmp.Or(c.Fairness.TransactionRetention, keepTransactions))
+	before := c.now().Add(-cmp.Or(c.Fairness.TransactionRetention, keepTransactions))
 	for {
 		n, err := transactions.Prune(ctx, before, pruneBatch)
 		if err != nil || n < pruneBatch {

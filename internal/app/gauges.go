@@ -33,8 +33,8 @@ const (
 // cachedGauges caches gauge values for gaugeTTL, since several readers may ask for the same values.
 func (a *App) cachedGauges() func(context.Context) telemetry.Gauges {
 	memo := availability.NewMemo(availability.MemoConfig[telemetry.Gauges]{
-		Read: func(ctx context.Context) (telemetry.Gauges, error) { return a.gauges(ctx, time.Now()), nil },
-		TTL:  gaugeTTL, Timeout: gaugeTimeout, Now: time.Now,
+		Read: func(ctx context.Context) (telemetry.Gauges, error) { return a.gauges(ctx, a.config.now()), nil },
+		TTL:  gaugeTTL, Timeout: gaugeTimeout, Now: a.config.now,
 	})
 	return func(ctx context.Context) telemetry.Gauges {
 		gauges, err := memo.Get(ctx)

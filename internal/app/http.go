@@ -62,7 +62,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		Raw: raw, Limits: p.limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath, card.LinkPath, web.AssetsPath},
-		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
+		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: a.config.now,
 	})
 	if err != nil {
 		return fmt.Errorf("make the edge: %w", err)

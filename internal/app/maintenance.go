@@ -80,7 +80,7 @@ func (a *App) registerMaintenance() {
 	r.Every(expireEvery, expireArgs{})
 	r.Register(pruneArgs{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
-			n, err := s.Jobs().Prune(ctx, unkept, time.Now().Add(-keepMaintenance), pruneBatch)
+			n, err := s.Jobs().Prune(ctx, unkept, a.config.now().Add(-keepMaintenance), pruneBatch)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}

@@ -16,7 +16,7 @@ func (c Config) chainConfig() chain.Config {
 	cfg := chain.Config{
 		Domain: c.domain(), Finality: chain.Finality{Paid: c.PaidAt, Dead: c.DeadAt}, Delegates: c.Fairness.Delegates,
 		WitnessFrom: c.WitnessFrom.USDC(),
-		ReorgDepth:  uint64(c.ReorgDepth), ReorgCalm: c.ReorgCalm, Now: time.Now,
+		ReorgDepth:  uint64(c.ReorgDepth), ReorgCalm: c.ReorgCalm, Now: c.now,
 		HeadFor: headFor, Rule: c.rule(), Through: c.Outside.HTTP,
 	}
 	for _, u := range c.RPCURLs {

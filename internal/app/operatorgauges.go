@@ -15,8 +15,8 @@ import (
 // operatorGauges caches what operators watch for gaugeTTL, since several of them may look at the same time.
 func (a *App) operatorGauges() func(context.Context) (admin.Gauges, error) {
 	return availability.NewMemo(availability.MemoConfig[admin.Gauges]{
-		Read: func(ctx context.Context) (admin.Gauges, error) { return a.readGauges(ctx, time.Now()) },
-		TTL:  gaugeTTL, Timeout: gaugeTimeout, Now: time.Now,
+		Read: func(ctx context.Context) (admin.Gauges, error) { return a.readGauges(ctx, a.config.now()) },
+		TTL:  gaugeTTL, Timeout: gaugeTimeout, Now: a.config.now,
 	}).Get
 }
 

@@ -15,7 +15,7 @@ const summaryTTL = time.Second
 // operatorSummary caches how much waits for operators for summaryTTL.
 func (a *App) operatorSummary() func(context.Context) (admin.Summary, error) {
 	sources := admin.SummarySources{
-		Orders: a.store.Admin().Counts, Jobs: a.store.Jobs().Depth, Now: time.Now,
+		Orders: a.store.Admin().Counts, Jobs: a.store.Jobs().Depth, Now: a.config.now,
 		Books: func(ctx context.Context, to *admin.Summary) (err error) {
 			books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 			if to.Compared, _, err = books.Compared(ctx); err != nil {
@@ -32,6 +32,6 @@ func (a *App) operatorSummary() func(context.Context) (admin.Summary, error) {
 		},
 	}
 	return availability.NewMemo(availability.MemoConfig[admin.Summary]{
-		Read: sources.Read, TTL: summaryTTL, Now: time.Now,
+		Read: sources.Read, TTL: summaryTTL, Now: a.config.now,
 	}).Get
 }

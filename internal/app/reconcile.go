@@ -33,7 +33,7 @@ func (a *App) newReconciler() *reconcile.Reconciler {
 	return reconcile.New(reconcile.Config{
 		Chain: a.chain, Issuers: a.issuersBook().Each(), Providers: a.config.issuerNames(), Arrivals: books, Unread: books,
 		Books: books, Reports: books, Unmatched: books,
-		PayTo: a.config.PayTo, Now: time.Now,
+		PayTo: a.config.PayTo, Now: a.config.now,
 	})
 }
 

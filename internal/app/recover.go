@@ -71,7 +71,7 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 		return plan, fmt.Errorf("read the transfers to the payee: %w", err)
 	}
 	r := reconcile.Recovery{
-		Products: products, Head: a.chain, RefundAfter: c.RefundAfter, Now: time.Now,
+		Products: products, Head: a.chain, RefundAfter: c.RefundAfter, Now: a.config.now,
 		Books: a.store.Recovery(a.config.Asset, a.config.PayTo, a.config.terms().MaxValidity),
 	}
 	if plan, err = r.Plan(ctx); err != nil || !c.Apply {

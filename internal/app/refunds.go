@@ -40,7 +40,7 @@ func (a *App) refunds() (settlement.Refunds, error) {
 	}
 	r.Treasury = payment.NewTreasury(payment.TreasuryConfig{
 		Signer: keys.Treasury, Retired: keys.FormerTreasuries, Former: keys.Former, Domain: a.config.domain(),
-		Window: min(refundWindow, r.Deadline), Now: time.Now,
+		Window: min(refundWindow, r.Deadline), Now: a.config.now,
 	})
 	if a.relayer != nil {
 		r.Collect = payment.NewCollector(payment.CollectorConfig{

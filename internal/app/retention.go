@@ -34,12 +34,12 @@ const (
 
 func (c Config) activity(s *store.Store) *activity.Activity {
 	return activity.New(activity.Config{
-		Store: s.Events(), Now: time.Now, Retention: c.EventsRetention, MostStored: c.EventsMost,
+		Store: s.Events(), Now: c.now, Retention: c.EventsRetention, MostStored: c.EventsMost,
 	})
 }
 
 func (c Config) retention(s *store.Store) auth.Retention {
-	return auth.Retention{Store: s.Leftovers(), Now: time.Now, Keep: c.AuthRetention}
+	return auth.Retention{Store: s.Leftovers(), Now: c.now, Keep: c.AuthRetention}
 }
 
 // defaultExpiredRetention is the default of Config.ExpiredRetention.
@@ -73,7 +73,7 @@ func registerRetention(
 		if err := untilNone(ctx, signIns.Prune); err != nil {
 			return job.Outcome{}, fmt.Errorf("prune sign-ins: %w", err)
 		}
-		past := func(set, byDefault time.Duration) time.Time { return time.Now().Add(-cmp.Or(set, byDefault)) }
+		past := func(set, byDefault time.Duration) time.Time { return c.now().Add(-cmp.Or(set, byDefault)) }
 		expired := past(c.ExpiredRetention, defaultExpiredRetention)
 		worked := past(c.WorkRetention, defaultWorkRetention)
 		told := past(c.TimelineRetention, defaultHistoryRetention)
@@ -90,7 +90,7 @@ func registerRetention(
 		for _, prune := range []func(context.Context, int) (int, error){
 			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneExpired(ctx, expired, n) },
 			func(ctx context.Context, n int) (int, error) {
-				return s.Webhooks().Prune(ctx, time.Now().Add(-eventsKept), n)
+				return s.Webhooks().Prune(ctx, c.now().Add(-eventsKept), n)
 			},
 			func(ctx context.Context, n int) (int, error) { return s.PruneReservations(ctx, worked, n) },
 			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneTimeline(ctx, told, n) },

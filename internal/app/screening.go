@@ -86,7 +86,7 @@ func (a *App) newScreening() (*screening.Screening, error) {
 	}
 	s := screening.Config{
 		Store: a.store.Screening(), Lists: c.Lists, MaxAge: cmp.Or(c.MaxAge, defaultScreeningMaxAge),
-		Strict: a.config.Environment == Production, Log: a.log, Now: time.Now,
+		Strict: a.config.Environment == Production, Log: a.log, Now: a.config.now,
 	}
 	if !c.Key.IsZero() {
 		service, err := chainalysis.New(chainalysis.Config{URL: c.URL, Rule: a.config.rule(), Key: c.Key})

@@ -171,7 +171,7 @@ func (c Config) newRelayer(
 		Chain: on, Transactions: transactions, Keys: keys.Relayers, Retired: keys.Retired,
 		Settler: batches, MaxBatch: c.Fairness.MaxBatch,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
-		MaxHeadAge: MaxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: log,
+		MaxHeadAge: MaxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: c.now, Log: log,
 		Budget: c.Fairness.budget(), Metrics: metrics,
 	})
 }
@@ -207,7 +207,7 @@ func (c Config) newFacilitator(
 ) (*facilitator.Facilitator, error) {
 	terms := c.terms()
 	of := facilitator.Config{
-		URL: c.FacilitatorURL, Rule: c.rule(), Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
+		URL: c.FacilitatorURL, Rule: c.rule(), Token: c.FacilitatorToken, Timeout: settlerTurn, Now: c.now, Log: log,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
 		Resource:     sold, Alone: !c.SettlesBy(SettlerRelayer), SkipVerify: !c.FacilitatorVerify, HTTP: c.Outside.HTTP,
 		Reverts: c.Fairness.Reverts, Metrics: metrics,
@@ -235,7 +235,7 @@ func (a *App) settler() payment.Settler {
 		return named[0].Settler
 	}
 	return payment.NewFailover(payment.FailoverConfig{
-		Settlers: named, Turn: cmp.Or(a.config.SettlementTurn, settlerTurn), Now: time.Now, Log: a.log,
+		Settlers: named, Turn: cmp.Or(a.config.SettlementTurn, settlerTurn), Now: a.config.now, Log: a.log,
 	})
 }
 

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"time"
-
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/topup"
@@ -56,7 +54,7 @@ func (a *App) gate() *availability.Books {
 	}
 	return availability.NewBooks(availability.BooksConfig{
 		Standings: a.store.Treasury(a.config.Asset, a.config.PayTo),
-		MaxAge:    gatePeriods * a.config.ReconcileEvery, Now: time.Now,
+		MaxAge:    gatePeriods * a.config.ReconcileEvery, Now: a.config.now,
 	})
 }
 

@@ -79,7 +79,7 @@ func (a *App) inbox(p *Parts) *webhook.Inbox {
 		take(of.Name, of.client, of.reach.webhooks)
 	}
 	return webhook.New(webhook.Config{
-		Store: a.store.Webhooks(), Sources: sources, Log: a.log, Now: time.Now,
+		Store: a.store.Webhooks(), Sources: sources, Log: a.log, Now: a.config.now,
 		Look: func(ctx context.Context, provider string, about webhook.About) error {
 			for _, notice := range p.noticed {
 				notice(provider, about.Accounts)

@@ -83,10 +83,10 @@ func (a *App) wire(listener net.Listener) error {
 func (a *App) parts() (p *Parts, err error) {
 	c := a.config
 	p = &Parts{
-		Log: a.log, Now: time.Now, Own: c.Own,
-		Switches: availability.NewSwitches(a.store.Admin(), time.Now),
+		Log: a.log, Now: a.config.now, Own: c.Own,
+		Switches: availability.NewSwitches(a.store.Admin(), a.config.now),
 		Workers: func(kinds ...job.Kind) availability.Check {
-			return availability.Workers(a.store.Jobs(), time.Now, kinds...)
+			return availability.Workers(a.store.Jobs(), a.config.now, kinds...)
 		},
 		limits:   a.limiter(),
 		treasury: a.newReconciler(),
@@ -121,7 +121,7 @@ func (a *App) parts() (p *Parts, err error) {
 // limiter counts requests. Addresses in the counters that processes share are hashed with a key that all of them have.
 func (a *App) limiter() *limit.Limiter {
 	return limit.NewLimiter(limit.Config{
-		Rates: a.config.Limits, Now: time.Now, Key: []byte(a.config.QuoteKey.Reveal()),
+		Rates: a.config.Limits, Now: a.config.now, Key: []byte(a.config.QuoteKey.Reveal()),
 		Refused: func(class limit.Class) { a.metrics.Limited(context.Background(), string(class)) },
 	})
 }
@@ -130,7 +130,7 @@ func (a *App) limiter() *limit.Limiter {
 func (a *App) newRunner(p *Parts) *job.Runner {
 	c := a.config
 	return job.NewRunner(job.Config{
-		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, ClassSlots: c.classSlots(), TTL: c.LeaseTTL,
+		Queue: a.store.Jobs(), Log: a.log, Now: a.config.now, Slots: c.Slots, ClassSlots: c.classSlots(), TTL: c.LeaseTTL,
 		AdoptOnly: c.NoWorker, Metrics: a.metrics,
 		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
 			if l.Row().Kind != settlement.Fulfilling {
@@ -150,7 +150,7 @@ func (a *App) settlement(p *Parts) *settlement.Settlement {
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: following, Settler: a.settler(), Timeout: collectTimeout, Log: a.log,
 		}),
-		Refunds: p.refunds, Log: a.log, Now: time.Now, Metrics: a.metrics, HeadTime: following.Time, Float: a.float,
+		Refunds: p.refunds, Log: a.log, Now: a.config.now, Metrics: a.metrics, HeadTime: following.Time, Float: a.float,
 	})
 }
 
@@ -165,7 +165,7 @@ func (a *App) float(ctx context.Context, resource string, units int64) (order.Re
 			return r, err
 		}
 	}
-	return order.Reservation{Resource: resource, Units: units, Limit: math.MaxInt64, AsOf: time.Now()}, nil
+	return order.Reservation{Resource: resource, Units: units, Limit: math.MaxInt64, AsOf: a.config.now()}, nil
 }
 
 func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
@@ -185,7 +185,7 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	config := checkout.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) checkout.Product { return p }),
 		Terms: c.terms(), Chain: a.simulating(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
-		Log: a.log, Now: time.Now, QuoteKey: quoteKey, FormerQuoteKeys: former, Recovered: a.store.Orders(),
+		Log: a.log, Now: a.config.now, QuoteKey: quoteKey, FormerQuoteKeys: former, Recovered: a.store.Orders(),
 		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, VerifyArrived: a.chain.VerifyArrived,
 		Unexplained: a.unexplained(made), MaybeRefunded: a.maybeRefunded,
 		Wait: c.Wait, PayableFor: c.PayableFor, MaxUnpaid: c.MaxUnpaid, Limits: p.limits, Metrics: a.metrics,
@@ -195,7 +195,7 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	}
 	if c.Preconfirmed {
 		config.Preconfirmed = chain.NewPreconfirmations(chain.PreconfirmationsConfig{
-			Chain: a.chain.Following(), Transactions: a.store.Transactions(), Now: time.Now,
+			Chain: a.chain.Following(), Transactions: a.store.Transactions(), Now: a.config.now,
 		}).Preconfirmed
 	}
 	return checkout.New(config), nil
@@ -234,7 +234,7 @@ func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	}
 	return auth.New(auth.Config{
 		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: a.config.BaseURL,
-		ChainID: x402.ChainID, Now: time.Now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
+		ChainID: x402.ChainID, Now: a.config.now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
 		Minted: a.store.OperatorTokens(), Issuer: a.config.issuer(),
 		Limits: limits, RevealOnPage: a.issuers[0].client.Capabilities().Reveal == card.RevealEmbed,
 	})
