@@ -13,6 +13,9 @@ import (
 // isReference finds the keys of metadata that are a client's records of loads.
 var isReference = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
+// leastLimit is what the limit of a card is at least.
+const leastLimit = 1
+
 // control shows the books as a test compares them with those of the client: in the form of the sandbox, by the client's
 // references, which are in the cards' metadata.
 func (s *Server) control(w http.ResponseWriter, _ *http.Request) {
@@ -24,6 +27,8 @@ func (s *Server) control(w http.ResponseWriter, _ *http.Request) {
 		status := map[string]string{"active": "live", "inactive": "locked", "canceled": "terminated"}[c.Status]
 		if c.Status != "canceled" {
 			float -= max(0, left)
+		} else if left == leastLimit {
+			left = 0 // a card that was emptied cannot have a lower limit
 		}
 		opened, _ := strconv.ParseInt(c.Metadata["roamcard_load"], 10, 64)
 		cards = append(cards, map[string]any{
