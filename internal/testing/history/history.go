@@ -127,7 +127,8 @@ func operations(events []Event, reorganised bool) (all []porcupine.Operation) {
 	return all
 }
 
-// Ranks is how far an order of a state has come. What is told later is never less.
+// Ranks is how far an order of a state has come. What is told later is never less, but for an order that an
+// operator lets be delivered again.
 var Ranks = map[string]int{
 	"settled": 1, "provisioning": 2, "fulfilled": 3, "refund_pending": 3, "operator_review": 3, "refunded": 4,
 }
@@ -151,7 +152,7 @@ var model = porcupine.Model{
 			return in.Paid && out.Order != "", purchase{out.Order, out.Transaction, out.Amount, out.State, in.Body}
 		case out.Status == http.StatusOK:
 			same := purchase{out.Order, out.Transaction, out.Amount, known.state, in.Body} == known
-			further := Ranks[out.State] >= Ranks[known.state]
+			further := Ranks[out.State] >= Ranks[known.state] || known.state == "operator_review"
 			known.state = out.State
 			return same && further, known
 		case out.Status == http.StatusPaymentRequired && in.Paid:
