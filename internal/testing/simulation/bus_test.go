@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -31,8 +32,13 @@ type bus struct {
 	// collect is when the garbage is collected next, in calls: never while something runs, which that would interrupt.
 	collect int
 	// dead are to be closed.
-	dead  []io.Closer
-	trace trace
+	dead []io.Closer
+	// randomize begins the random numbers of all processes anew, and drawn says for which moment it was done last.
+	randomize func(n uint64)
+	drawn     uint64
+	// deaths counts the processes that died.
+	deaths int
+	trace  trace
 	// granted counts calls, and fates what became of them.
 	granted int
 	fates   map[fate]int
@@ -97,9 +103,9 @@ type grant struct {
 	answer time.Duration
 }
 
-func newBus(seed uint64) *bus {
+func newBus(seed uint64, randomize func(n uint64)) *bus {
 	return &bus{
-		seed: seed, turns: map[string]int{}, asked: make(chan struct{}, 1),
+		seed: seed, randomize: randomize, drawn: math.MaxUint64, turns: map[string]int{}, asked: make(chan struct{}, 1),
 		trace: newTrace(), fates: map[fate]int{}, collect: collectEvery,
 	}
 }
@@ -134,10 +140,7 @@ func (b *bus) wait(c *call, give <-chan struct{}) (grant, error) {
 	b.mu.Lock()
 	b.pending = append(b.pending, c)
 	b.mu.Unlock()
-	select {
-	case b.asked <- struct{}{}:
-	default:
-	}
+	b.wake()
 	select {
 	case g := <-c.turn:
 		return g, nil
@@ -234,7 +237,7 @@ func (b *bus) run(stop <-chan struct{}) {
 			release()
 			collectGarbage()
 		}
-		fix(b.seed, "turn", b.granted)
+		b.begin()
 		if b.grantOne() {
 			continue
 		}
@@ -244,6 +247,35 @@ func (b *bus) run(stop <-chan struct{}) {
 			b.closeAll()
 			return
 		}
+	}
+}
+
+// begin throws new dice for what comes next. They are other ones after each call and after each death: how many a
+// process has thrown while it died depends on what of it ended first, and is nothing to the others.
+func (b *bus) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := uint64(b.granted)<<16 + uint64(b.deaths)
+	fix(b.seed, "turn", int(now))
+	if now != b.drawn {
+		b.drawn = now
+		b.randomize(now)
+	}
+}
+
+// died says that a process has died.
+func (b *bus) died() {
+	b.mu.Lock()
+	b.deaths++
+	b.mu.Unlock()
+	b.wake()
+}
+
+// wake lets the root look again.
+func (b *bus) wake() {
+	select {
+	case b.asked <- struct{}{}:
+	default:
 	}
 }
 
@@ -327,9 +359,12 @@ type trace struct {
 // keptLines is how much of a trace a failure shows.
 const keptLines = 400
 
+// keepAll keeps all of every trace.
+var keepAll bool
+
 func newTrace() trace {
 	t := trace{sum: sha256.New(), began: time.Now(), keep: keptLines}
-	if *wholeTrace {
+	if *wholeTrace || keepAll {
 		t.keep = 1 << 30
 	}
 	return t

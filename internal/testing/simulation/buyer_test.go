@@ -20,6 +20,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/testing/history"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -187,7 +188,7 @@ func (p *purchase) pay(header string) known {
 		case err != nil:
 		case a.status == http.StatusOK:
 			p.state = a.state()
-			if ranks[p.state] >= ranks["fulfilled"] {
+			if history.Ranks[p.state] >= history.Ranks["fulfilled"] {
 				return over
 			}
 		case a.status == http.StatusPaymentRequired && a.body.SafeToPayAgain:
@@ -276,15 +277,15 @@ func (p *purchase) askAt(at int, payment string) (a answer, err error) {
 	if payment != "" {
 		r.Header.Set(x402.HeaderSignature, payment)
 	}
-	e := event{from: time.Now(), request: request{
-		payer: p.of.address.String(), key: p.key, paid: payment != "", nonce: nonceOf(payment), body: fmt.Sprint(p.more),
+	e := history.Event{From: time.Now(), Request: history.Request{
+		Payer: p.of.address.String(), Key: p.key, Paid: payment != "", Nonce: nonceOf(payment), Body: fmt.Sprint(p.more),
 	}}
 	a, err = p.send(at, r)
 	if err == nil {
-		e.reply = reply{status: a.status, code: a.body.Code, again: a.body.SafeToPayAgain}
+		e.Status, e.Code, e.Again = a.status, a.body.Code, a.body.SafeToPayAgain
 	}
 	if a.status == http.StatusOK {
-		e.order, e.transaction, e.amount, e.state = a.body.OrderID, a.body.Payment.Transaction, a.body.Payment.Amount,
+		e.Order, e.Transaction, e.Amount, e.State = a.body.OrderID, a.body.Payment.Transaction, a.body.Payment.Amount,
 			a.state()
 	}
 	w.saw(e)

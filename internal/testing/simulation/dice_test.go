@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -31,11 +32,17 @@ func procPin() int
 //go:linkname procUnpin runtime.procUnpin
 func procUnpin()
 
+// lastID is the time of the last id that was made, as google/uuid keeps it: the next one is never less.
+//
+//go:linkname lastID github.com/google/uuid.lastV7time
+var lastID int64
+
 // The runtime's cheap dice are one word. Before it are those of the other kind: numbers made ahead, what the next ones
 // are made from, and two words that say how many of them were used, of how many.
 const (
 	// step is what a throw adds to the cheap dice.
 	step  = 0xa0761d6478bd642f
+	mask  = 0xe7037ed1a0b428db
 	ahead = 32
 	more  = 4
 	whole = ahead + more + 2
@@ -114,6 +121,38 @@ func release() {
 // one at any time, so all of them have the same dice.
 var threads []uintptr
 
+// calm are places of the cheap dice from which they do not fall so for a long while that the runtime remembers the
+// outcome of a type assertion. It does that once in forgets throws, and throws no more for what it remembers: when a
+// world is repeated, that would be another number of throws.
+var calm = func() (all [1024]uint64) {
+	place := uint64(1)
+	for i := range all {
+		for place = next(place, longWhile); !isCalm(place); place++ {
+		}
+		all[i] = place
+	}
+	return all
+}()
+
+const (
+	forgets   = 1024
+	longWhile = 2000
+)
+
+// next is the place after so many throws.
+func next(place, throws uint64) uint64 { return place + throws*step }
+
+func isCalm(place uint64) bool {
+	for range longWhile {
+		place = next(place, 1)
+		hi, lo := bits.Mul64(place, place^mask)
+		if uint32(hi^lo)%forgets == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // fix sets the dice of all threads.
 func fix(seed uint64, what string, nth int) {
 	if diceAt < 0 || lasting < 0 {
@@ -128,6 +167,7 @@ func fix(seed uint64, what string, nth int) {
 		dice[i] = binary.LittleEndian.Uint64(sum[i%24:]) + uint64(i)*step
 	}
 	dice[ahead+more], dice[ahead+more+1] = ahead<<32, 0
+	dice[whole] = calm[dice[whole]%uint64(len(calm))]
 	for _, m := range threads {
 		words := *(**[240]uint64)(unsafe.Pointer(&m))
 		copy(words[diceAt-whole:diceAt+1], dice[:])

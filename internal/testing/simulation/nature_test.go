@@ -1,7 +1,11 @@
 package simulation_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -98,4 +102,41 @@ func (w *world) isDown(host string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.down[host]
+}
+
+// spend lets merchants charge what is on the cards of the sandbox, all of it and as soon as it is there.
+func (w *world) spend(over <-chan struct{}) {
+	rng := rand.New(rand.NewPCG(w.plan.seed, 3))
+	for pause(time.Duration(rng.Int64N(int64(time.Second))), over) {
+		var books struct {
+			Cards []struct {
+				ID      string
+				Status  string
+				Balance int64 `json:"balanceCents"`
+			}
+		}
+		w.control(http.MethodGet, "/control/books", nil, &books)
+		for _, c := range books.Cards {
+			if c.Balance > 0 && rng.IntN(2) == 0 {
+				w.control(http.MethodPost, "/control/cards/"+c.ID+"/purchases",
+					map[string]any{"amountCents": c.Balance, "merchant": "shop"}, nil)
+				w.bus.note("%d cents of a card are spent", c.Balance)
+			}
+		}
+	}
+}
+
+// control asks the sandbox by its control routes, past the bus.
+func (w *world) control(method, path string, body, into any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // it is made of literals
+	}
+	r := httptest.NewRequest(method, path, bytes.NewReader(text))
+	r.RemoteAddr = "127.0.0.1:40000"
+	answer := httptest.NewRecorder()
+	w.bank.ServeHTTP(answer, r)
+	if into != nil {
+		_ = json.Unmarshal(answer.Body.Bytes(), into) // nothing is known then
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,19 +19,25 @@ type process struct {
 	// immortal is who looks at the world: its calls have no faults.
 	immortal bool
 
+	// died is told of the process's death.
+	died func()
+
 	mu    sync.Mutex
 	dead  chan struct{}
 	ended bool
+	// end is when it died.
+	end time.Time
 	// stopped is until when nothing of the process goes on, as when its machine is stopped: its calls and the answers to
 	// them wait.
 	stopped time.Time
-	wires   map[*wire]struct{}
+	// wires are its connections, in the order in which they were made.
+	wires []*wire
 	// handler serves; nil until the process is up.
 	handler http.Handler
 }
 
-func newProcess(name string) *process {
-	return &process{name: name, dead: make(chan struct{}), wires: map[*wire]struct{}{}}
+func newProcess(name string, died func()) *process {
+	return &process{name: name, died: died, dead: make(chan struct{})}
 }
 
 func (p *process) isDead() bool {
@@ -49,14 +56,15 @@ func (p *process) kill() {
 		p.mu.Unlock()
 		return
 	}
-	p.ended = true
+	p.ended, p.end = true, time.Now()
 	wires := p.wires
 	p.wires = nil
 	p.mu.Unlock()
 	close(p.dead)
-	for w := range wires {
+	for _, w := range wires {
 		w.cut()
 	}
+	p.died()
 }
 
 // stop lets nothing of the process go on for a while.
@@ -88,14 +96,14 @@ func (p *process) hold(w *wire) bool {
 	if p.ended {
 		return false
 	}
-	p.wires[w] = struct{}{}
+	p.wires = append(p.wires, w)
 	return true
 }
 
 func (p *process) drop(w *wire) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.wires, w)
+	p.wires = slices.DeleteFunc(p.wires, func(of *wire) bool { return of == w })
 }
 
 // serving is the handler of a process that is up.

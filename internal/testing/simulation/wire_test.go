@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -215,7 +216,7 @@ func (w *wire) send(out []byte) (err error) {
 			return err
 		}
 	}
-	if _, err := w.inner.Write(out); err != nil {
+	if err := w.write(out); err != nil {
 		return err
 	}
 	w.sent(out)
@@ -280,7 +281,7 @@ func (w *wire) tellTime() error {
 
 // simple runs a statement of the simulation's own, whose answer nobody sees.
 func (w *wire) simple(sql string) error {
-	if _, err := w.inner.Write(query(sql)); err != nil {
+	if err := w.write(query(sql)); err != nil {
 		return err
 	}
 	var own messages
@@ -336,7 +337,23 @@ func (w *wire) receive() error {
 	return nil
 }
 
-// read waits for the server. The thread may be another one afterwards.
+// write asks the server. The thread may be another one afterwards, as it may be after a read.
+func (w *wire) write(b []byte) error {
+	letRun()
+	_, err := w.inner.Write(b)
+	fix(w.bus.seed, "write", w.bus.granted)
+	return err
+}
+
+// letRun lets everything run that can. Otherwise it would do so while the server is waited for, if it has to be waited
+// for, and else afterwards.
+func letRun() {
+	for range 3 { // from time to time the runtime takes the one that yields at once
+		runtime.Gosched()
+	}
+}
+
+// read waits for the server.
 func (w *wire) read(buf []byte) (int, error) {
 	n, err := w.inner.Read(buf)
 	fix(w.bus.seed, "read", w.bus.granted)
@@ -371,7 +388,7 @@ func (w *wire) cut() {
 // abort reads to the end of what was sent and rolls back.
 func (w *wire) abort() {
 	sync := append([]byte{'S'}, 0, 0, 0, 4)
-	if _, err := w.inner.Write(append(sync, query("ROLLBACK")...)); err != nil {
+	if err := w.write(append(sync, query("ROLLBACK")...)); err != nil {
 		return
 	}
 	want := w.front.asked + 2

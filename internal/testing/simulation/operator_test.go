@@ -1,0 +1,156 @@
+package simulation_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// operator decides what waits for one, through whichever process answers. Several of them know nothing of each other,
+// and decide the same thing in different ways.
+type operator struct {
+	world *world
+	name  string
+	rng   *rand.Rand
+}
+
+// operatorToken is what all operators sign in with.
+const operatorToken = "operators-of-the-simulation-0000000000"
+
+// operators is the setting that knows them.
+func operators() string {
+	sum := sha256.Sum256([]byte(operatorToken))
+	return "ada:" + hex.EncodeToString(sum[:]) + ":admin"
+}
+
+// pace is how long an operator does nothing at most.
+const pace = 20 * time.Second
+
+// operate is what an operator does until it is over.
+func (w *world) operate(nth int, over <-chan struct{}) {
+	o := &operator{world: w, name: fmt.Sprintf("op%d", nth), rng: rand.New(rand.NewPCG(w.plan.seed, uint64(5000+nth)))}
+	for pause(time.Duration(o.rng.Int64N(int64(pace))), over) {
+		switch o.rng.IntN(6) {
+		case 0, 1, 2:
+			o.decideOrders()
+		case 3, 4:
+			o.decideFees()
+		default:
+			o.closeCard()
+		}
+	}
+}
+
+// decideOrders decides each order that waits, as its dice fall.
+func (o *operator) decideOrders() {
+	var queue struct {
+		Orders []struct {
+			OrderID string
+			Version int
+		}
+	}
+	if o.ask(http.MethodGet, "/api/admin/orders?status=operator_review", nil, "", &queue) != nil {
+		return
+	}
+	for _, order := range queue.Orders {
+		action := []string{"refund", "refund", "retry"}[o.rng.IntN(3)]
+		body := map[string]any{"action": action, "reason": "simulated"}
+		if o.rng.IntN(2) == 0 {
+			body["version"] = order.Version
+		}
+		o.do("/api/admin/orders/"+order.OrderID+"/decide", body)
+	}
+}
+
+// decideFees decides each fee that was not withdrawn.
+func (o *operator) decideFees() {
+	var list struct {
+		Jobs []struct{ ID, Status string }
+	}
+	if o.ask(http.MethodGet, "/api/admin/card-issue-fee/jobs", nil, "", &list) != nil {
+		return
+	}
+	for _, job := range list.Jobs {
+		if job.Status != "failed" && job.Status != "operator_review" {
+			continue
+		}
+		at := "/api/admin/card-issue-fee/jobs/" + job.ID
+		switch o.rng.IntN(3) {
+		case 0:
+			o.do(at+"/reconcile", map[string]any{})
+		case 1:
+			o.do(at+"/retry", map[string]any{"reason": "simulated"})
+		default:
+			o.do(at+"/write-off", map[string]any{"reason": "simulated"})
+		}
+	}
+}
+
+// closeCard closes one of the cards, if there is any.
+func (o *operator) closeCard() {
+	var list struct {
+		Jobs []struct{ CardID string }
+	}
+	if o.ask(http.MethodGet, "/api/admin/card-issue-fee/jobs", nil, "", &list) != nil || len(list.Jobs) == 0 {
+		return
+	}
+	card := list.Jobs[o.rng.IntN(len(list.Jobs))].CardID
+	o.do("/api/admin/cards/"+card+"/close", map[string]any{"reason": "simulated"})
+}
+
+// do posts a decision and repeats it, with the same key, until it is answered.
+func (o *operator) do(path string, body map[string]any) {
+	key := fmt.Sprintf("%s-%d", o.name, o.rng.Uint64())
+	for range tries {
+		if err := o.ask(http.MethodPost, path, body, key, nil); err == nil || !errors.Is(err, errBroken) {
+			o.world.bus.note("%s %s %s: %v", o.name, path, body["action"], err)
+			return
+		}
+		time.Sleep(time.Duration(o.rng.Int64N(int64(2 * time.Second))))
+	}
+}
+
+// ask asks one of the processes. The error wraps errBroken where the outcome is not known.
+func (o *operator) ask(method, path string, body map[string]any, key string, into any) error {
+	var text []byte
+	if body != nil {
+		text, _ = json.Marshal(body)
+	}
+	r, err := http.NewRequestWithContext(context.Background(), method, site+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.RemoteAddr, r.RequestURI = "10.9.0.1:40000", r.URL.RequestURI()
+	r.Header.Set("Authorization", "Bearer "+operatorToken)
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	response, err := o.world.front(r.Context(), o.rng.Int(), r)
+	if err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	switch {
+	case response.StatusCode >= http.StatusInternalServerError:
+		return fmt.Errorf("%w: %d", errBroken, response.StatusCode)
+	case response.StatusCode >= http.StatusBadRequest:
+		var problem struct{ Code string }
+		_ = json.Unmarshal(answer, &problem)
+		return fmt.Errorf("%d %s", response.StatusCode, problem.Code)
+	case into == nil:
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}
