@@ -165,6 +165,7 @@ func planOf(seed uint64) plan {
 		reorganisations: often("reorganisations"), lags: often("lags"), outages: often("outages"), fees: often("fees"),
 		stops: often("stops"),
 	}
+	p.settlers = settlers[dice("settlers").IntN(len(settlers))]
 	p.operators = []int{0, 1, 1, 2}[dice("operators").IntN(4)]
 	p.spending = dice("spending").IntN(4) == 0
 	if rng := dice("skew"); rng.IntN(2) == 0 {

@@ -48,8 +48,18 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := r.Clone(r.Context())
 	asked.Body, asked.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	asked.RemoteAddr, asked.RequestURI = "127.0.0.1:40000", r.URL.RequestURI()
-	answer := httptest.NewRecorder()
-	to.ServeHTTP(answer, asked)
+	answer, answered := httptest.NewRecorder(), make(chan struct{})
+	go func() {
+		defer close(answered)
+		to.ServeHTTP(answer, asked)
+	}()
+	select {
+	case <-answered:
+	case <-r.Context().Done():
+		return nil, ended(r, errGone)
+	case <-w.of.dead:
+		return nil, ended(r, errDead)
+	}
 	if err := g.after(w.of, r.Context().Done()); err != nil {
 		return nil, ended(r, err)
 	}

@@ -42,9 +42,11 @@ type world struct {
 	bus   *bus
 	chain *node.Chain
 	bank  http.Handler
-	url   string
-	db    *database
-	log   *slog.Logger
+	// facilitator settles in some worlds.
+	facilitator http.Handler
+	url         string
+	db          *database
+	log         *slog.Logger
 
 	mu    sync.Mutex
 	slots []*slot
@@ -84,6 +86,8 @@ type plan struct {
 	block int
 	// hostile buyers do more than a client should.
 	hostile bool
+	// settlers are the operator's setting of who brings payments to the chain.
+	settlers string
 	// operators is how many operators decide what waits for one.
 	operators int
 	// skew is the most by which a process's clock is wrong, forward or back.
@@ -183,6 +187,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		w.bus.weather = p.weather
 		w.log = telemetry.NewLogger(logTo(), slog.LevelInfo, false)
 		w.chain = node.New(node.Config{Start: began, Now: time0.now, MaxTransactions: p.block})
+		w.facilitator = w.newFacilitator(time0.now)
 		w.db = &database{bus: w.bus, dial: dial, now: time.Now}
 		stop := make(chan struct{})
 		go w.direct(stop)
@@ -360,6 +365,12 @@ func (w *world) config(p *process) app.Config {
 		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
 		"contact.email": "operator@example.com", "operators": operators(),
 	}
+	if w.plan.settlers != "" {
+		settings["settlement.order"] = w.plan.settlers
+	}
+	if strings.Contains(w.plan.settlers, "facilitator") {
+		settings["facilitator.url"] = facilitators
+	}
 	c, err := app.Load(settings, func(string) (string, bool) { return "", false },
 		func(string) ([]byte, error) { return nil, os.ErrNotExist })
 	if err == nil {
@@ -369,7 +380,7 @@ func (w *world) config(p *process) app.Config {
 		release()
 		panic(err)
 	}
-	hosts := map[string]http.Handler{"providers.sim": w.bank}
+	hosts := map[string]http.Handler{"providers.sim": w.bank, "facilitator.sim": w.facilitator}
 	for i := range w.plan.nodes {
 		hosts[nodeName(i)+".sim"] = w.chain.Node(nodeName(i))
 	}
