@@ -131,6 +131,9 @@ func (o outcome) String() string {
 		o.lasted.Round(time.Second))
 }
 
+// rush is in how much time all buyers of some worlds come, so that what they do is done in batches.
+const rush = 50 * time.Millisecond
+
 // mostSkew is by how much a process's clock is wrong at most: two differ by less than payment.ClockSkew.
 const mostSkew = 5 * time.Second
 
@@ -168,6 +171,9 @@ func planOf(seed uint64) plan {
 	p.settlers = settlers[dice("settlers").IntN(len(settlers))]
 	p.operators = []int{0, 1, 1, 2}[dice("operators").IntN(4)]
 	p.spending = dice("spending").IntN(4) == 0
+	if dice("rush").IntN(4) == 0 {
+		p.over = rush
+	}
 	if rng := dice("skew"); rng.IntN(2) == 0 {
 		p.skew = time.Duration(1 + rng.Int64N(int64(mostSkew)))
 	}
