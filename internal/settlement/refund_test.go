@@ -65,7 +65,7 @@ func TestRefusedCardIsRefundedOnceAndFreesItsOwner(t *testing.T) {
 			t.Errorf("again %+v", again)
 		}
 		for _, resource := range []string{"float/card", "card/" + b.Address.Lower()} {
-			if held, err := s.Store.Cards.Reserved(t.Context(), resource, time.Now()); err != nil || held != 0 {
+			if held, err := s.Store.Cards.Reserved(t.Context(), resource, time.Now().Add(time.Minute)); err != nil || held != 0 {
 				t.Errorf("%s: %d held, %v", resource, held, err)
 			}
 		}
