@@ -157,7 +157,7 @@ packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
 # like what is broken.
 queue=(
   clients whole_programs concurrent_packages racing_programs racing_chain
-  demo tools_tests sources simulation quiet_packages
+  demo tools_tests simulation quiet_packages sources
 )
 printf '%s\n' "${queue[@]}" >"$report/queue"
 worker 1 &
