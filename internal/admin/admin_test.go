@@ -82,7 +82,8 @@ func TestRetryOfAnUnclearCallOnlyReads(t *testing.T) {
 	}
 	s.Decide(t, sold.Order.ID, admin.DecideFulfilled, "the issuer opened it by hand")
 	s.Reaches(t, sold.Order.ID, order.Fulfilled)
-	if held, err := s.Store.Cards.Reserved(t.Context(), "float/card", time.Now().Add(time.Minute)); err != nil || held != 0 {
+	held, err := s.Store.Cards.Reserved(t.Context(), "float/card", time.Now().Add(time.Minute))
+	if err != nil || held != 0 {
 		t.Errorf("float still held: %d, %v", held, err)
 	}
 }

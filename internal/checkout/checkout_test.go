@@ -58,7 +58,8 @@ func TestPaymentBuysOneCardWithFifteenDollars(t *testing.T) {
 		if s.Issuer.Executed(got.Ref) != 1 || s.Spent(b) != price {
 			t.Errorf("opened %d times, spent %d", s.Issuer.Executed(got.Ref), s.Spent(b))
 		}
-		if held, err := s.Store.Cards.Reserved(t.Context(), "float/card", time.Now().Add(time.Minute)); err != nil || held != 0 {
+		held, err := s.Store.Cards.Reserved(t.Context(), "float/card", time.Now().Add(time.Minute))
+		if err != nil || held != 0 {
 			t.Errorf("float still held: %d, %v", held, err)
 		}
 	})

@@ -59,7 +59,8 @@ func TestMoneyOfAWalletPaysForOnePurchase(t *testing.T) {
 			topups[second].Key); !errors.Is(err, order.ErrNotFound) {
 			t.Errorf("the other was stored: %v", err)
 		}
-		if held, err := s.Store.Cards.Reserved(t.Context(), "float/card", time.Now().Add(time.Minute)); err != nil || held != gross*98/100 {
+		held, err := s.Store.Cards.Reserved(t.Context(), "float/card", time.Now().Add(time.Minute))
+		if err != nil || held != gross*98/100 {
 			t.Errorf("%d held, %v", held, err)
 		}
 		s.Chain.Release()
