@@ -414,19 +414,28 @@ func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
 	}
 }
 
+// openedAndPreempted is an order that a buyer has opened, and its payment, which somebody else has sent to the chain.
+func openedAndPreempted(
+	t *testing.T, s *checkouttest.Shop, b checkouttest.Buyer,
+) (opened checkout.PaidOrder, p checkout.Purchase) {
+	t.Helper()
+	opened, err := s.Create(t.Context(),
+		checkout.CreateRequest{Kind: card.Kind, Owner: b.Address, Key: "opened", Request: checkouttest.Purchase("").Request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = s.PaidCard(t, b, "opened")
+	preempt(t, s, p)
+	return opened, p
+}
+
 // TestCheckoutArrivedTransferPaysACreatedOrder is the same at /pay.
 func TestCheckoutArrivedTransferPaysACreatedOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := checkouttest.Open(t, checkouttest.Options{})
 		b := s.NewBuyer(t)
-		opened, err := s.Create(t.Context(),
-			checkout.CreateRequest{Kind: card.Kind, Owner: b.Address, Key: "opened", Request: checkouttest.Purchase("").Request})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := s.PaidCard(t, b, "opened")
-		preempt(t, s, p)
-		_, err = s.Pay(t.Context(), opened.Order.ID, p.Payment, p.Resource)
+		opened, p := openedAndPreempted(t, s, b)
+		_, err := s.Pay(t.Context(), opened.Order.ID, p.Payment, p.Resource)
 		checkouttest.WantFault(t, err, fault.PaymentUnclaimed)
 		sold, err := s.Pay(t.Context(), opened.Order.ID, b.Pay(t, s.Challenge(t, p)), p.Resource)
 		if err != nil || sold.Order.ID != opened.Order.ID || !sold.Replayed {
@@ -444,15 +453,9 @@ func TestCheckoutOrderThatExpiredKeepsWhatArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := checkouttest.Open(t, checkouttest.Options{})
 		b := s.NewBuyer(t)
-		opened, err := s.Create(t.Context(),
-			checkout.CreateRequest{Kind: card.Kind, Owner: b.Address, Key: "opened", Request: checkouttest.Purchase("").Request})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := s.PaidCard(t, b, "opened")
-		preempt(t, s, p)
+		opened, p := openedAndPreempted(t, s, b)
 		s.Offset.Store(int64(time.Hour))
-		_, err = s.Pay(t.Context(), opened.Order.ID, p.Payment, p.Resource)
+		_, err := s.Pay(t.Context(), opened.Order.ID, p.Payment, p.Resource)
 		if f := checkouttest.WantFault(t, err, fault.OrderNotPayable); f.SafeToPayAgain {
 			t.Errorf("told %+v", f)
 		}

@@ -92,7 +92,7 @@ type plan struct {
 	operators int
 	// skew is the most by which a process's clock is wrong, forward or back.
 	skew time.Duration
-	// spending buyers spend at once what is on their cards.
+	// spending says that merchants take at once what is on the sandbox's cards.
 	spending bool
 	// over is how long buyers begin.
 	over time.Duration
