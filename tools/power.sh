@@ -4,8 +4,8 @@
 # and ends with one line: N passed, N failed.
 #
 #   tools/power.sh NAME...    these bugs
-#   SUITE=simulation          seeds that nobody has chosen, in virtual time; SUITE=histories is official clients and
-#                             real servers
+#   SUITE=simulation          seeds that nobody has chosen, in virtual time; SUITE=memory is worlds in memory, and
+#                             SUITE=histories official clients and real servers
 #   SECONDS_EACH=120          how long each is looked for; 900 by histories, which end with the round they are in
 #   SEED=…                    the first seed, or that of the histories; otherwise one is drawn
 set -uo pipefail
@@ -20,11 +20,13 @@ source tools/plant.sh
 # Each suite: limit is how long a bug is looked for, build makes what has the bug, look fails when it is found, and
 # looked says at what was looked. They get the log of the bug, and build what go build takes.
 case $suite in
-  simulation)
+  simulation | memory)
     limit=${SECONDS_EACH:-120}
-    build() { go test -c "$@" -o "$out/sim.test" ./internal/testing/simulation; }
+    worlds=TestSeeds
+    if [[ $suite == memory ]]; then worlds=TestSeedsInMemory; fi
+    build() { go test -c -vet=off "$@" -o "$out/sim.test" ./internal/testing/simulation; }
     look() {
-      (cd internal/testing/simulation && "$out/sim.test" -test.run 'TestSeeds$' -test.v -test.timeout 1h \
+      (cd internal/testing/simulation && "$out/sim.test" -test.run "$worlds\$" -test.v -test.timeout 1h \
         -seconds "$limit" -seed "${SEED:-0}")
     }
     looked() { echo "$(grep -c ': seed .*trace' "$1") seeds"; }
@@ -40,7 +42,7 @@ case $suite in
     }
     looked() { echo "$(grep -c ': round ' "$1") rounds"; }
     ;;
-  *) echo "SUITE is simulation or histories" && exit 2 ;;
+  *) echo "SUITE is simulation, memory or histories" && exit 2 ;;
 esac
 
 broken='I[0-9]+|rest|served|history'

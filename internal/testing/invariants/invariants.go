@@ -17,6 +17,8 @@ import (
 type Books struct {
 	DatabaseURL string
 	RPCURL      string
+	// Tables, when set, are what the database would have.
+	Tables *Tables
 	// USDC, PayTo and Treasury are the addresses of the token, of who is paid, and of who refunds; the last
 	// may be empty, and otherwise pays nothing but refunds.
 	USDC, PayTo, Treasury string

@@ -71,7 +71,9 @@ func read(ctx context.Context, b Books) (*records, error) {
 		secondAbove: b.SecondAbove, answers: b.Answers, signed: b.Signed, reorganised: b.Reorganised, down: b.Down,
 	}
 	var err error
-	if r.database, err = readDatabase(ctx, b.DatabaseURL); err != nil {
+	if b.Tables != nil {
+		r.database = b.Tables.database()
+	} else if r.database, err = readDatabase(ctx, b.DatabaseURL); err != nil {
 		return nil, err
 	}
 	if r.chain, err = readChain(ctx, b, r.database); err != nil {

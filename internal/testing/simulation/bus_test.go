@@ -178,7 +178,7 @@ func (b *bus) closeAll() {
 }
 
 // collectEvery is after how many calls garbage is collected.
-const collectEvery = 3000
+const collectEvery = 10_000
 
 // note puts a line into the trace.
 func (b *bus) note(format string, args ...any) {

@@ -3,14 +3,11 @@ package simulation_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/roamcard/roamcard/internal/app"
 )
 
 // process is one run of the program, from its start to its death. What it knows dies with it.
@@ -116,8 +113,15 @@ func (p *process) serving() http.Handler {
 	return p.handler
 }
 
+// program is what a process runs. Run returns when its context ends.
+type program interface {
+	Handler() http.Handler
+	Run(ctx context.Context) error
+	Close() error
+}
+
 // live runs the program until it dies. It returns once everything of it has unwound.
-func (p *process) live(cfg app.Config, log *slog.Logger) error {
+func (p *process) live(open func(ctx context.Context) (program, error)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -127,7 +131,7 @@ func (p *process) live(cfg app.Config, log *slog.Logger) error {
 		case <-ctx.Done():
 		}
 	}()
-	a, err := app.New(ctx, cfg, app.Options{Log: log, Listener: newNowhere()})
+	a, err := open(ctx)
 	if err != nil {
 		return err
 	}

@@ -49,8 +49,13 @@ func domain() x402.Domain {
 }
 
 // TestSeeds runs one world after the other, from seeds that nobody has chosen.
-func TestSeeds(t *testing.T) {
-	s := newServer(t)
+func TestSeeds(t *testing.T) { newServer(t).seeds(t, planOf) }
+
+// TestSeedsInMemory runs worlds without PostgreSQL, nodes and HTTP servers, in which more is bought in the same time.
+func TestSeedsInMemory(t *testing.T) { (*server)(nil).seeds(t, planInMemory) }
+
+func (s *server) seeds(t *testing.T, planOf func(seed uint64) plan) {
+	t.Helper()
 	first, began, bought := *firstSeed, time.Now(), 0
 	if first == 0 {
 		first = rand.Uint64()
@@ -62,7 +67,7 @@ func TestSeeds(t *testing.T) {
 		return taken == *seeds
 	}
 	for taken := 0; !ends(taken); taken++ {
-		out := s.try(t, first+uint64(taken))
+		out := s.try(t, planOf(first+uint64(taken)))
 		if bought += out.bought; t.Failed() {
 			t.Logf("found after %s", time.Since(began).Round(time.Second))
 			return
@@ -75,7 +80,7 @@ func TestSeeds(t *testing.T) {
 func TestKeptSeeds(t *testing.T) {
 	s := newServer(t)
 	for _, seed := range keptSeeds(t) {
-		s.try(t, seed)
+		s.try(t, planOf(seed))
 	}
 }
 
@@ -103,11 +108,11 @@ func keptSeeds(t *testing.T) (all []uint64) {
 var warmUp sync.Once
 
 // try runs one world, and shows how it came about when something is broken.
-func (s *server) try(t *testing.T, seed uint64) outcome {
+func (s *server) try(t *testing.T, p plan) outcome {
 	t.Helper()
-	out := simulate(t, s, planOf(seed))
-	t.Logf("seed %d: %+v: %s, trace %s", seed, planOf(seed), out, out.trace)
-	out.report(t, seed)
+	out := simulate(t, s, p)
+	t.Logf("seed %d: %+v: %s, trace %s", p.seed, p, out, out.trace)
+	out.report(t, p.seed)
 	if *wholeTrace || t.Failed() {
 		t.Log("\n" + strings.Join(out.lines, "\n"))
 	}
@@ -180,6 +185,14 @@ func planOf(seed uint64) plan {
 	if rng := dice("float"); rng.IntN(4) == 0 {
 		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
 	}
+	return p
+}
+
+// planInMemory draws a run in memory, in which there are more buyers. Who decides and who settles is not there.
+func planInMemory(seed uint64) plan {
+	p := planOf(seed)
+	p.issuer, p.supplier, p.settlers, p.operators, p.nodes = sandboxes, sandboxes, "relayer", 0, 1
+	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block
 	return p
 }
 

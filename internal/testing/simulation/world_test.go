@@ -20,14 +20,11 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/jackc/pgx/v5"
 
-	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
-	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/testing/history"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
@@ -44,9 +41,10 @@ type world struct {
 	bank  http.Handler
 	// facilitator settles in some worlds.
 	facilitator http.Handler
-	url         string
-	db          *database
-	log         *slog.Logger
+	records     records
+	// token is the chain at its ports; nil where processes ask nodes.
+	token *token
+	log   *slog.Logger
 
 	mu    sync.Mutex
 	slots []*slot
@@ -160,23 +158,16 @@ func (s *server) run(t *testing.T, p plan, checked bool) outcome {
 
 func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	t.Helper()
-	address, drop, err := s.database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer drop()
-	dial, err := reach(address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	time0 := &clock{}
 	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bank.Close()
-	w := &world{
-		t: t, plan: p, bank: bankers(bank, time0.now), url: address, sink: x402.Address{19: 0xee}, down: map[string]bool{},
+	w := &world{t: t, plan: p, bank: bankers(bank, time0.now), sink: x402.Address{19: 0xee}, down: map[string]bool{}}
+	if s != nil {
+		drop := w.keepInPostgres(s)
+		defer drop()
 	}
 	collectGarbage()
 	lastID = 0 // as when a program starts: ids are the same whenever their world is
@@ -188,7 +179,9 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		w.log = telemetry.NewLogger(logTo(), slog.LevelInfo, false)
 		w.chain = node.New(node.Config{Start: began, Now: time0.now, MaxTransactions: p.block})
 		w.facilitator = w.newFacilitator(time0.now)
-		w.db = &database{bus: w.bus, dial: dial, now: time.Now}
+		if s == nil {
+			w.keepInMemory()
+		}
 		stop := make(chan struct{})
 		go w.direct(stop)
 		w.bus.run(stop)
@@ -237,6 +230,9 @@ func (w *world) direct(stop chan<- struct{}) {
 	}
 	quiet := make(chan struct{})
 	processes.Go(func() { w.nature(quiet) })
+	if w.token != nil {
+		processes.Go(func() { w.token.maintain(w.ending) })
+	}
 	if w.plan.spending {
 		processes.Go(func() { w.spend(quiet) })
 	}
@@ -273,33 +269,17 @@ const longest = 15 * time.Minute
 func (w *world) rest() (came bool) {
 	observer := newProcess("observer", func() {})
 	observer.immortal = true
-	books := invariants.Books{DatabaseURL: w.url}
 	for until := time.Now().Add(longest); time.Now().Before(until); time.Sleep(time.Second) {
 		if _, err := w.bus.ask(observer, "look", nil); err != nil {
 			return false
 		}
-		settled, err := invariants.Settled(context.Background(), books)
-		if err == nil && settled {
-			settled, err = w.final(context.Background())
-		}
+		settled, err := w.records.settled(context.Background())
 		fix(w.bus.seed, "look", w.bus.granted)
 		if err == nil && settled {
 			return true
 		}
 	}
 	return false
-}
-
-// final reports whether every payment and every refund is in a block that stays.
-func (w *world) final(ctx context.Context) (done bool, err error) {
-	conn, err := pgx.Connect(ctx, w.url)
-	if err != nil {
-		return false, err
-	}
-	defer conn.Close(ctx)
-	err = conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM jobs
-		WHERE kind IN ('payment_confirm', 'refund_confirm') AND status IN ('queued', 'processing'))`).Scan(&done)
-	return done, err
 }
 
 // shortestDown is how long a process is down at least.
@@ -314,7 +294,7 @@ func (w *world) supervise(s *slot) {
 		w.mu.Lock()
 		s.now = p
 		w.mu.Unlock()
-		err := p.live(w.config(p), w.log.With("process", p.name))
+		err := p.live(func(ctx context.Context) (program, error) { return w.records.open(ctx, p) })
 		if p.isDead() {
 			w.mu.Lock()
 			w.crashes++
@@ -348,47 +328,13 @@ func (w *world) running(s *slot) *process {
 // site is the origin that buyers know.
 const site = "http://shop.sim"
 
-// config is what an operator would write, with the development chain's keys.
-func (w *world) config(p *process) app.Config {
-	wallet := func(r devnet.Role) devnet.Wallet { return devnet.WalletsOf(r)[0] }
-	settings := map[string]string{
-		"environment": app.Sandbox, "base_url": site, "database.url": withClock(storetest.ServiceURL(w.url)),
-		"chain.rpc_url": w.nodes(), "payment.pay_to": wallet(devnet.RolePayee).Address,
-		"relayer.keys": wallet(devnet.RoleRelayer).PrivateKey, "treasury.key": wallet(devnet.RoleTreasury).PrivateKey,
-		"issuer.provider": "sandbox", "issuer.url": providers, "issuer.key": sandbox.DevKey,
-		"supplier.provider": "sandbox", "supplier.url": providers, "supplier.key": sandbox.DevKey,
-		"esim.keys": "k1:" + strings.Repeat("c4", 32), "esim.token_key": strings.Repeat("7e", 32),
-		"quote.key": strings.Repeat("5a", 32), "limits": "off",
-		// No two of its timers end in the same moment, of which the runtime would choose one.
-		"payment.wait": "19987ms",
-		// Who of several that are due in the same moment comes first is the database's to say, by where it has put them.
-		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
-		"contact.email": "operator@example.com", "operators": operators(),
-	}
-	if w.plan.settlers != "" {
-		settings["settlement.order"] = w.plan.settlers
-	}
-	if strings.Contains(w.plan.settlers, "facilitator") {
-		settings["facilitator.url"] = facilitators
-	}
-	c, err := app.Load(settings, func(string) (string, bool) { return "", false },
-		func(string) ([]byte, error) { return nil, os.ErrNotExist })
-	if err == nil {
-		err = w.plan.sell(&c)
-	}
-	if err != nil { // it is the same for all seeds of a kind
-		release()
-		panic(err)
-	}
+// client is how a process asks what is outside of it.
+func (w *world) client(p *process) *http.Client {
 	hosts := map[string]http.Handler{"providers.sim": w.bank, "facilitator.sim": w.facilitator}
 	for i := range w.plan.nodes {
 		hosts[nodeName(i)+".sim"] = w.chain.Node(nodeName(i))
 	}
-	c.Outside = app.Outside{
-		Dial: w.db.dialer(p), HTTP: &http.Client{Transport: &way{of: p, bus: w.bus, hosts: hosts, down: w.isDown}},
-		Now: w.clockOf(p),
-	}
-	return c
+	return &http.Client{Transport: &way{of: p, bus: w.bus, hosts: hosts, down: w.isDown}}
 }
 
 // clockOf is the clock of a process's machine. The database has its own.
@@ -460,20 +406,17 @@ func (w *world) settleForeign(by x402.Address, p x402.Payment) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.foreign = append(w.foreign, foreign{p.Authorization, sent})
+	if w.token != nil {
+		w.token.note(p.Authorization, sent)
+	}
 }
 
 // unclaimed is what others have sent to the chain and no order has claimed, in millionths of a dollar.
 func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
-	conn, err := pgx.Connect(ctx, w.url)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close(ctx)
 	for _, f := range w.foreign {
-		var claimed bool
 		a := f.authorization
-		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM payments WHERE nonce = $1)", a.Nonce.String()).
-			Scan(&claimed); err != nil {
+		claimed, err := w.records.claimed(ctx, a)
+		if err != nil {
 			return 0, err
 		}
 		if r := w.chain.Receipt(f.transaction); !claimed && r != nil && r.Status == types.ReceiptStatusSuccessful {
@@ -506,10 +449,11 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	bank := httptest.NewServer(w.bank)
 	defer bank.Close()
 	b := invariants.Books{
-		DatabaseURL: w.url, RPCURL: chain.URL, SandboxURL: bank.URL, USDC: devnet.USDCAddress,
+		RPCURL: chain.URL, SandboxURL: bank.URL, USDC: devnet.USDCAddress,
 		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address,
 		Relayers: []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
 	}
+	w.records.tell(&b)
 	b.Reorganised = w.plan.reorganisations > 0
 	var err error
 	if b.Unmatched, err = w.unclaimed(ctx); err != nil {

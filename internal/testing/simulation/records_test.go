@@ -1,0 +1,119 @@
+package simulation_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/invariants"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// records are what a world keeps, with the program over them.
+type records interface {
+	// open makes the program of a process.
+	open(ctx context.Context, p *process) (program, error)
+	// settled reports that no order is in progress, and every payment and refund in a block that stays.
+	settled(ctx context.Context) (bool, error)
+	// claimed reports whether a payment has an authorization.
+	claimed(ctx context.Context, a x402.Authorization) (bool, error)
+	// tell says where the records are read.
+	tell(b *invariants.Books)
+}
+
+// inPostgres are the records in a database of PostgreSQL, and the whole program over them.
+type inPostgres struct {
+	*world
+	url string
+	db  *database
+}
+
+// keepInPostgres gives a world a database. drop removes it.
+func (w *world) keepInPostgres(s *server) (drop func()) {
+	w.t.Helper()
+	address, drop, err := s.database(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	dial, err := reach(address)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.records = &inPostgres{w, address, &database{dial: dial, now: time.Now}}
+	return drop
+}
+
+func (r *inPostgres) open(ctx context.Context, p *process) (program, error) {
+	r.db.bus = r.bus
+	return app.New(ctx, r.config(p), app.Options{Log: r.log.With("process", p.name), Listener: newNowhere()})
+}
+
+func (r *inPostgres) tell(b *invariants.Books) { b.DatabaseURL = r.url }
+
+func (r *inPostgres) settled(ctx context.Context) (done bool, err error) {
+	done, err = invariants.Settled(ctx, invariants.Books{DatabaseURL: r.url})
+	if err != nil || !done {
+		return false, err
+	}
+	return done, r.ask(ctx, &done, `SELECT NOT EXISTS (SELECT FROM jobs
+		WHERE kind IN ('payment_confirm', 'refund_confirm') AND status IN ('queued', 'processing'))`)
+}
+
+func (r *inPostgres) claimed(ctx context.Context, a x402.Authorization) (is bool, err error) {
+	return is, r.ask(ctx, &is, "SELECT EXISTS (SELECT FROM payments WHERE nonce = $1)", a.Nonce.String())
+}
+
+// ask asks the database past the bus.
+func (r *inPostgres) ask(ctx context.Context, into *bool, sql string, args ...any) error {
+	conn, err := pgx.Connect(ctx, r.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	return conn.QueryRow(ctx, sql, args...).Scan(into)
+}
+
+// config is what an operator would write, with the development chain's keys.
+func (r *inPostgres) config(p *process) app.Config {
+	wallet := func(r devnet.Role) devnet.Wallet { return devnet.WalletsOf(r)[0] }
+	settings := map[string]string{
+		"environment": app.Sandbox, "base_url": site, "database.url": withClock(storetest.ServiceURL(r.url)),
+		"chain.rpc_url": r.nodes(), "payment.pay_to": wallet(devnet.RolePayee).Address,
+		"relayer.keys": wallet(devnet.RoleRelayer).PrivateKey, "treasury.key": wallet(devnet.RoleTreasury).PrivateKey,
+		"issuer.provider": "sandbox", "issuer.url": providers, "issuer.key": sandbox.DevKey,
+		"supplier.provider": "sandbox", "supplier.url": providers, "supplier.key": sandbox.DevKey,
+		"esim.keys": "k1:" + strings.Repeat("c4", 32), "esim.token_key": strings.Repeat("7e", 32),
+		"quote.key": strings.Repeat("5a", 32), "limits": "off",
+		// No two of its timers end in the same moment, of which the runtime would choose one.
+		"payment.wait": "19987ms",
+		// Who of several that are due in the same moment comes first is the database's to say, by where it has put them.
+		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
+		"contact.email": "operator@example.com", "operators": operators(),
+	}
+	if r.plan.settlers != "" {
+		settings["settlement.order"] = r.plan.settlers
+	}
+	if strings.Contains(r.plan.settlers, "facilitator") {
+		settings["facilitator.url"] = facilitators
+	}
+	c, err := app.Load(settings, func(string) (string, bool) { return "", false },
+		func(string) ([]byte, error) { return nil, os.ErrNotExist })
+	if err == nil {
+		err = r.plan.sell(&c)
+	}
+	if err != nil { // it is the same for all seeds of a kind
+		release()
+		panic(err)
+	}
+	c.Outside = app.Outside{
+		Dial: r.db.dialer(p), HTTP: r.client(p), Now: r.clockOf(p),
+	}
+	return c
+}
