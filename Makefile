@@ -144,7 +144,7 @@ breaking: setup ## Compare the API with that of the last release, or of AGAINST=
 
 SECONDS ?= 60
 .PHONY: simulate
-simulate: setup ## Run whole deployments in virtual time, from SEED=… or seeds of its own, for SECONDS=60; SEEDS=1 TRACE=1 shows one
+simulate: setup ## Run worlds in virtual time, from SEED=… or seeds of their own, for SECONDS=60; IN=memory SEEDS=1 TRACE=1 shows one
 	tools/simulate.sh $(SECONDS)
 
 .PHONY: torture

@@ -31,6 +31,8 @@ type token struct {
 	mu sync.Mutex
 	// sent are the transactions of an authorization, whoever sent them.
 	sent map[authorization][]*sending
+	// checked are the signatures that were looked at, by whether they are right. No two authorizations share one.
+	checked map[x402.Signature]bool
 }
 
 type authorization struct {
@@ -55,7 +57,10 @@ const (
 )
 
 func newToken(chain *node.Chain) *token {
-	return &token{chain: chain, account: common.Address{19: 0xab}, sent: map[authorization][]*sending{}}
+	return &token{
+		chain: chain, account: common.Address{19: 0xab}, sent: map[authorization][]*sending{},
+		checked: map[x402.Signature]bool{},
+	}
 }
 
 // note says that a transaction uses an authorization.
@@ -173,12 +178,24 @@ func (k *token) settled(a x402.Authorization, r *types.Receipt, at time.Time) *p
 	return nil
 }
 
+// signed reports whether the payer has signed an authorization. It is remembered, as checking it takes long.
+func (k *token) signed(a x402.Authorization, s x402.Signature) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	is, known := k.checked[s]
+	if !known {
+		is = curve.Verify(domain(), a, s) == nil
+		k.checked[s] = is
+	}
+	return is
+}
+
 // simulate is the token's refusal of a transfer now, or nil.
 func (k *token) simulate(a x402.Authorization, s x402.Signature) error {
 	no := func(reason string) error {
 		return &payment.Rejection{Reason: reason, Detail: "the token refuses the transfer"}
 	}
-	if curve.Verify(domain(), a, s) != nil {
+	if !k.signed(a, s) {
 		return no(x402.ReasonSignature)
 	}
 	seen, _ := k.receipts(a)

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/curve"
@@ -24,9 +26,13 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/topup"
+	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/provider/esimaccess"
+	"github.com/roamcard/roamcard/internal/provider/esimgo"
+	"github.com/roamcard/roamcard/internal/provider/lithic"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/provider/sandbox/trigger"
-	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store/memory"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
@@ -37,13 +43,14 @@ import (
 // time: each call of the store is one of the bus, and the chain is asked at its ports.
 type inMemory struct {
 	*world
-	disk *memory.Disk
+	disk     *memory.Disk
+	settings app.Config
 }
 
 // keepInMemory gives a world an empty store.
 func (w *world) keepInMemory() {
 	w.token = newToken(w.chain)
-	r := &inMemory{world: w}
+	r := &inMemory{world: w, settings: w.config("postgres://nobody@nowhere/none")}
 	r.disk = memory.NewDisk(time.Now, r.call)
 	w.records = r
 }
@@ -94,11 +101,12 @@ func (r *inMemory) open(_ context.Context, p *process) (program, error) {
 	s := &shop{queue: kept.Jobs()}
 	log := r.log.With("process", p.name)
 	live := func(kinds ...job.Kind) availability.Check { return availability.Workers(s.queue, now, kinds...) }
-	cards, err := r.cards(p, kept, now, live(settlement.Fulfilling, card.FeeJob))
+	c := r.settings
+	cards, err := r.cards(p, c, kept, live(settlement.Fulfilling, card.FeeJob))
 	if err != nil {
 		return nil, err
 	}
-	esims, err := r.esims(p, kept, now, live(settlement.Fulfilling, esim.Syncing))
+	esims, err := r.esims(p, c, kept, live(settlement.Fulfilling, esim.Syncing))
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +165,7 @@ func as[T any](sold []trigger.Product) (all []T) {
 }
 
 func (r *inMemory) terms() payment.Terms {
-	to, err := x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address)
+	to, err := x402.ParseAddress(walletOf(devnet.RolePayee).Address)
 	if err != nil {
 		panic(err)
 	}
@@ -171,7 +179,7 @@ func (r *inMemory) terms() payment.Terms {
 func (r *inMemory) treasury(head atPort, now func() time.Time, log *slog.Logger) (
 	settlement.Refunds, *payment.Collector, error,
 ) {
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey, "0x"))
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(walletOf(devnet.RoleTreasury).PrivateKey, "0x"))
 	if err != nil {
 		return settlement.Refunds{}, nil, err
 	}
@@ -189,44 +197,60 @@ func (r *inMemory) treasury(head atPort, now func() time.Time, log *slog.Logger)
 // callTimeout bounds calls of the chain and the providers.
 const callTimeout = 5 * time.Second
 
-func (r *inMemory) cards(p *process, kept *memory.Store, now func() time.Time, live availability.Check) (
-	*card.Cards, error,
-) {
-	of, err := sandbox.Dial(sandbox.ClientConfig{URL: providers, HTTP: r.client(p), Timeout: callTimeout, Now: now})
-	if err != nil {
-		return nil, err
-	}
-	return card.New(card.Config{
-		Store: kept.Cards(), Now: now, Workers: live, Poll: 2 * time.Second, CallTimeout: callTimeout,
-		Deadline: 24 * time.Hour,
-		Providers: []card.Provider{{
-			Name: sandboxes, Issuer: of, Vault: of, Stock: of, Roll: of, Controls: of, Closer: of, Traits: of.Traits(),
-			Capabilities: of.Capabilities(),
-		}},
-	}), nil
-}
+// made are the providers that a world may have.
+var (
+	madeIssuers   = []provider.Issuer{sandbox.AsIssuer(), lithic.AsIssuer(), stripe.AsIssuer()}
+	madeSuppliers = []provider.Supplier{sandbox.AsSupplier(), esimaccess.AsSupplier(), esimgo.AsSupplier()}
+)
 
-func (r *inMemory) esims(p *process, kept *memory.Store, now func() time.Time, live availability.Check) (
-	*esim.Esims, error,
-) {
-	of, err := sandbox.DialSupplier(sandbox.ClientConfig{
-		URL: providers, HTTP: r.client(p), Timeout: callTimeout, Now: now,
+func (r *inMemory) cards(p *process, c app.Config, kept *memory.Store, live availability.Check) (*card.Cards, error) {
+	at := slices.IndexFunc(madeIssuers, func(i provider.Issuer) bool { return i.Name == c.IssuerProvider })
+	of, err := madeIssuers[at].Dial(provider.Config{
+		URL: c.IssuerURL, Key: c.IssuerKey, CallTimeout: callTimeout, VisibilityDelay: c.IssuerVisibilityDelay, Own: c.Own,
+		HTTP: r.client(p), Log: r.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	keys, err := esim.ParseKeyring(secret.New("k1:" + strings.Repeat("c4", 32)))
+	sold := card.Provider{
+		Name: c.IssuerProvider, Programme: c.Own.Text(madeIssuers[at].ProgrammeKey), Issuer: of, Vault: of, Stock: of,
+		Roll: of, Traits: of.Traits(), Capabilities: of.Capabilities(),
+	}
+	// What an issuer does not offer stays nil.
+	sold.Controls, _ = of.(card.Controls)
+	sold.Closer, _ = of.(card.Closer)
+	sold.Embed, _ = of.(card.Embed)
+	return card.New(card.Config{
+		Store: kept.Cards(), Now: r.clockOf(p), Workers: live, Poll: c.IssuerPoll, CallTimeout: callTimeout,
+		Deadline: c.IssuerDeadline, Providers: []card.Provider{sold}, Log: r.log,
+	}), nil
+}
+
+func (r *inMemory) esims(p *process, c app.Config, kept *memory.Store, live availability.Check) (*esim.Esims, error) {
+	name := c.Esim.Provider
+	at := slices.IndexFunc(madeSuppliers, func(s provider.Supplier) bool { return s.Name == name })
+	of, err := madeSuppliers[at].Dial(provider.Config{
+		URL: c.Esim.URL, Key: c.Esim.Key, CallTimeout: callTimeout, VisibilityDelay: visibilityDelay, Own: c.Own,
+		HTTP: r.client(p), Journal: kept.SupplierJournal(name), Log: r.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	sold := esim.Provider{
+		Name: name, Supplier: of, Traits: of.Traits(), Capabilities: of.Capabilities(), CallTimeout: callTimeout,
+	}
+	sold.Controls, _ = of.(esim.Controls)
+	sold.Canceller, _ = of.(esim.Canceller)
+	sold.Topper, _ = of.(esim.Topper)
+	keys, err := esim.ParseKeyring(c.Esim.Keys)
 	if err != nil {
 		return nil, err
 	}
 	return esim.New(esim.Config{
-		Store: kept.Esims(), Now: now, Workers: live, Keys: keys, TokenKey: make([]byte, 32), MarginBPS: 2500,
-		StaleAfter: time.Hour, SyncEvery: 5 * time.Minute, Poll: 2 * time.Second, CallTimeout: callTimeout,
-		Deadline: 24 * time.Hour, Waiters: 100, Log: r.log,
-		Providers: []esim.Provider{{
-			Name: sandboxes, Supplier: of, Traits: of.Traits(), Capabilities: of.Capabilities(), Controls: of,
-			Canceller: of, Topper: of, CallTimeout: callTimeout,
-		}},
+		Store: kept.Esims(), Now: r.clockOf(p), Workers: live, Keys: keys, TokenKey: make([]byte, 32),
+		MarginBPS: c.Esim.MarginBPS, StaleAfter: c.Esim.StaleAfter, SyncEvery: c.Esim.SyncEvery, Poll: c.Esim.Poll,
+		CallTimeout: callTimeout, Deadline: c.Esim.Deadline, Waiters: c.Esim.Waiters, Log: r.log,
+		Providers: []esim.Provider{sold},
 	}), nil
 }
 

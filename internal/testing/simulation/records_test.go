@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,7 +53,9 @@ func (w *world) keepInPostgres(s *server) (drop func()) {
 
 func (r *inPostgres) open(ctx context.Context, p *process) (program, error) {
 	r.db.bus = r.bus
-	return app.New(ctx, r.config(p), app.Options{Log: r.log.With("process", p.name), Listener: newNowhere()})
+	c := r.config(withClock(storetest.ServiceURL(r.url)))
+	c.Outside = app.Outside{Dial: r.db.dialer(p), HTTP: r.client(p), Now: r.clockOf(p)}
+	return app.New(ctx, c, app.Options{Log: r.log.With("process", p.name), Listener: newNowhere()})
 }
 
 func (r *inPostgres) tell(b *invariants.Books) { b.DatabaseURL = r.url }
@@ -80,13 +83,23 @@ func (r *inPostgres) ask(ctx context.Context, into *bool, sql string, args ...an
 	return conn.QueryRow(ctx, sql, args...).Scan(into)
 }
 
+// walletOf is the first wallet of a role. Deriving it takes long.
+func walletOf(r devnet.Role) devnet.Wallet { return wallets()[r] }
+
+var wallets = sync.OnceValue(func() map[devnet.Role]devnet.Wallet {
+	all := map[devnet.Role]devnet.Wallet{}
+	for _, r := range []devnet.Role{devnet.RolePayee, devnet.RoleRelayer, devnet.RoleTreasury} {
+		all[r] = devnet.WalletsOf(r)[0]
+	}
+	return all
+})
+
 // config is what an operator would write, with the development chain's keys.
-func (r *inPostgres) config(p *process) app.Config {
-	wallet := func(r devnet.Role) devnet.Wallet { return devnet.WalletsOf(r)[0] }
+func (w *world) config(databaseURL string) app.Config {
 	settings := map[string]string{
-		"environment": app.Sandbox, "base_url": site, "database.url": withClock(storetest.ServiceURL(r.url)),
-		"chain.rpc_url": r.nodes(), "payment.pay_to": wallet(devnet.RolePayee).Address,
-		"relayer.keys": wallet(devnet.RoleRelayer).PrivateKey, "treasury.key": wallet(devnet.RoleTreasury).PrivateKey,
+		"environment": app.Sandbox, "base_url": site, "database.url": databaseURL,
+		"chain.rpc_url": w.nodes(), "payment.pay_to": walletOf(devnet.RolePayee).Address,
+		"relayer.keys": walletOf(devnet.RoleRelayer).PrivateKey, "treasury.key": walletOf(devnet.RoleTreasury).PrivateKey,
 		"issuer.provider": "sandbox", "issuer.url": providers, "issuer.key": sandbox.DevKey,
 		"supplier.provider": "sandbox", "supplier.url": providers, "supplier.key": sandbox.DevKey,
 		"esim.keys": "k1:" + strings.Repeat("c4", 32), "esim.token_key": strings.Repeat("7e", 32),
@@ -97,23 +110,20 @@ func (r *inPostgres) config(p *process) app.Config {
 		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
 		"contact.email": "operator@example.com", "operators": operators(),
 	}
-	if r.plan.settlers != "" {
-		settings["settlement.order"] = r.plan.settlers
+	if w.plan.settlers != "" {
+		settings["settlement.order"] = w.plan.settlers
 	}
-	if strings.Contains(r.plan.settlers, "facilitator") {
+	if strings.Contains(w.plan.settlers, "facilitator") {
 		settings["facilitator.url"] = facilitators
 	}
 	c, err := app.Load(settings, func(string) (string, bool) { return "", false },
 		func(string) ([]byte, error) { return nil, os.ErrNotExist })
 	if err == nil {
-		err = r.plan.sell(&c)
+		err = w.plan.sell(&c)
 	}
 	if err != nil { // it is the same for all seeds of a kind
 		release()
 		panic(err)
-	}
-	c.Outside = app.Outside{
-		Dial: r.db.dialer(p), HTTP: r.client(p), Now: r.clockOf(p),
 	}
 	return c
 }

@@ -450,8 +450,8 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	defer bank.Close()
 	b := invariants.Books{
 		RPCURL: chain.URL, SandboxURL: bank.URL, USDC: devnet.USDCAddress,
-		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address,
-		Relayers: []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
+		PayTo: walletOf(devnet.RolePayee).Address, Treasury: walletOf(devnet.RoleTreasury).Address,
+		Relayers: []string{walletOf(devnet.RoleRelayer).Address},
 	}
 	w.records.tell(&b)
 	b.Reorganised = w.plan.reorganisations > 0
