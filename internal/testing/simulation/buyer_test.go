@@ -105,8 +105,8 @@ type purchase struct {
 	state string
 	// paid is the last payment.
 	paid string
-	// odd says that more was done for it than a client should.
-	odd bool
+	// odd says that more was done for it than a client should, and emptied that its payer's wallet was emptied.
+	odd, emptied bool
 }
 
 func (b *buyer) purchase(path string, more map[string]any) *purchase {
@@ -138,6 +138,14 @@ const (
 
 // buy buys until it knows that it has or will not, and waits for the goods. It reports whether that is known.
 func (p *purchase) buy() (ended bool) {
+	w := p.of.world
+	w.begins(p, true)
+	defer func() {
+		w.begins(p, false)
+		if !ended && w.isWell() && p.starved() {
+			w.unserved(p)
+		}
+	}()
 	if p.paid == "" && !p.invited() {
 		return false
 	}
@@ -155,6 +163,33 @@ func (p *purchase) buy() (ended bool) {
 		}
 	}
 	return true
+}
+
+// empties notes that the payer's wallet is emptied.
+func (p *purchase) empties() {
+	p.of.world.mu.Lock()
+	defer p.of.world.mu.Unlock()
+	p.emptied = true
+}
+
+// starved reports that a card was refused although the issuer has the float for it and for all that are being bought:
+// somebody who does not pay has it.
+func (p *purchase) starved() bool {
+	w := p.of.world
+	if p.odd || p.path != "/api/card/purchase" || w.plan.issuer != sandboxes || w.plan.float == 0 || p.paid != "" {
+		return false
+	}
+	var books struct{ FloatCents money.Cents }
+	w.control(http.MethodGet, "/control/books", nil, &books)
+	wanted := money.Cents(2500)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for other := range w.under {
+		if !other.emptied {
+			wanted += 5000 // a top-up takes as much at most
+		}
+	}
+	return books.FloatCents >= wanted
 }
 
 // invited asks for the terms.
@@ -235,7 +270,11 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		if b.world.plan.reorganisations > 0 {
 			break // what was paid in a block that is then replaced would be lost, as chain.paid_at says
 		}
+		p.empties()
 		do(soon(), func() { b.world.transact(b.address, transferCall(b.world.sink, funds-20_000_000)) })
+		if b.rng.IntN(2) == 0 { // it pays late, when what it had reserved may be somebody else's
+			do(time.Duration(b.rng.Int64N(int64(time.Minute))), func() { b.world.chain.Fund(common.Address(b.address), funds, nil) })
+		}
 	case 8:
 		if p.more != nil {
 			other, at := *p, b.rng.Int()

@@ -55,8 +55,9 @@ type world struct {
 	ending  chan struct{}
 	// rested says that everything had ended at last.
 	rested bool
-	// waiting are honest purchases that did not end.
+	// waiting are honest purchases that did not end, and under those under way.
 	waiting []string
+	under   map[*purchase]bool
 	// sink is where emptied wallets send their money.
 	sink    x402.Address
 	seen    []history.Event
@@ -164,7 +165,10 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		t.Fatal(err)
 	}
 	defer bank.Close()
-	w := &world{t: t, plan: p, bank: bankers(bank, time0.now), sink: x402.Address{19: 0xee}, down: map[string]bool{}}
+	w := &world{
+		t: t, plan: p, bank: bankers(bank, time0.now), sink: x402.Address{19: 0xee}, down: map[string]bool{},
+		under: map[*purchase]bool{},
+	}
 	if s != nil {
 		drop := w.keepInPostgres(s)
 		defer drop()
@@ -252,6 +256,26 @@ func (w *world) direct(stop chan<- struct{}) {
 		}
 	}
 	processes.Wait()
+}
+
+// begins notes that a purchase is under way, or no longer.
+func (w *world) begins(p *purchase, under bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if under {
+		w.under[p] = true
+	} else {
+		delete(w.under, p)
+	}
+}
+
+func (w *world) isWell() bool {
+	select {
+	case <-w.well:
+		return true
+	default:
+		return false
+	}
 }
 
 // calm ends all faults.
