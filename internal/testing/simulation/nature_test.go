@@ -60,12 +60,13 @@ func (w *world) stopOne(rng *rand.Rand) {
 	}
 }
 
-// reorganise replaces the last blocks. Some of their transactions may be lost.
+// reorganise replaces the last blocks. Some of their transactions may be lost; what others have sent, they send again:
+// nobody has given us the signature of money that arrived without us.
 func (w *world) reorganise(rng *rand.Rand) {
 	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0
 	lost := 0
-	err := w.chain.Reorganise(depth, func(common.Hash) bool {
-		if loses && rng.IntN(2) == 0 {
+	err := w.chain.Reorganise(depth, func(tx common.Hash) bool {
+		if loses && rng.IntN(2) == 0 && !w.sentByOthers(tx) {
 			lost++
 			return true
 		}

@@ -435,6 +435,12 @@ func (w *world) settleForeign(by x402.Address, p x402.Payment) {
 	}
 }
 
+func (w *world) sentByOthers(tx common.Hash) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.foreign, func(f foreign) bool { return f.transaction == tx })
+}
+
 // unclaimed is what others have sent to the chain and no order has claimed, in millionths of a dollar.
 func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
 	for _, f := range w.foreign {
