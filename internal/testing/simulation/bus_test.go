@@ -47,6 +47,9 @@ type bus struct {
 // weather are the probabilities of a run, in millionths of the calls.
 type weather struct {
 	refused, lost, late, crash int
+	// sends is how many times likelier it is that something goes wrong with a call that asks a provider for something;
+	// zero is once.
+	sends int
 	// latency is the longest of a call, as long as it is not late.
 	latency time.Duration
 }
@@ -307,6 +310,11 @@ func (b *bus) grantOne() bool {
 func (b *bus) draw(c *call) grant {
 	const all = 1_000_000
 	w, rng := b.weather, b.dice(c, "fate")
+	if w.sends > 1 && strings.Contains(c.name, " POST ") {
+		for _, odds := range []*int{&w.refused, &w.lost, &w.late, &w.crash} {
+			*odds = min(*odds*w.sends, all/5)
+		}
+	}
 	n := rng.IntN(all)
 	g := grant{fate: done, answer: 1 + jitterOf(rng, w.latency), rounds: rng.IntN(4)}
 	if c.of.immortal {

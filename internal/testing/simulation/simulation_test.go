@@ -195,6 +195,9 @@ func planInMemory(seed uint64) plan {
 	p := planOf(seed)
 	p.settlers, p.operators, p.nodes = "relayer", 0, 1
 	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block
+	if seed%2 == 0 {
+		p.weather.sends = 20
+	}
 	return p
 }
 
