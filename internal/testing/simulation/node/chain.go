@@ -219,6 +219,13 @@ func (c *Chain) Receipt(transaction common.Hash) *types.Receipt {
 	return nil
 }
 
+// Has reports whether a transaction is in a block or waits for one.
+func (c *Chain) Has(transaction common.Hash) bool {
+	c.lock()
+	defer c.mu.Unlock()
+	return c.lookUp(transaction) != nil
+}
+
 // Fund gives an account tokens, in millionths of a dollar, and wei, in the latest block; nil is no wei. A
 // reorganisation does not take them back.
 func (c *Chain) Fund(to common.Address, usdc int64, wei *big.Int) {
