@@ -69,7 +69,7 @@ func (b *buyer) live() {
 		<-b.world.well
 		ended = first.buy()
 	}
-	refused := !ended && b.world.plan.float == 0
+	refused := (!ended || first.state == "") && b.world.plan.float == 0
 	if !first.odd && (refused || first.undelivered()) {
 		b.world.unserved(first)
 	}

@@ -174,6 +174,15 @@ func planOf(seed uint64) plan {
 	if dice("rush").IntN(4) == 0 {
 		p.over = rush
 	}
+	if dice("quorum").IntN(2) == 0 {
+		p.nodes = 3
+	}
+	if rng := dice("falsehood"); p.nodes == 3 && rng.IntN(4) > 0 {
+		p.lies, p.liar = float64(4+rng.IntN(16)), rng.IntN(4) == 0
+	}
+	if rng := dice("churn"); p.reorganisations > 0 && rng.IntN(3) == 0 {
+		p.reorganisations = float64(5 + rng.IntN(20))
+	}
 	if rng := dice("skew"); rng.IntN(2) == 0 {
 		p.skew = time.Duration(1 + rng.Int64N(int64(mostSkew)))
 	}

@@ -44,9 +44,11 @@ type world struct {
 	bank  http.Handler
 	// facilitator settles in some worlds.
 	facilitator http.Handler
-	url         string
-	db          *database
-	log         *slog.Logger
+	// liars are the nodes.
+	liars []*liar
+	url   string
+	db    *database
+	log   *slog.Logger
 
 	mu    sync.Mutex
 	slots []*slot
@@ -80,6 +82,9 @@ type plan struct {
 	float money.Cents
 	// nodes is how many nodes of the chain there are.
 	nodes int
+	// lies is how often in a minute one of the nodes begins to be false; liar says that one of them always is.
+	lies float64
+	liar bool
 	// reorganisations, lags, outages, changes of fees and stops of processes: how many there are in a minute.
 	reorganisations, lags, outages, fees, stops float64
 	// block is how many transactions a block takes; zero is as many as there are.
@@ -188,6 +193,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		w.log = telemetry.NewLogger(logTo(), slog.LevelInfo, false)
 		w.chain = node.New(node.Config{Start: began, Now: time0.now, MaxTransactions: p.block})
 		w.facilitator = w.newFacilitator(time0.now)
+		w.liars = w.newLiars()
 		w.db = &database{bus: w.bus, dial: dial, now: time.Now}
 		stop := make(chan struct{})
 		go w.direct(stop)
@@ -237,6 +243,9 @@ func (w *world) direct(stop chan<- struct{}) {
 	}
 	quiet := make(chan struct{})
 	processes.Go(func() { w.nature(quiet) })
+	if w.plan.lies > 0 {
+		processes.Go(func() { w.deceive(quiet) })
+	}
 	if w.plan.spending {
 		processes.Go(func() { w.spend(quiet) })
 	}
@@ -381,8 +390,8 @@ func (w *world) config(p *process) app.Config {
 		panic(err)
 	}
 	hosts := map[string]http.Handler{"providers.sim": w.bank, "facilitator.sim": w.facilitator}
-	for i := range w.plan.nodes {
-		hosts[nodeName(i)+".sim"] = w.chain.Node(nodeName(i))
+	for _, l := range w.liars {
+		hosts[l.name+".sim"] = l
 	}
 	c.Outside = app.Outside{
 		Dial: w.db.dialer(p), HTTP: &http.Client{Transport: &way{of: p, bus: w.bus, hosts: hosts, down: w.isDown}},
