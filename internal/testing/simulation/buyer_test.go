@@ -32,8 +32,9 @@ type buyer struct {
 	rng     *rand.Rand
 	key     *ecdsa.PrivateKey
 	address x402.Address
-	// bought counts its purchases.
-	bought int
+	// bought counts its purchases, and purchases are they.
+	bought    int
+	purchases []*purchase
 }
 
 // funds is what a buyer has, in millionths of a dollar.
@@ -111,7 +112,9 @@ type purchase struct {
 
 func (b *buyer) purchase(path string, more map[string]any) *purchase {
 	b.bought++
-	return &purchase{of: b, key: fmt.Sprintf("key-%d-%d", b.nth, b.bought), path: path, more: more}
+	p := &purchase{of: b, key: fmt.Sprintf("key-%d-%d", b.nth, b.bought), path: path, more: more}
+	b.purchases = append(b.purchases, p)
+	return p
 }
 
 // answer is what a buyer was told.

@@ -62,7 +62,7 @@ func (w *world) stopOne(rng *rand.Rand) {
 
 // reorganise replaces the last blocks. Some of their transactions may be lost.
 func (w *world) reorganise(rng *rand.Rand) {
-	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0
+	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0 && !w.plan.restores // whoever made them may have forgotten them
 	lost := 0
 	err := w.chain.Reorganise(depth, func(common.Hash) bool {
 		if loses && rng.IntN(2) == 0 {

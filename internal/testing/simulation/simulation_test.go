@@ -189,6 +189,10 @@ func planOf(seed uint64) plan {
 	if rng := dice("float"); rng.IntN(4) == 0 {
 		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
 	}
+	if dice("restores").IntN(4) == 0 {
+		p = p.safe()
+		p.restores = true
+	}
 	return p
 }
 

@@ -66,8 +66,9 @@ type world struct {
 	seen    []history.Event
 	foreign []foreign
 	// down are hosts that do not answer.
-	down    map[string]bool
-	crashes int
+	down     map[string]bool
+	crashes  int
+	restores restores
 }
 
 // plan is what the seed says of a run.
@@ -89,6 +90,8 @@ type plan struct {
 	reorganisations, lags, outages, fees, stops float64
 	// block is how many transactions a block takes; zero is as many as there are.
 	block int
+	// restores says that the database is put back to a copy of itself once.
+	restores bool
 	// hostile buyers do more than a client should.
 	hostile bool
 	// settlers are the operator's setting of who brings payments to the chain.
@@ -181,7 +184,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	}
 	defer bank.Close()
 	w := &world{
-		t: t, plan: p, bank: bankers(bank, time0.now), url: address, sink: x402.Address{19: 0xee}, down: map[string]bool{},
+		t: t, plan: p, restores: restores{admin: s.admin}, bank: bankers(bank, time0.now), url: address, sink: x402.Address{19: 0xee}, down: map[string]bool{},
 	}
 	collectGarbage()
 	lastID = 0 // as when a program starts: ids are the same whenever their world is
@@ -219,7 +222,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 			ID: "served", Rule: "who keeps to the rules is served", Message: of,
 		})
 	}
-	for _, one := range history.Check(w.seen, history.World{Reorganised: p.reorganisations > 0}) {
+	for _, one := range history.Check(w.seen, history.World{Reorganised: p.reorganisations > 0, Losses: w.restores.losses}) {
 		out.violations = append(out.violations, invariants.Violation{
 			ID: "history", Rule: "all that buyers saw of one key happened in some order", Message: fmt.Sprintf("%+v", one),
 		})
@@ -239,7 +242,7 @@ func (w *world) direct(stop chan<- struct{}) {
 	w.trading.Add(w.plan.buyers)
 	for i := range w.plan.buyers {
 		b := w.newBuyer(i)
-		buyers.Go(b.live)
+		buyers.Go(func() { b.live(); b.askAgain() })
 	}
 	quiet := make(chan struct{})
 	processes.Go(func() { w.nature(quiet) })
@@ -252,12 +255,13 @@ func (w *world) direct(stop chan<- struct{}) {
 	for i := range w.plan.operators {
 		processes.Go(func() { w.operate(i, quiet) })
 	}
+	wentBack := w.goBack(quiet)
 	w.trading.Wait()
 	close(quiet)
+	wentBack()
 	w.calm()
 	close(w.well)
-	buyers.Wait()
-	w.rested = w.rest()
+	w.rested = w.finish(&buyers) && w.rest()
 	close(w.ending)
 	for _, s := range w.slots {
 		if p := w.running(s); p != nil {
@@ -519,7 +523,7 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address,
 		Relayers: []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
 	}
-	b.Reorganised = w.plan.reorganisations > 0
+	b.Reorganised, b.Lost, b.Signed = w.plan.reorganisations > 0, w.restores.lost, w.signed()
 	var err error
 	if b.Unmatched, err = w.unclaimed(ctx); err != nil {
 		return nil, err
@@ -531,7 +535,7 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 		b.SupplierURL = dev.Books(w.plan.supplier, bank.URL)
 	}
 	for _, e := range w.seen {
-		if e.Status != 0 {
+		if e.Status != 0 && !w.restores.forgotten(e) {
 			b.Answers = append(b.Answers, invariants.Answer{
 				Payer: e.Payer, Key: e.Key, Paid: e.Paid, Status: e.Status, OrderID: e.Order, Transaction: e.Transaction,
 				// What the database has of times was written by clocks that may have been ahead.

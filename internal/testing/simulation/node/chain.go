@@ -258,6 +258,13 @@ func (c *Chain) Balance(of common.Address) int64 {
 	return c.state.GetState(token, devnet.BalanceSlot(of)).Big().Int64()
 }
 
+// Pending is the nonce of an account's next transaction, after those in the pool that follow one another.
+func (c *Chain) Pending(account common.Address) int64 {
+	c.lock()
+	defer c.mu.Unlock()
+	return int64(count(c, account, true).(hexutil.Uint64))
+}
+
 // Reorganise replaces the last blocks by as many others. Their transactions, but those that drop names, are together in
 // the last of the new ones, as far as it takes them, those of different senders in another order than before; the rest
 // waits in the pool. A nil drop keeps all.
