@@ -195,6 +195,7 @@ func (p *purchase) pay(header string) known {
 				return over
 			}
 		case a.status == http.StatusPaymentRequired && a.body.SafeToPayAgain:
+			p.turnedAway(header, a)
 			return void
 		case a.status < http.StatusInternalServerError && a.status != http.StatusTooManyRequests:
 			return over

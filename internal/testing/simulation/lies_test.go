@@ -64,11 +64,11 @@ var lies = map[string]lie{
 	"lacks transactions":       lacksTransactions,
 	"shows no transfers":       showsNoTransfers,
 	"shows nothing used":       showsNothingUsed,
-	"shows payments":           func(l *liar, q *question, truth func() reply) reply { return l.forges(q, truth, l.node.Forge) },
-	"shows cancellations":      func(l *liar, q *question, truth func() reply) reply { return l.forges(q, truth, l.node.ForgeCancel) },
+	"shows payments":           showsPayments,
+	"shows cancellations":      showsCancellations,
 	"shows reverts":            showsReceipts("0x0"),
 	"shows inclusions":         showsReceipts("0x1"),
-	"counts too many":          counts(func(n uint64, rng *rand.Rand) uint64 { return n + 1<<rng.IntN(40) }),
+	"counts too many":          counts(func(n uint64, rng *rand.Rand) uint64 { return n + 1<<rng.IntN(14) }),
 	"counts too few":           counts(func(n uint64, rng *rand.Rand) uint64 { return n - min(n, uint64(1+rng.IntN(4))) }),
 	"answers errors":           answersErrors,
 	"refuses":                  refuses,
@@ -78,6 +78,20 @@ var lies = map[string]lie{
 	"is stuck":                 isStuck,
 	"does not answer":          doesNotAnswer,
 	"shows blocks of tomorrow": func(_ *liar, _ *question, truth func() reply) reply { return truth() }, // it is ahead then
+}
+
+// turnedAway notes that a payment was refused with which nothing was wrong. One that is nearly over may be.
+func (p *purchase) turnedAway(header string, a answer) {
+	const nearly = 10 * time.Second
+	pay, err := x402.DecodePayment(header)
+	if p.odd || err != nil || a.body.Code != "payment_rejected" ||
+		uint64(time.Now().Add(nearly).Unix()) > pay.Authorization.ValidBefore {
+		return
+	}
+	w := p.of.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting = append(w.waiting, fmt.Sprintf("a good payment of %s for %s is refused", p.of.address, p.key))
 }
 
 const (
@@ -106,17 +120,25 @@ func (w *world) deceive(over <-chan struct{}) {
 		}
 	})
 	pauses := float64(time.Minute) / w.plan.lies
+	var kept []string
 	if w.plan.liar {
-		over, always, pauses = w.ending, rng.IntN(len(w.liars)), 0
+		over, always, pauses = w.ending, min(rng.IntN(len(w.liars)), rng.IntN(len(w.liars))), 0
 	}
 	for nth := 1; pause(time.Duration(rng.ExpFloat64()*pauses)+1, over); nth++ {
-		l := w.liars[rng.IntN(len(w.liars))]
+		// The first of them, which is asked first, more often.
+		l := w.liars[min(rng.IntN(len(w.liars)), rng.IntN(len(w.liars)))]
 		if always >= 0 {
 			l = w.liars[always]
 		}
 		var told []string
 		for range 1 + rng.IntN(3) {
 			told = append(told, names[rng.IntN(len(names))])
+		}
+		if always >= 0 {
+			if kept == nil {
+				kept = told
+			}
+			told = kept
 		}
 		often, ahead := 100>>rng.IntN(3), 1+rng.IntN(farthestAhead)
 		w.bus.note("%s %s in %d of 100 cases", l.name, strings.Join(told, ", "), often)
@@ -314,25 +336,47 @@ func showsNothingUsed(_ *liar, q *question, truth func() reply) reply {
 	return withoutLogs(q, truth(), func(one map[string]any) bool { return topic(one, 0) == x402.TopicUsed.String() })
 }
 
-// forges makes the node show something of each authorization that it hears of.
-func (l *liar) forges(q *question, truth func() reply, show func(x402.Authorization) common.Hash) reply {
-	if a, ok := authorizationOf(q.called()); ok {
-		l.mu.Lock()
-		heard := l.seen[a.Nonce]
-		l.seen[a.Nonce] = true
-		l.mu.Unlock()
-		if !heard && l.steady(a.Nonce.String()) {
-			show(a)
-		}
+// showsPayments shows the payments that it hears of as made.
+func showsPayments(l *liar, q *question, truth func() reply) reply {
+	if a, ok := authorizationOf(q.called()); ok && l.hears(a.Nonce) {
+		l.node.Forge(a)
 	}
 	return truth()
 }
 
-// showsReceipts shows every transaction in the latest block, with a status.
+// showsCancellations shows the authorizations that it hears of as cancelled.
+func showsCancellations(l *liar, q *question, truth func() reply) reply {
+	call := q.called()
+	a, ok := authorizationOf(call)
+	if isStateCall(call) {
+		a.From, a.Nonce, ok = x402.Address(call[16:36]), x402.Hash(call[36:68]), true
+	}
+	if ok && l.hears(a.Nonce) {
+		l.node.ForgeCancel(a)
+	}
+	return truth()
+}
+
+// hears is true for what it lies about, the first time.
+func (l *liar) hears(nonce x402.Hash) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	heard := l.seen[nonce]
+	l.seen[nonce] = true
+	return !heard && l.steady(nonce.String())
+}
+
+// showsReceipts gives each transaction a status: one that is in no block is in the latest one.
 func showsReceipts(status string) lie {
 	return func(l *liar, q *question, truth func() reply) reply {
 		if q.Method != "eth_getTransactionReceipt" {
 			return truth()
+		}
+		a := truth()
+		var receipt map[string]any
+		if json.Unmarshal(a["result"], &receipt) == nil && receipt != nil {
+			receipt["status"] = status
+			return q.tell(receipt)
 		}
 		head := l.truth(&question{
 			ID: q.ID, Method: "eth_getBlockByNumber",
@@ -340,12 +384,11 @@ func showsReceipts(status string) lie {
 		})
 		var block struct{ Number, Hash string }
 		_ = json.Unmarshal(head["result"], &block)
-		receipt := map[string]any{
+		return q.tell(map[string]any{
 			"transactionHash": q.Params[0], "transactionIndex": "0x0", "blockHash": block.Hash, "blockNumber": block.Number,
 			"status": status, "gasUsed": "0x15f90", "cumulativeGasUsed": "0x15f90", "effectiveGasPrice": "0x5b8d80",
 			"type": "0x2", "logs": []any{}, "logsBloom": types.Bloom{}, "contractAddress": nil,
-		}
-		return q.tell(receipt)
+		})
 	}
 }
 

@@ -178,7 +178,7 @@ func planOf(seed uint64) plan {
 		p.nodes = 3
 	}
 	if rng := dice("falsehood"); p.nodes == 3 && rng.IntN(4) > 0 {
-		p.lies, p.liar = float64(4+rng.IntN(16)), rng.IntN(4) == 0
+		p.lies, p.liar = float64(4+rng.IntN(16)), rng.IntN(3) == 0
 	}
 	if rng := dice("churn"); p.reorganisations > 0 && rng.IntN(3) == 0 {
 		p.reorganisations = float64(5 + rng.IntN(20))
@@ -189,7 +189,7 @@ func planOf(seed uint64) plan {
 	if rng := dice("float"); rng.IntN(4) == 0 {
 		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
 	}
-	if dice("restores").IntN(4) == 0 {
+	if dice("put back").IntN(4) == 0 {
 		p = p.safe()
 		p.restores = true
 	}

@@ -19,9 +19,9 @@ func (n *Node) Forge(a x402.Authorization) common.Hash {
 	})
 }
 
-// ForgeCancel lets the node show, in a final block, that a payment's authorization was cancelled.
+// ForgeCancel lets the node show, in a safe block, that a payment's authorization was cancelled.
 func (n *Node) ForgeCancel(a x402.Authorization) common.Hash {
-	return n.forge(a, n.chain.config.Finalized, []event{{nil, []x402.Hash{x402.TopicCanceled, a.From.Word(), a.Nonce}}})
+	return n.forge(a, n.chain.config.Safe, []event{{nil, []x402.Hash{x402.TopicCanceled, a.From.Word(), a.Nonce}}})
 }
 
 // event is what a forged transaction logs.
