@@ -35,6 +35,8 @@ type buyer struct {
 	// bought counts its purchases, and purchases are they.
 	bought    int
 	purchases []*purchase
+	// cheated says that it has spent what it had signed in another way.
+	cheated bool
 }
 
 // funds is what a buyer has, in millionths of a dollar.
@@ -215,7 +217,7 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		most := []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 4 * time.Second}[b.rng.IntN(3)]
 		return time.Duration(b.rng.Int64N(int64(most)))
 	}
-	if !b.world.plan.hostile {
+	if !b.world.plan.hostile || p.cheats(header, do) {
 		return &all
 	}
 	habit := b.rng.IntN(10)

@@ -84,14 +84,11 @@ var lies = map[string]lie{
 func (p *purchase) turnedAway(header string, a answer) {
 	const nearly = 10 * time.Second
 	pay, err := x402.DecodePayment(header)
-	if p.odd || err != nil || a.body.Code != "payment_rejected" ||
+	if p.odd || p.of.cheated || err != nil || a.body.Code != "payment_rejected" ||
 		uint64(time.Now().Add(nearly).Unix()) > pay.Authorization.ValidBefore {
 		return
 	}
-	w := p.of.world
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting = append(w.waiting, fmt.Sprintf("a good payment of %s for %s is refused", p.of.address, p.key))
+	p.of.world.note("a good payment of %s for %s is refused", p.of.address, p.key)
 }
 
 const (
@@ -140,12 +137,9 @@ func (w *world) deceive(over <-chan struct{}) {
 			}
 			told = kept
 		}
-		often, ahead := 100>>rng.IntN(3), 1+rng.IntN(farthestAhead)
+		often := 100 >> rng.IntN(3)
 		w.bus.note("%s %s in %d of 100 cases", l.name, strings.Join(told, ", "), often)
 		l.begin(told, nth, often)
-		if slices.Contains(told, "shows blocks of tomorrow") {
-			l.node.Lag(-ahead)
-		}
 		pause(time.Duration(rng.Int64N(int64(longestLie))), over)
 		l.end()
 		w.bus.note("%s tells the truth", l.name)
@@ -160,6 +154,9 @@ func (l *liar) begin(told []string, nth, often int) {
 	}
 	l.nth, l.often, l.stuck = nth, often, ""
 	l.seen, l.calls = map[x402.Hash]bool{}, map[string]uint64{}
+	if slices.Contains(told, "shows blocks of tomorrow") {
+		l.node.Lag(-1 - l.dice("ahead", 0).IntN(farthestAhead))
+	}
 }
 
 func (l *liar) end() {

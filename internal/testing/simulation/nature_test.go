@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// deepest is how many blocks a reorganisation replaces at most, and farthest how far a node lags at most.
-	deepest  = 5
+	// deepest is how many blocks a reorganisation replaces at most, none of them a safe one, and farthest how far a node
+	// lags at most.
+	deepest  = 4
 	farthest = 4
 	// leastFee is Base's least base fee, in wei, which doubles so often at most: what was signed before waits.
 	leastFee = uint64(5_000_000)

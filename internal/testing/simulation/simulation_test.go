@@ -189,6 +189,7 @@ func planOf(seed uint64) plan {
 	if rng := dice("float"); rng.IntN(4) == 0 {
 		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
 	}
+	p.cheats, p.droughts = dice("cheats").IntN(2) == 0, dice("droughts").IntN(4) == 0
 	if dice("put back").IntN(4) == 0 {
 		p = p.safe()
 		p.restores = true

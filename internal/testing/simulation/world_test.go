@@ -92,8 +92,10 @@ type plan struct {
 	block int
 	// restores says that the database is put back to a copy of itself once.
 	restores bool
-	// hostile buyers do more than a client should.
-	hostile bool
+	// hostile buyers do more than a client should; in some worlds they cheat, too.
+	hostile, cheats bool
+	// droughts are times in which the relayer has no gas.
+	droughts bool
 	// settlers are the operator's setting of who brings payments to the chain.
 	settlers string
 	// operators is how many operators decide what waits for one.
@@ -248,6 +250,9 @@ func (w *world) direct(stop chan<- struct{}) {
 	processes.Go(func() { w.nature(quiet) })
 	if w.plan.lies > 0 {
 		processes.Go(func() { w.deceive(quiet) })
+	}
+	if w.plan.droughts {
+		processes.Go(func() { w.starve(quiet) })
 	}
 	if w.plan.spending {
 		processes.Go(func() { w.spend(quiet) })
@@ -485,7 +490,9 @@ func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
 	for _, f := range w.foreign {
 		var claimed bool
 		a := f.authorization
-		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM payments WHERE nonce = $1)", a.Nonce.String()).
+		// What was sent back, by a refund that a restore has lost, is resolved.
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM payments WHERE nonce = $1)
+			OR EXISTS (SELECT FROM transfer_resolutions WHERE starts_with(id, $2))`, a.Nonce.String(), f.transaction.Hex()).
 			Scan(&claimed); err != nil {
 			return 0, err
 		}
