@@ -184,16 +184,25 @@ func (w *world) finish(buyers *sync.WaitGroup) (all bool) {
 	return false
 }
 
-// askAgain asks once more for all that was paid for, where a restore may have lost it.
+// longestAbsence is how long after a restore a buyer comes back at most.
+const longestAbsence = 20 * time.Second
+
+// askAgain asks once more for all that was paid for, where a restore may have lost it. Some buyers come late, and some
+// have forgotten their keys and buy the same under another one first.
 func (b *buyer) askAgain() {
 	if !b.world.plan.restores {
 		return
 	}
 	<-b.world.well
-	for _, p := range b.purchases {
-		if p.paid != "" {
-			p.buy()
-		}
+	rng := rand.New(rand.NewPCG(b.world.plan.seed, uint64(8000+b.nth)))
+	time.Sleep(time.Duration(rng.Int64N(int64(longestAbsence))))
+	bought := slices.DeleteFunc(slices.Clone(b.purchases), func(p *purchase) bool { return p.paid == "" })
+	if len(bought) > 0 && rng.IntN(3) == 0 {
+		old := bought[rng.IntN(len(bought))]
+		b.purchase(old.path, old.more).buy()
+	}
+	for _, p := range bought {
+		p.buy()
 	}
 }
 

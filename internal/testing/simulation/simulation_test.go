@@ -189,7 +189,11 @@ func planOf(seed uint64) plan {
 	if rng := dice("float"); rng.IntN(4) == 0 {
 		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
 	}
-	p.cheats, p.droughts = dice("cheats").IntN(2) == 0, dice("droughts").IntN(4) == 0
+	p.droughts = dice("droughts").IntN(4) == 0
+	if dice("cheats").IntN(3) == 0 {
+		// What was paid in a block that is then replaced would be lost otherwise, as chain.paid_at says.
+		p.cheats, p.hostile, p.reorganisations = true, true, 0
+	}
 	if dice("put back").IntN(4) == 0 {
 		p = p.safe()
 		p.restores = true
