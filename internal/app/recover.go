@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
@@ -37,9 +38,7 @@ func Recover(ctx context.Context, c RecoverConfig) (err error) {
 	if err := armFaults(cfg.Environment, os.LookupEnv); err != nil {
 		return err
 	}
-	a := &App{config: cfg, log: telemetry.NewLogger(c.Err, cfg.LogLevel, cfg.LogJSON)}
-	defer func() { err = errors.Join(err, a.close.all()) }()
-	plan, err := a.recovered(ctx, c)
+	plan, err := cfg.Recover(ctx, c, telemetry.NewLogger(c.Err, cfg.LogLevel, cfg.LogJSON))
 	if told := c.print(plan); told != nil {
 		err = errors.Join(err, fmt.Errorf("print the plan: %w", told))
 	}
@@ -47,6 +46,13 @@ func Recover(ctx context.Context, c RecoverConfig) (err error) {
 		err = ErrDifference
 	}
 	return err
+}
+
+// Recover is Recover for a configuration that is loaded, and returns the plan instead of printing it.
+func (c Config) Recover(ctx context.Context, r RecoverConfig, log *slog.Logger) (plan reconcile.Plan, err error) {
+	a := &App{config: c, log: log}
+	defer func() { err = errors.Join(err, a.close.all()) }()
+	return a.recovered(ctx, r)
 }
 
 // recovered reads the chain to its head, then makes the plan, and applies it if configured.

@@ -32,8 +32,11 @@ type buyer struct {
 	rng     *rand.Rand
 	key     *ecdsa.PrivateKey
 	address x402.Address
-	// bought counts its purchases.
-	bought int
+	// bought counts its purchases, and purchases are they.
+	bought    int
+	purchases []*purchase
+	// cheated says that it has spent what it had signed in another way.
+	cheated bool
 }
 
 // funds is what a buyer has, in millionths of a dollar.
@@ -69,7 +72,7 @@ func (b *buyer) live() {
 		<-b.world.well
 		ended = first.buy()
 	}
-	refused := !ended && b.world.plan.float == 0
+	refused := (!ended || first.state == "") && b.world.plan.float == 0
 	if !first.odd && (refused || first.undelivered()) {
 		b.world.unserved(first)
 	}
@@ -111,7 +114,9 @@ type purchase struct {
 
 func (b *buyer) purchase(path string, more map[string]any) *purchase {
 	b.bought++
-	return &purchase{of: b, key: fmt.Sprintf("key-%d-%d", b.nth, b.bought), path: path, more: more}
+	p := &purchase{of: b, key: fmt.Sprintf("key-%d-%d", b.nth, b.bought), path: path, more: more}
+	b.purchases = append(b.purchases, p)
+	return p
 }
 
 // answer is what a buyer was told.
@@ -227,6 +232,7 @@ func (p *purchase) pay(header string) known {
 				return over
 			}
 		case a.status == http.StatusPaymentRequired && a.body.SafeToPayAgain:
+			p.turnedAway(header, a)
 			return void
 		case a.status < http.StatusInternalServerError && a.status != http.StatusTooManyRequests:
 			return over
@@ -246,7 +252,7 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		most := []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 4 * time.Second}[b.rng.IntN(3)]
 		return time.Duration(b.rng.Int64N(int64(most)))
 	}
-	if !b.world.plan.hostile {
+	if !b.world.plan.hostile || p.cheats(header, do) {
 		return &all
 	}
 	habit := b.rng.IntN(10)

@@ -60,7 +60,11 @@ func (s *server) database(ctx context.Context) (address string, drop func(), err
 		return "", nil, err
 	}
 	from.Path = "/" + name
-	drop = func() { _ = run(context.WithoutCancel(ctx), s.admin, "DROP DATABASE "+name+" WITH (FORCE)") }
+	drop = func() {
+		for _, one := range []string{name, older(name)} {
+			_ = run(context.WithoutCancel(ctx), s.admin, "DROP DATABASE IF EXISTS "+one+" WITH (FORCE)")
+		}
+	}
 	return from.String(), drop, nil
 }
 

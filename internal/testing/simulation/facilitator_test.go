@@ -87,7 +87,8 @@ func (f *facilitator) fault(body []byte) facilitatortest.Fault {
 	return facilitatortest.Honest
 }
 
-// settles is how the facilitator settles: it sends each authorization once, and knows what became of it.
+// settles is how the facilitator settles: it sends each authorization once, and again when a reorganisation has lost it,
+// and knows what became of it.
 type settles struct {
 	chain   *node.Chain
 	account common.Address
@@ -108,7 +109,7 @@ func (s *settles) Funds(_ context.Context, payer x402.Address) (money.USDC, erro
 func (s *settles) Submit(_ context.Context, p payment.Payment) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.sent[p.Authorization.Nonce]; !known {
+	if sent, known := s.sent[p.Authorization.Nonce]; !known || !s.chain.Has(sent) {
 		s.sent[p.Authorization.Nonce] = s.chain.Execute(s.account, common.Address(domain().Contract),
 			x402.TransferCall(p.Authorization, p.Signature))
 	}

@@ -337,9 +337,9 @@ func (r *inMemory) settled(context.Context) (bool, error) {
 }
 
 // claimed implements records.
-func (r *inMemory) claimed(_ context.Context, a x402.Authorization) (bool, error) {
+func (r *inMemory) claimed(_ context.Context, f foreign) (bool, error) {
 	for _, p := range r.disk.Rows().Payments {
-		if p.Authorization.Nonce == a.Nonce {
+		if p.Authorization.Nonce == f.authorization.Nonce {
 			return true, nil
 		}
 	}

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// deepest is how many blocks a reorganisation replaces at most, and farthest how far a node lags at most.
-	deepest  = 5
+	// deepest is how many blocks a reorganisation replaces at most, none of them a safe one, and farthest how far a node
+	// lags at most.
+	deepest  = 4
 	farthest = 4
 	// leastFee is Base's least base fee, in wei, which doubles so often at most: what was signed before waits.
 	leastFee = uint64(5_000_000)
@@ -63,7 +64,7 @@ func (w *world) stopOne(rng *rand.Rand) {
 // reorganise replaces the last blocks. Some of their transactions may be lost; what others have sent, they send again:
 // nobody has given us the signature of money that arrived without us.
 func (w *world) reorganise(rng *rand.Rand) {
-	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0
+	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0 && !w.plan.restores // whoever made them may have forgotten them
 	lost := 0
 	err := w.chain.Reorganise(depth, func(tx common.Hash) bool {
 		if loses && rng.IntN(2) == 0 && !w.sentByOthers(tx) {

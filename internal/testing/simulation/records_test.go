@@ -14,7 +14,6 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // records are what a world keeps, with the program over them.
@@ -23,18 +22,14 @@ type records interface {
 	open(ctx context.Context, p *process) (program, error)
 	// settled reports that no order is in progress, and every payment and refund in a block that stays.
 	settled(ctx context.Context) (bool, error)
-	// claimed reports whether a payment has an authorization.
-	claimed(ctx context.Context, a x402.Authorization) (bool, error)
+	// claimed reports whether a payment has what somebody else has sent, or that it was resolved.
+	claimed(ctx context.Context, f foreign) (bool, error)
 	// tell says where the records are read.
 	tell(b *invariants.Books)
 }
 
 // inPostgres are the records in a database of PostgreSQL, and the whole program over them.
-type inPostgres struct {
-	*world
-	url string
-	db  *database
-}
+type inPostgres struct{ *world }
 
 // keepInPostgres gives a world a database. drop removes it.
 func (w *world) keepInPostgres(s *server) (drop func()) {
@@ -47,15 +42,19 @@ func (w *world) keepInPostgres(s *server) (drop func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.records = &inPostgres{w, address, &database{dial: dial, now: time.Now}}
+	w.url, w.db, w.records = address, &database{dial: dial, now: time.Now}, &inPostgres{w}
 	return drop
 }
 
 func (r *inPostgres) open(ctx context.Context, p *process) (program, error) {
-	r.db.bus = r.bus
-	c := r.config(withClock(storetest.ServiceURL(r.url)))
-	c.Outside = app.Outside{Dial: r.db.dialer(p), HTTP: r.client(p), Now: r.clockOf(p)}
-	return app.New(ctx, c, app.Options{Log: r.log.With("process", p.name), Listener: newNowhere()})
+	return app.New(ctx, r.configOf(p), app.Options{Log: r.log.With("process", p.name), Listener: newNowhere()})
+}
+
+// configOf is the configuration of a process over the database.
+func (w *world) configOf(p *process) app.Config {
+	c := w.config(withClock(storetest.ServiceURL(w.url)))
+	c.Outside = app.Outside{Dial: w.db.dialer(p), HTTP: w.client(p), Now: w.clockOf(p)}
+	return c
 }
 
 func (r *inPostgres) tell(b *invariants.Books) { b.DatabaseURL = r.url }
@@ -69,8 +68,11 @@ func (r *inPostgres) settled(ctx context.Context) (done bool, err error) {
 		WHERE kind IN ('payment_confirm', 'refund_confirm') AND status IN ('queued', 'processing'))`)
 }
 
-func (r *inPostgres) claimed(ctx context.Context, a x402.Authorization) (is bool, err error) {
-	return is, r.ask(ctx, &is, "SELECT EXISTS (SELECT FROM payments WHERE nonce = $1)", a.Nonce.String())
+func (r *inPostgres) claimed(ctx context.Context, f foreign) (is bool, err error) {
+	// What was sent back, by a refund that a restore has lost, is resolved.
+	return is, r.ask(ctx, &is, `SELECT EXISTS (SELECT FROM payments WHERE nonce = $1)
+		OR EXISTS (SELECT FROM transfer_resolutions WHERE starts_with(id, $2))`,
+		f.authorization.Nonce.String(), f.transaction.Hex())
 }
 
 // ask asks the database past the bus.

@@ -181,11 +181,29 @@ func planOf(seed uint64) plan {
 	if dice("rush").IntN(4) == 0 {
 		p.over = rush
 	}
+	if dice("quorum").IntN(2) == 0 {
+		p.nodes = 3
+	}
+	if rng := dice("falsehood"); p.nodes == 3 && rng.IntN(4) > 0 {
+		p.lies, p.liar = float64(4+rng.IntN(16)), rng.IntN(3) == 0
+	}
+	if rng := dice("churn"); p.reorganisations > 0 && rng.IntN(3) == 0 {
+		p.reorganisations = float64(5 + rng.IntN(20))
+	}
 	if rng := dice("skew"); rng.IntN(2) == 0 {
 		p.skew = time.Duration(1 + rng.Int64N(int64(mostSkew)))
 	}
 	if rng := dice("float"); rng.IntN(4) == 0 {
 		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
+	}
+	p.droughts = dice("droughts").IntN(4) == 0
+	if dice("cheats").IntN(3) == 0 {
+		// What was paid in a block that is then replaced would be lost otherwise, as chain.paid_at says.
+		p.cheats, p.hostile, p.reorganisations = true, true, 0
+	}
+	if dice("put back").IntN(4) == 0 {
+		p = p.safe()
+		p.restores = true
 	}
 	return p
 }

@@ -41,7 +41,12 @@ type world struct {
 	bank  http.Handler
 	// facilitator settles in some worlds.
 	facilitator http.Handler
-	records     records
+	// liars are the nodes.
+	liars   []*liar
+	records records
+	// url and db are those of a database, where the records are in one.
+	url string
+	db  *database
 	// token is the chain at its ports; nil where processes ask nodes.
 	token *token
 	log   *slog.Logger
@@ -63,8 +68,9 @@ type world struct {
 	seen    []history.Event
 	foreign []foreign
 	// down are hosts that do not answer.
-	down    map[string]bool
-	crashes int
+	down     map[string]bool
+	crashes  int
+	restores restores
 }
 
 // plan is what the seed says of a run.
@@ -79,12 +85,19 @@ type plan struct {
 	float money.Cents
 	// nodes is how many nodes of the chain there are.
 	nodes int
+	// lies is how often in a minute one of the nodes begins to be false; liar says that one of them always is.
+	lies float64
+	liar bool
 	// reorganisations, lags, outages, changes of fees and stops of processes: how many there are in a minute.
 	reorganisations, lags, outages, fees, stops float64
 	// block is how many transactions a block takes; zero is as many as there are.
 	block int
-	// hostile buyers do more than a client should.
-	hostile bool
+	// restores says that the database is put back to a copy of itself once.
+	restores bool
+	// hostile buyers do more than a client should; in some worlds they cheat, too.
+	hostile, cheats bool
+	// droughts are times in which the relayer has no gas.
+	droughts bool
 	// settlers are the operator's setting of who brings payments to the chain.
 	settlers string
 	// operators is how many operators decide what waits for one.
@@ -170,6 +183,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		under: map[*purchase]bool{},
 	}
 	if s != nil {
+		w.restores.admin = s.admin
 		drop := w.keepInPostgres(s)
 		defer drop()
 	}
@@ -183,8 +197,11 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		w.log = telemetry.NewLogger(logTo(), slog.LevelInfo, false)
 		w.chain = node.New(node.Config{Start: began, Now: time0.now, MaxTransactions: p.block})
 		w.facilitator = w.newFacilitator(time0.now)
+		w.liars = w.newLiars()
 		if s == nil {
 			w.keepInMemory()
+		} else {
+			w.db.bus = w.bus
 		}
 		stop := make(chan struct{})
 		go w.direct(stop)
@@ -210,7 +227,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 			ID: "served", Rule: "who keeps to the rules is served", Message: of,
 		})
 	}
-	for _, one := range history.Check(w.seen, history.World{Reorganised: p.reorganisations > 0}) {
+	for _, one := range history.Check(w.seen, history.World{Reorganised: p.reorganisations > 0, Losses: w.restores.losses}) {
 		out.violations = append(out.violations, invariants.Violation{
 			ID: "history", Rule: "all that buyers saw of one key happened in some order", Message: fmt.Sprintf("%+v", one),
 		})
@@ -230,12 +247,18 @@ func (w *world) direct(stop chan<- struct{}) {
 	w.trading.Add(w.plan.buyers)
 	for i := range w.plan.buyers {
 		b := w.newBuyer(i)
-		buyers.Go(b.live)
+		buyers.Go(func() { b.live(); b.askAgain() })
 	}
 	quiet := make(chan struct{})
 	processes.Go(func() { w.nature(quiet) })
 	if w.token != nil {
 		processes.Go(func() { w.token.maintain(w.ending) })
+	}
+	if w.plan.lies > 0 {
+		processes.Go(func() { w.deceive(quiet) })
+	}
+	if w.plan.droughts {
+		processes.Go(func() { w.starve(quiet) })
 	}
 	if w.plan.spending {
 		processes.Go(func() { w.spend(quiet) })
@@ -243,12 +266,13 @@ func (w *world) direct(stop chan<- struct{}) {
 	for i := range w.plan.operators {
 		processes.Go(func() { w.operate(i, quiet) })
 	}
+	wentBack := w.goBack(quiet)
 	w.trading.Wait()
 	close(quiet)
+	wentBack()
 	w.calm()
 	close(w.well)
-	buyers.Wait()
-	w.rested = w.rest()
+	w.rested = w.finish(&buyers) && w.rest()
 	close(w.ending)
 	for _, s := range w.slots {
 		if p := w.running(s); p != nil {
@@ -355,8 +379,8 @@ const site = "http://shop.sim"
 // client is how a process asks what is outside of it.
 func (w *world) client(p *process) *http.Client {
 	hosts := map[string]http.Handler{"providers.sim": w.bank, "facilitator.sim": w.facilitator}
-	for i := range w.plan.nodes {
-		hosts[nodeName(i)+".sim"] = w.chain.Node(nodeName(i))
+	for _, l := range w.liars {
+		hosts[l.name+".sim"] = l
 	}
 	return &http.Client{Transport: &way{of: p, bus: w.bus, hosts: hosts, down: w.isDown}}
 }
@@ -445,7 +469,7 @@ func (w *world) sentByOthers(tx common.Hash) bool {
 func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
 	for _, f := range w.foreign {
 		a := f.authorization
-		claimed, err := w.records.claimed(ctx, a)
+		claimed, err := w.records.claimed(ctx, foreign{a, f.transaction})
 		if err != nil {
 			return 0, err
 		}
@@ -484,7 +508,7 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 		Relayers: []string{walletOf(devnet.RoleRelayer).Address},
 	}
 	w.records.tell(&b)
-	b.Reorganised = w.plan.reorganisations > 0
+	b.Reorganised, b.Lost, b.Signed = w.plan.reorganisations > 0, w.restores.lost, w.signed()
 	var err error
 	if b.Unmatched, err = w.unclaimed(ctx); err != nil {
 		return nil, err
@@ -496,7 +520,7 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 		b.SupplierURL = dev.Books(w.plan.supplier, bank.URL)
 	}
 	for _, e := range w.seen {
-		if e.Status != 0 {
+		if e.Status != 0 && !w.restores.forgotten(e) {
 			b.Answers = append(b.Answers, invariants.Answer{
 				Payer: e.Payer, Key: e.Key, Paid: e.Paid, Status: e.Status, OrderID: e.Order, Transaction: e.Transaction,
 				// What the database has of times was written by clocks that may have been ahead.

@@ -113,6 +113,7 @@ type gift struct {
 	to   common.Address
 	usdc int64
 	wei  *big.Int
+	code []byte
 }
 
 // New makes a chain with block zero, which has what the development chain's genesis has.
@@ -219,12 +220,34 @@ func (c *Chain) Receipt(transaction common.Hash) *types.Receipt {
 	return nil
 }
 
-// Fund gives an account tokens, in millionths of a dollar, and wei, in the latest block; nil is no wei. A
-// reorganisation does not take them back.
+// Has reports whether a transaction is in a block or waits for one.
+func (c *Chain) Has(transaction common.Hash) bool {
+	c.lock()
+	defer c.mu.Unlock()
+	return c.lookUp(transaction) != nil
+}
+
+// Fund gives an account tokens, in millionths of a dollar, and wei, in the latest block; nil is no wei, and less than
+// none takes as much as there is. A reorganisation does not take them back.
 func (c *Chain) Fund(to common.Address, usdc int64, wei *big.Int) {
 	c.lock()
 	defer c.mu.Unlock()
-	c.give(gift{to, usdc, wei})
+	c.give(gift{to: to, usdc: usdc, wei: wei})
+}
+
+// Install gives an account code in the latest block, as an EIP-7702 delegation does. A reorganisation does not take it
+// back.
+func (c *Chain) Install(at common.Address, code []byte) {
+	c.lock()
+	defer c.mu.Unlock()
+	c.give(gift{to: at, code: code})
+}
+
+// Wei is what an account has for gas at the latest block.
+func (c *Chain) Wei(of common.Address) *big.Int {
+	c.lock()
+	defer c.mu.Unlock()
+	return c.state.GetBalance(of).ToBig()
 }
 
 func (c *Chain) give(g gift) {
@@ -234,8 +257,19 @@ func (c *Chain) give(g gift) {
 		c.blocks = append(c.blocks, b)
 	}
 	b.gifts = append(b.gifts, g)
-	if g.wei != nil {
+	switch {
+	case g.wei == nil:
+	case g.wei.Sign() >= 0:
 		c.state.AddBalance(g.to, uint256.MustFromBig(g.wei), tracing.BalanceChangeUnspecified)
+	default:
+		taken := uint256.MustFromBig(new(big.Int).Neg(g.wei))
+		if held := c.state.GetBalance(g.to); taken.Gt(held) {
+			taken = held
+		}
+		c.state.SubBalance(g.to, taken, tracing.BalanceChangeUnspecified)
+	}
+	if g.code != nil {
+		c.state.SetCode(g.to, g.code, tracing.CodeChangeUnspecified)
 	}
 	for _, key := range []common.Hash{devnet.BalanceSlot(g.to), devnet.SupplySlot()} {
 		held := c.state.GetState(token, key).Big()
@@ -249,6 +283,13 @@ func (c *Chain) Balance(of common.Address) int64 {
 	c.lock()
 	defer c.mu.Unlock()
 	return c.state.GetState(token, devnet.BalanceSlot(of)).Big().Int64()
+}
+
+// Pending is the nonce of an account's next transaction, after those in the pool that follow one another.
+func (c *Chain) Pending(account common.Address) int64 {
+	c.lock()
+	defer c.mu.Unlock()
+	return int64(count(c, account, true).(hexutil.Uint64))
 }
 
 // Reorganise replaces the last blocks by as many others. Their transactions, but those that drop names, are together in
