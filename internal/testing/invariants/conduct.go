@@ -55,7 +55,8 @@ func challengesAreUsedOnce(r *records) []string {
 			f.add("challenge %s exists twice", c.ID)
 		}
 		seen[c.ID] = true
-		if c.ConsumedAt != nil && (c.ConsumedAt.After(c.ExpiresAt) || c.ConsumedAt.Before(c.IssuedAt)) {
+		if c.ConsumedAt != nil &&
+			(c.ConsumedAt.After(c.ExpiresAt.Add(r.skew)) || c.ConsumedAt.Before(c.IssuedAt.Add(-r.skew))) {
 			f.add("challenge %s was used outside of its time", c.ID)
 		}
 	}

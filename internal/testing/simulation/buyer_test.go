@@ -34,6 +34,8 @@ type buyer struct {
 	address x402.Address
 	// bought counts its purchases.
 	bought int
+	// owner is what it does with what it has bought first; nil in most worlds.
+	owner *owner
 }
 
 // funds is what a buyer has, in millionths of a dollar.
@@ -64,6 +66,7 @@ func (b *buyer) live() {
 		}
 	}
 	ended := first.buy()
+	b.owner.has(first)
 	if !ended {
 		settled()
 		<-b.world.well
@@ -103,10 +106,14 @@ type purchase struct {
 	// terms are those of the last challenge, and state is what was last told of the order.
 	terms x402.PaymentRequired
 	state string
+	// order and card are what was told with that.
+	order, card string
 	// paid is the last payment.
 	paid string
 	// odd says that more was done for it than a client should.
 	odd bool
+	// bare says that the request has no body: its path names the order.
+	bare bool
 }
 
 func (b *buyer) purchase(path string, more map[string]any) *purchase {
@@ -124,6 +131,7 @@ type answer struct {
 		Code           string
 		SafeToPayAgain bool
 		Payment        struct{ Transaction, Amount string }
+		Issuance       struct{ CardID string }
 	}
 }
 
@@ -187,7 +195,7 @@ func (p *purchase) pay(header string) known {
 		switch {
 		case err != nil:
 		case a.status == http.StatusOK:
-			p.state = a.state()
+			p.state, p.order, p.card = a.state(), a.body.OrderID, a.body.Issuance.CardID
 			if history.Ranks[p.state] >= history.Ranks["fulfilled"] {
 				return over
 			}
@@ -260,11 +268,7 @@ func (p *purchase) ask(payment string) (answer, error) { return p.askAt(p.of.rng
 // askAt asks one of the processes.
 func (p *purchase) askAt(at int, payment string) (a answer, err error) {
 	w := p.of.world
-	body := map[string]any{"idempotencyKey": p.key}
-	for k, v := range p.more {
-		body[k] = v
-	}
-	encoded, err := json.Marshal(body)
+	encoded, err := p.body()
 	if err != nil {
 		return a, err
 	}
@@ -273,7 +277,9 @@ func (p *purchase) askAt(at int, payment string) (a answer, err error) {
 		return a, err
 	}
 	r.RemoteAddr, r.RequestURI = fmt.Sprintf("10.0.%d.%d:40000", p.of.nth/250, p.of.nth%250+1), p.path
-	r.Header.Set("Content-Type", "application/json")
+	if !p.bare {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	if payment != "" {
 		r.Header.Set(x402.HeaderSignature, payment)
 	}
@@ -289,7 +295,22 @@ func (p *purchase) askAt(at int, payment string) (a answer, err error) {
 			a.state()
 	}
 	w.saw(e)
+	if payment != "" {
+		w.presented(*p, payment, a)
+	}
 	return a, err
+}
+
+// body is what it is asked for with.
+func (p *purchase) body() ([]byte, error) {
+	if p.bare {
+		return nil, nil
+	}
+	body := map[string]any{"idempotencyKey": p.key}
+	for k, v := range p.more {
+		body[k] = v
+	}
+	return json.Marshal(body)
 }
 
 // send sends a request to one of the processes and reads the answer.
@@ -320,8 +341,8 @@ func nonceOf(payment string) string {
 	return p.Authorization.Nonce.String()
 }
 
-// sign makes a payment with an authorization of its own.
-func (b *buyer) sign(terms x402.PaymentRequired) string {
+// sign makes a payment with an authorization of its own, with changes to what is right.
+func (b *buyer) sign(terms x402.PaymentRequired, changes ...func(*x402.Payment)) string {
 	r := terms.Accepts[0]
 	to, err := x402.ParseAddress(r.PayTo)
 	if err != nil {
@@ -337,13 +358,14 @@ func (b *buyer) sign(terms x402.PaymentRequired) string {
 	for i := range 4 {
 		binary.LittleEndian.PutUint64(a.Nonce[8*i:], b.rng.Uint64())
 	}
-	signature, err := curve.Sign(domain(), a, b.key)
-	if err != nil {
+	p := x402.Payment{Accepted: r, Resource: terms.Resource, Authorization: a}
+	for _, change := range changes {
+		change(&p)
+	}
+	if p.Signature, err = curve.Sign(domain(), p.Authorization, b.key); err != nil {
 		panic(err)
 	}
-	header, err := x402.EncodePayment(x402.Payment{
-		Accepted: r, Resource: terms.Resource, Authorization: a, Signature: signature,
-	})
+	header, err := x402.EncodePayment(p)
 	if err != nil {
 		panic(err)
 	}

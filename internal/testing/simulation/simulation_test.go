@@ -171,6 +171,9 @@ func planOf(seed uint64) plan {
 	p.settlers = settlers[dice("settlers").IntN(len(settlers))]
 	p.operators = []int{0, 1, 1, 2}[dice("operators").IntN(4)]
 	p.spending = dice("spending").IntN(4) == 0
+	p.owners = dice("owners").IntN(2) == 0
+	p.strangers = []int{0, 0, 1, 2}[dice("strangers").IntN(4)]
+	p.bounded = dice("bounded").IntN(3) == 0
 	if dice("rush").IntN(4) == 0 {
 		p.over = rush
 	}

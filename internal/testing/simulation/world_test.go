@@ -63,6 +63,9 @@ type world struct {
 	sink    x402.Address
 	seen    []history.Event
 	foreign []foreign
+	// sent are the payments that buyers have sent, and rules what must hold of what others are told.
+	sent  []presented
+	rules rules
 	// down are hosts that do not answer.
 	down    map[string]bool
 	crashes int
@@ -96,6 +99,11 @@ type plan struct {
 	spending bool
 	// over is how long buyers begin.
 	over time.Duration
+	// owners says that buyers do something with what they have bought, and strangers is how many want what is not theirs.
+	owners    bool
+	strangers int
+	// bounded says that wallets may have few undecided payments and few unpaid orders.
+	bounded bool
 }
 
 // slot is a place where one process runs at a time, as an orchestrator has it.
@@ -233,6 +241,11 @@ func (w *world) direct(stop chan<- struct{}) {
 	w.trading.Add(w.plan.buyers)
 	for i := range w.plan.buyers {
 		b := w.newBuyer(i)
+		if w.plan.owners && i < mostOwners {
+			w.trading.Add(1)
+			b.owner = newOwner(b)
+			buyers.Go(b.owner.live)
+		}
 		buyers.Go(b.live)
 	}
 	quiet := make(chan struct{})
@@ -242,6 +255,12 @@ func (w *world) direct(stop chan<- struct{}) {
 	}
 	for i := range w.plan.operators {
 		processes.Go(func() { w.operate(i, quiet) })
+	}
+	if w.plan.owners && w.plan.operators > 0 {
+		processes.Go(w.endTopUps)
+	}
+	for i := range w.plan.strangers {
+		buyers.Go(func() { w.estrange(i, quiet) })
 	}
 	w.trading.Wait()
 	close(quiet)
@@ -348,6 +367,12 @@ func (w *world) running(s *slot) *process {
 // site is the origin that buyers know.
 const site = "http://shop.sim"
 
+// payableFor is how long an order of an owner can be paid.
+const payableFor = time.Minute
+
+// providerDeadline is how long a provider may leave undecided what owners buy, before an operator looks.
+const providerDeadline = 90 * time.Second
+
 // config is what an operator would write, with the development chain's keys.
 func (w *world) config(p *process) app.Config {
 	wallet := func(r devnet.Role) devnet.Wallet { return devnet.WalletsOf(r)[0] }
@@ -364,6 +389,10 @@ func (w *world) config(p *process) app.Config {
 		// Who of several that are due in the same moment comes first is the database's to say, by where it has put them.
 		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
 		"contact.email": "operator@example.com", "operators": operators(),
+	}
+	if w.plan.owners {
+		settings["order.payable_for"] = payableFor.String()
+		settings["issuer.deadline"], settings["supplier.deadline"] = providerDeadline.String(), providerDeadline.String()
 	}
 	if w.plan.settlers != "" {
 		settings["settlement.order"] = w.plan.settlers
@@ -455,11 +484,12 @@ type foreign struct {
 }
 
 // settleForeign makes somebody else send a payment to the chain.
-func (w *world) settleForeign(by x402.Address, p x402.Payment) {
-	sent := w.transact(by, x402.TransferCall(p.Authorization, p.Signature))
+func (w *world) settleForeign(by x402.Address, p x402.Payment) (sent common.Hash) {
+	sent = w.transact(by, x402.TransferCall(p.Authorization, p.Signature))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.foreign = append(w.foreign, foreign{p.Authorization, sent})
+	return sent
 }
 
 // unclaimed is what others have sent to the chain and no order has claimed, in millionths of a dollar.
@@ -510,7 +540,7 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address,
 		Relayers: []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
 	}
-	b.Reorganised = w.plan.reorganisations > 0
+	b.Reorganised, b.Skew = w.plan.reorganisations > 0, 2*w.plan.skew
 	var err error
 	if b.Unmatched, err = w.unclaimed(ctx); err != nil {
 		return nil, err
@@ -534,7 +564,8 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	if err != nil {
 		return nil, errors.Join(errors.New("read the books"), err)
 	}
-	return slices.Clone(found), nil
+	broken, err := w.rules.check(ctx, w.url)
+	return slices.Concat(found, broken), err
 }
 
 func logTo() io.Writer {
