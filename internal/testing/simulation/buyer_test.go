@@ -65,6 +65,7 @@ func (b *buyer) live() {
 			first.key += []string{"~002", "~003", "~005"}[b.rng.IntN(3)]
 		}
 	}
+	first.key = b.play(first.key)
 	ended := first.buy()
 	b.owner.has(first)
 	if !ended {
@@ -72,7 +73,7 @@ func (b *buyer) live() {
 		<-b.world.well
 		ended = first.buy()
 	}
-	refused := !ended && b.world.plan.float == 0
+	refused := !ended && !first.scarce()
 	if !first.odd && (refused || first.undelivered()) {
 		b.world.unserved(first)
 	}

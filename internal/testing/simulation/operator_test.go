@@ -42,6 +42,10 @@ const pace = 20 * time.Second
 func (w *world) operate(nth int, over <-chan struct{}) {
 	o := &operator{world: w, name: fmt.Sprintf("op%d", nth), rng: rand.New(rand.NewPCG(w.plan.seed, uint64(5000+nth)))}
 	for pause(time.Duration(o.rng.Int64N(int64(pace))), over) {
+		if w.plan.byHand && o.rng.IntN(2) == 0 {
+			[]func(){o.refundByHand, o.refundByHand, o.putBack, o.prove, o.closeCard}[o.rng.IntN(5)]()
+			continue
+		}
 		switch o.rng.IntN(6) {
 		case 0, 1, 2:
 			o.decideOrders()
@@ -104,11 +108,15 @@ func (o *operator) decideOrders() {
 				continue
 			}
 		}
+		if o.world.plan.refusing && order.Kind != topUps {
+			o.decideTwice(order.OrderID, order.Version)
+			continue
+		}
 		body := map[string]any{"action": action, "reason": "simulated"}
 		if o.rng.IntN(2) == 0 {
 			body["version"] = order.Version
 		}
-		o.do("/api/admin/orders/"+order.OrderID+"/decide", body)
+		_ = o.do("/api/admin/orders/"+order.OrderID+"/decide", body)
 	}
 }
 
@@ -125,7 +133,7 @@ func (w *world) endTopUps() {
 			if order.Kind == topUps {
 				action, ok := o.knowing(order.OrderID)
 				if ok {
-					o.do("/api/admin/orders/"+order.OrderID+"/decide", map[string]any{"action": action, "reason": "simulated"})
+					_ = o.do("/api/admin/orders/"+order.OrderID+"/decide", map[string]any{"action": action, "reason": "simulated"})
 				}
 			}
 		}
@@ -147,11 +155,11 @@ func (o *operator) decideFees() {
 		at := "/api/admin/card-issue-fee/jobs/" + job.ID
 		switch o.rng.IntN(3) {
 		case 0:
-			o.do(at+"/reconcile", map[string]any{})
+			_ = o.do(at+"/reconcile", map[string]any{})
 		case 1:
-			o.do(at+"/retry", map[string]any{"reason": "simulated"})
+			_ = o.do(at+"/retry", map[string]any{"reason": "simulated"})
 		default:
-			o.do(at+"/write-off", map[string]any{"reason": "simulated"})
+			_ = o.do(at+"/write-off", map[string]any{"reason": "simulated"})
 		}
 	}
 }
@@ -165,19 +173,20 @@ func (o *operator) closeCard() {
 		return
 	}
 	card := list.Jobs[o.rng.IntN(len(list.Jobs))].CardID
-	o.do("/api/admin/cards/"+card+"/close", map[string]any{"reason": "simulated"})
+	_ = o.do("/api/admin/cards/"+card+"/close", map[string]any{"reason": "simulated"})
 }
 
-// do posts a decision and repeats it, with the same key, until it is answered.
-func (o *operator) do(path string, body map[string]any) {
+// do posts a decision and repeats it, with the same key, until it is answered. An error says that it was not made.
+func (o *operator) do(path string, body map[string]any) (err error) {
 	key := fmt.Sprintf("%s-%d", o.name, o.rng.Uint64())
 	for range tries {
-		if err := o.ask(http.MethodPost, path, body, key, nil); err == nil || !errors.Is(err, errBroken) {
+		if err = o.ask(http.MethodPost, path, body, key, nil); err == nil || !errors.Is(err, errBroken) {
 			o.world.bus.note("%s %s %s: %v", o.name, path, body["action"], err)
-			return
+			return err
 		}
 		time.Sleep(time.Duration(o.rng.Int64N(int64(2 * time.Second))))
 	}
+	return err
 }
 
 // ask asks one of the processes. The error wraps errBroken where the outcome is not known.

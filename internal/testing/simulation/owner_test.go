@@ -217,22 +217,15 @@ func (o *owner) cancelAndAdd() {
 // order makes an order that is paid later: soon, in the moment in which its time is over, or never.
 func (o *owner) order() {
 	o.orders++
-	l := link{key: fmt.Sprintf("order-%d-%d", o.nth, o.orders), owner: &o.member}
 	path := "/api/esim/orders"
-	var body any = map[string]any{}
+	body := map[string]any{}
 	if o.card != "" && o.rng.IntN(2) == 0 {
 		path, body = "/api/orders", map[string]any{"amountUsdCents": 2500}
 	}
-	t, err := o.until(http.MethodPost, path, map[string]string{"Idempotency-Key": l.key}, body)
-	var made struct {
-		OrderID   string
-		ExpiresAt time.Time
-	}
-	if err != nil || !t.into(&made) || made.OrderID == "" {
+	l, ok := o.makeOrder(fmt.Sprintf("order-%d-%d", o.nth, o.orders), path, body)
+	if !ok {
 		return
 	}
-	l.id, l.expires = made.OrderID, made.ExpiresAt
-	o.world.rules.made(l)
 	p := &purchase{of: o.buyer, key: l.key, path: "/pay/" + l.id, bare: true}
 	switch o.rng.IntN(4) {
 	case 0:
@@ -242,6 +235,24 @@ func (o *owner) order() {
 	default:
 		o.payLate(p, l.expires)
 	}
+}
+
+// makeOrder makes an order that is paid later.
+func (m *member) makeOrder(key, path string, body map[string]any) (l link, ok bool) {
+	if !m.signIn() {
+		return l, false
+	}
+	t, err := m.until(http.MethodPost, path, map[string]string{"Idempotency-Key": key}, body)
+	var made struct {
+		OrderID   string
+		ExpiresAt time.Time
+	}
+	if err != nil || !t.into(&made) || made.OrderID == "" {
+		return l, false
+	}
+	l = link{id: made.OrderID, key: key, owner: m, expires: made.ExpiresAt}
+	m.world.rules.made(l)
+	return l, true
 }
 
 // payLate pays in the moment in which an order's time is over.

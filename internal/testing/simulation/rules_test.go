@@ -24,6 +24,8 @@ type rules struct {
 	never []unclaimable
 	// links are orders that were made to be paid later.
 	links []link
+	// poor are wallets that have little.
+	poor []poor
 }
 
 // unclaimable is an authorization that no order may claim.

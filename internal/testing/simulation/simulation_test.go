@@ -172,8 +172,12 @@ func planOf(seed uint64) plan {
 	p.operators = []int{0, 1, 1, 2}[dice("operators").IntN(4)]
 	p.spending = dice("spending").IntN(4) == 0
 	p.owners = dice("owners").IntN(2) == 0
-	p.strangers = []int{0, 0, 1, 2}[dice("strangers").IntN(4)]
-	p.bounded = dice("bounded").IntN(3) == 0
+	p.strangers = []int{0, 1, 1, 1}[dice("strangers").IntN(4)]
+	p.bounded, p.counted = dice("bounded").IntN(4) == 0, dice("counted").IntN(2) == 0
+	p.refusing, p.holds = dice("refusing").IntN(4) == 0, dice("holds").IntN(4) == 0
+	if p.byHand = dice("byHand").IntN(6) == 0; p.byHand || p.refusing {
+		p.operators = max(p.operators, 1)
+	}
 	if dice("rush").IntN(4) == 0 {
 		p.over = rush
 	}

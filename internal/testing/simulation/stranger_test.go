@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -24,7 +25,7 @@ import (
 // pays something else than what is asked for. It knows what is public, and the links and keys of others.
 type stranger struct {
 	member
-	// absent counts the wallets that it acts with besides its own.
+	// absent is the number of the wallet that it acts with besides its own.
 	absent int
 }
 
@@ -33,7 +34,7 @@ const (
 	firstStranger = 500
 	absentWallets = 600
 	// haste is how long a stranger does nothing at most.
-	haste = 5 * time.Second
+	haste = 3 * time.Second
 )
 
 // presented is a payment that a buyer has sent, and what it is about.
@@ -63,16 +64,20 @@ func (s *stranger) somebodys(fits func(presented) bool) (presented, bool) {
 
 func isOrdered(p presented) bool { return p.order != "" }
 
-// estrange is what a stranger does until it is over.
+// estrange is what a stranger does until it is over: one thing after the other, and what takes long meanwhile.
 func (w *world) estrange(nth int, over <-chan struct{}) {
 	b := w.newBuyer(firstStranger + nth)
-	s := &stranger{member: member{buyer: b}, absent: absentWallets + 100*nth}
-	acts := []func(){
-		s.read, s.touch, s.forge, s.replay, s.replayElsewhere, s.requote, s.misprice, s.mistime, s.payForAnother,
-		s.topUpAnothers, s.findMoney, s.findMoney, s.comeBlocked, s.watch, s.takeBack,
-	}
-	for pause(time.Duration(s.rng.Int64N(int64(haste))), over) {
-		acts[s.rng.IntN(len(acts))]()
+	var acts sync.WaitGroup
+	defer acts.Wait()
+	for n := 0; pause(time.Duration(b.rng.Int64N(int64(haste))), over); n++ {
+		as := &member{buyer: b.own(b.rng.Uint64N(1 << 40))}
+		as.bought = ownKeys * (n + 1)
+		s := &stranger{member: *as, absent: absentWallets + 1000*nth + n}
+		do := []func(){
+			s.read, s.touch, s.forge, s.replay, s.replayElsewhere, s.requote, s.misprice, s.mistime, s.payForAnother,
+			s.payForAnother, s.topUpAnothers, s.findMoney, s.comeBlocked, s.watch, s.takeBack,
+		}[b.rng.IntN(15)]
+		acts.Go(do)
 	}
 }
 
@@ -173,8 +178,8 @@ func (s *stranger) forge() {
 // replay sends what can be read on the chain, under the key that it was sent with. It may be answered, and shows nothing
 // but the order.
 func (s *stranger) replay() {
-	p, ok := s.somebodys(s.onChain)
-	if !ok {
+	p, ok := s.somebodys(isOrdered)
+	if !ok || !s.onChain(p) {
 		return
 	}
 	t, err := s.buys(&p.purchase, p.header)
@@ -189,8 +194,8 @@ func (s *stranger) replay() {
 
 // replayElsewhere sends what can be read on the chain under another key.
 func (s *stranger) replayElsewhere() {
-	p, ok := s.somebodys(s.onChain)
-	if !ok || p.bare {
+	p, ok := s.somebodys(isOrdered)
+	if !ok || p.bare || !s.onChain(p) {
 		return
 	}
 	p.key = s.purchase(p.path, nil).key
@@ -297,8 +302,10 @@ func (s *stranger) mistime() {
 // payForAnother pays an order that another wallet has made.
 func (s *stranger) payForAnother() {
 	l, ok := s.world.rules.linked(s.buyer, s.rng)
-	if !ok {
-		return
+	if !ok || s.rng.IntN(2) == 0 {
+		if l, ok = s.absentee().makeOrder("link-"+s.address.String(), "/api/esim/orders", map[string]any{}); !ok {
+			return
+		}
 	}
 	p := purchase{of: s.buyer, key: l.key, path: "/pay/" + l.id, bare: true}
 	t, err := s.buys(&p, "")
@@ -320,7 +327,6 @@ func (s *stranger) topUpAnothers() {
 
 // absentee is another wallet, that nobody else acts with.
 func (s *stranger) absentee() *member {
-	s.absent++
 	return &member{buyer: s.world.newBuyer(s.absent)}
 }
 

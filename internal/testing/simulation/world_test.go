@@ -102,8 +102,13 @@ type plan struct {
 	// owners says that buyers do something with what they have bought, and strangers is how many want what is not theirs.
 	owners    bool
 	strangers int
-	// bounded says that wallets may have few undecided payments and few unpaid orders.
-	bounded bool
+	// refusing says that providers refuse more, and that operators decide what waits twice at once. holds says that
+	// merchants hold parts of what is on the sandbox's cards. byHand says that there is no treasury: operators refund by
+	// hand.
+	refusing, holds, byHand bool
+	// bounded says that wallets may have little at once, and that some want more. counted says that their payments are
+	// counted, else the shares of floats are.
+	bounded, counted bool
 }
 
 // slot is a place where one process runs at a time, as an orchestrator has it.
@@ -178,7 +183,7 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 		t.Fatal(err)
 	}
 	time0 := &clock{}
-	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float})
+	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float, SupplierFloat: p.supplierFloat()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,8 +258,17 @@ func (w *world) direct(stop chan<- struct{}) {
 	if w.plan.spending {
 		processes.Go(func() { w.spend(quiet) })
 	}
+	if w.plan.holds {
+		processes.Go(func() { w.hold(quiet) })
+	}
 	for i := range w.plan.operators {
 		processes.Go(func() { w.operate(i, quiet) })
+	}
+	if w.plan.bounded {
+		processes.Go(func() { w.audit(quiet) })
+		for i := range greedy {
+			buyers.Go(func() { w.want(i) })
+		}
 	}
 	if w.plan.owners && w.plan.operators > 0 {
 		processes.Go(w.endTopUps)
@@ -394,6 +408,10 @@ func (w *world) config(p *process) app.Config {
 		settings["order.payable_for"] = payableFor.String()
 		settings["issuer.deadline"], settings["supplier.deadline"] = providerDeadline.String(), providerDeadline.String()
 	}
+	if w.plan.byHand {
+		delete(settings, "treasury.key")
+	}
+	w.plan.bounds(settings)
 	if w.plan.settlers != "" {
 		settings["settlement.order"] = w.plan.settlers
 	}
