@@ -25,7 +25,7 @@ const (
 	leastUnsettled   = 4
 	// scarceFloat is what the sandbox's supplier has of ours where nobody's payments are counted, in millionths of a
 	// dollar: some purchases of the cheapest plan.
-	scarceFloat = 60_000_000
+	scarceFloat = 3_000_000
 	// firstGreedy is the number of the first wallet that wants all at once, and greedy how many there are.
 	firstGreedy = 700
 	greedy      = 3

@@ -113,8 +113,8 @@ type purchase struct {
 	paid string
 	// odd says that more was done for it than a client should.
 	odd bool
-	// bare says that the request has no body: its path names the order.
-	bare bool
+	// bare says that the request has no body: its path names the order. alone says that nothing odd is done for it.
+	bare, alone bool
 }
 
 func (b *buyer) purchase(path string, more map[string]any) *purchase {
@@ -220,7 +220,7 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		most := []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 4 * time.Second}[b.rng.IntN(3)]
 		return time.Duration(b.rng.Int64N(int64(most)))
 	}
-	if !b.world.plan.hostile {
+	if !b.world.plan.hostile || p.alone {
 		return &all
 	}
 	habit := b.rng.IntN(10)

@@ -19,11 +19,24 @@ import (
 const (
 	ruleVersion = "an order is decided once at each of its versions"
 	ruleProof   = "a refund by hand is concluded where the chain shows it"
+	ruleAttempt = "each attempt at a provider has a reference of its own"
 	ruleResumed = "what an operator has to decide is not put back or dropped as a job"
 )
 
 // decideTwice decides an order at one version in two ways at once.
 func (o *operator) decideTwice(order string, version int) {
+	var inspected struct {
+		References []struct{ Reference string }
+	}
+	if o.ask(http.MethodGet, "/api/admin/orders/"+order, nil, "", &inspected) == nil {
+		known := map[string]bool{}
+		for _, r := range inspected.References {
+			if known[r.Reference] {
+				o.world.rules.broke(ruleAttempt, "order %s has reference %s twice", order, r.Reference)
+			}
+			known[r.Reference] = true
+		}
+	}
 	var both sync.WaitGroup
 	made := [2]bool{}
 	for i := range made {

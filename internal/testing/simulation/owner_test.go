@@ -21,7 +21,7 @@ type owner struct {
 }
 
 // mostOwners is how many buyers of a world are owners at most.
-const mostOwners = 4
+const mostOwners = 2
 
 // ownerDice are the dice of owners.
 const ownerDice = 9000
@@ -50,6 +50,9 @@ func (o *owner) live() {
 	} else {
 		o.esims = append(o.esims, first.order)
 		acts = append(acts, o.cancel, o.cancel, o.addData, o.addData, o.cancelAndAdd)
+	}
+	if o.card != "" && o.rng.IntN(3) == 0 && o.signIn() {
+		o.freeze() // while the fee is on its way
 	}
 	for range 3 + o.rng.IntN(5) {
 		time.Sleep(time.Duration(o.rng.Int64N(int64(4 * time.Second))))

@@ -70,8 +70,9 @@ func (r *rules) linked(but *buyer, rng *rand.Rand) (link, bool) {
 	return all[rng.IntN(len(all))], true
 }
 
-// check looks into the database for what may not be there, and returns all that is broken.
-func (r *rules) check(ctx context.Context, url string) ([]invariants.Violation, error) {
+// check looks into the database for what may not be there, and returns all that is broken. limited says that the issuer
+// limits what is spent.
+func (r *rules) check(ctx context.Context, url string, limited bool) ([]invariants.Violation, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return nil, err
@@ -98,5 +99,32 @@ func (r *rules) check(ctx context.Context, url string) ([]invariants.Violation, 
 			r.broke("an order is paid in its time", "order %s was claimed after %s", l.id, l.expires)
 		}
 	}
-	return r.broken, nil
+	err = r.checkFees(ctx, conn, limited)
+	return r.broken, err
+}
+
+// checkFees looks at what became of the issue fees.
+func (r *rules) checkFees(ctx context.Context, conn *pgx.Conn, limited bool) error {
+	for _, rule := range []struct {
+		rule, where string
+		on          bool
+	}{
+		{"a fee that its holder has spent is owed",
+			`status = 'failed' AND last_error = 'card_funds_insufficient' AND NOT payload @> '{"owed": true}'`, true},
+		{"a card is not frozen before its fee is withdrawn", `status = 'failed' AND last_error = 'card_state'`, true},
+		{"where an issuer limits what is spent, the fee is on no card", `NOT payload @> '{"kept": true}'`, limited},
+	} {
+		var jobs int
+		if !rule.on {
+			continue
+		}
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM jobs WHERE kind = 'card_issue_fee' AND `+rule.where).Scan(&jobs)
+		if err != nil {
+			return err
+		}
+		if jobs > 0 {
+			r.broke(rule.rule, "%d fees", jobs)
+		}
+	}
+	return nil
 }

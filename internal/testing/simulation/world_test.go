@@ -27,6 +27,7 @@ import (
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/testing/history"
@@ -43,7 +44,7 @@ type world struct {
 	chain *node.Chain
 	bank  http.Handler
 	// facilitator settles in some worlds.
-	facilitator http.Handler
+	facilitator *facilitator
 	url         string
 	db          *database
 	log         *slog.Logger
@@ -510,6 +511,16 @@ func (w *world) settleForeign(by x402.Address, p x402.Payment) (sent common.Hash
 	return sent
 }
 
+// isForeign reports whether somebody else than the service has sent a transaction.
+func (w *world) isForeign(transaction common.Hash) bool {
+	if w.facilitator.hasSent(transaction) {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.foreign, func(f foreign) bool { return f.transaction == transaction })
+}
+
 // unclaimed is what others have sent to the chain and no order has claimed, in millionths of a dollar.
 func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
 	conn, err := pgx.Connect(ctx, w.url)
@@ -582,7 +593,7 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	if err != nil {
 		return nil, errors.Join(errors.New("read the books"), err)
 	}
-	broken, err := w.rules.check(ctx, w.url)
+	broken, err := w.rules.check(ctx, w.url, w.plan.issuer == stripe.Name)
 	return slices.Concat(found, broken), err
 }
 
