@@ -227,7 +227,8 @@ func (w *world) change(card string, what map[string]any) {
 // play is the scenario that a key ends in, in worlds whose providers refuse more than elsewhere.
 func (b *buyer) play(key string) string {
 	rng := diceOf(b.world.plan.seed, uint64(playDice+b.nth))
-	if !b.world.plan.refusing || strings.Contains(key, "~") || rng.IntN(2) == 0 {
+	refuse := b.world.plan.refusing || b.world.plan.byHand
+	if !refuse || strings.Contains(key, "~") || rng.IntN(2) == 0 {
 		return key
 	}
 	return key + []string{"~002", "~002", "~003", "~005"}[rng.IntN(4)]

@@ -42,6 +42,10 @@ const pace = 20 * time.Second
 func (w *world) operate(nth int, over <-chan struct{}) {
 	o := &operator{world: w, name: fmt.Sprintf("op%d", nth), rng: rand.New(rand.NewPCG(w.plan.seed, uint64(5000+nth)))}
 	for pause(time.Duration(o.rng.Int64N(int64(pace))), over) {
+		if w.plan.holds && o.rng.IntN(2) == 0 {
+			o.closeCard()
+			continue
+		}
 		if w.plan.byHand && o.rng.IntN(2) == 0 {
 			[]func(){o.refundByHand, o.refundByHand, o.putBack, o.prove, o.closeCard}[o.rng.IntN(5)]()
 			continue
@@ -108,7 +112,7 @@ func (o *operator) decideOrders() {
 				continue
 			}
 		}
-		if o.world.plan.refusing && order.Kind != topUps {
+		if (o.world.plan.refusing || o.world.plan.byHand) && order.Kind != topUps {
 			o.decideTwice(order.OrderID, order.Version)
 			continue
 		}

@@ -175,7 +175,7 @@ func planOf(seed uint64) plan {
 	p.strangers = []int{0, 1, 1, 1}[dice("strangers").IntN(4)]
 	p.bounded, p.counted = dice("bounded").IntN(4) == 0, dice("counted").IntN(2) == 0
 	p.refusing, p.holds = dice("refusing").IntN(4) == 0, dice("holds").IntN(4) == 0
-	if p.byHand = dice("byHand").IntN(6) == 0; p.byHand || p.refusing {
+	if p.byHand = dice("byHand").IntN(4) == 0; p.byHand || p.refusing || p.holds {
 		p.operators = max(p.operators, 1)
 	}
 	if dice("rush").IntN(4) == 0 {

@@ -76,9 +76,9 @@ func (w *world) estrange(nth int, over <-chan struct{}) {
 		as.bought = ownKeys * (n + 1)
 		s := &stranger{member: *as, absent: absentWallets + 1000*nth + n}
 		do := []func(){
-			s.read, s.touch, s.forge, s.replay, s.replayElsewhere, s.requote, s.misprice, s.mistime, s.payForAnother,
+			s.read, s.touch, s.forge, s.replay, s.replay, s.replayElsewhere, s.requote, s.misprice, s.mistime, s.payForAnother,
 			s.payForAnother, s.topUpAnothers, s.findMoney, s.comeBlocked, s.watch, s.takeBack,
-		}[b.rng.IntN(15)]
+		}[b.rng.IntN(16)]
 		acts.Go(do)
 	}
 }
@@ -179,7 +179,7 @@ func (s *stranger) forge() {
 
 // replay sends what can be read on the chain, under the key that it was sent with. It may be answered, without secrets.
 func (s *stranger) replay() {
-	p, ok := s.somebodys(isOrdered)
+	p, ok := s.somebodys(func(p presented) bool { return isOrdered(p) && strings.Contains(p.path, "/esim/purchase") })
 	if !ok || !s.onChain(p) {
 		return
 	}
