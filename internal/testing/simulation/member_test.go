@@ -186,12 +186,12 @@ func (b *buyer) cancelCall(nonce x402.Hash) []byte {
 }
 
 // block makes the token's issuer block a wallet, or no longer.
-func (w *world) block(wallet x402.Address, blocked bool) {
+func (w *world) block(wallet x402.Address, blocked bool) common.Hash {
 	name := "unBlacklist(address)"
 	if blocked {
 		name = "blacklist(address)"
 	}
 	word := wallet.Word()
 	call := append(crypto.Keccak256([]byte(name))[:4], word[:]...)
-	w.transact(x402.Address(common.HexToAddress(devnet.WalletsOf(devnet.RoleAdmin)[0].Address)), call)
+	return w.transact(x402.Address(common.HexToAddress(devnet.WalletsOf(devnet.RoleAdmin)[0].Address)), call)
 }

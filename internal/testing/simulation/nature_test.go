@@ -73,6 +73,9 @@ func (w *world) reorganise(rng *rand.Rand) {
 		}
 		return false
 	})
+	w.mu.Lock()
+	w.replaced++
+	w.mu.Unlock()
 	w.bus.note("reorganisation of %d blocks, %d transactions lost, %v", depth, lost, err)
 }
 

@@ -46,7 +46,10 @@ func (o *owner) live() {
 	}
 	acts := []func(){o.read, o.buyEsim, o.order, o.order}
 	if o.card = first.card; o.card != "" {
-		acts = append(acts, o.freeze, o.freeze, o.limit, o.reveal, o.topUp, o.topUp, o.topUp, o.topUpFrozen)
+		acts = append(acts, o.freeze, o.freeze, o.reveal)
+		if !o.world.plan.byHand {
+			acts = append(acts, o.limit, o.topUp, o.topUp, o.topUp, o.topUpFrozen)
+		}
 	} else {
 		o.esims = append(o.esims, first.order)
 		acts = append(acts, o.cancel, o.cancel, o.addData, o.addData, o.cancelAndAdd)
@@ -222,7 +225,7 @@ func (o *owner) order() {
 	o.orders++
 	path := "/api/esim/orders"
 	body := map[string]any{}
-	if o.card != "" && o.rng.IntN(2) == 0 {
+	if o.card != "" && o.rng.IntN(2) == 0 && !o.world.plan.byHand {
 		path, body = "/api/orders", map[string]any{"amountUsdCents": 2500}
 	}
 	l, ok := o.makeOrder(fmt.Sprintf("order-%d-%d", o.nth, o.orders), path, body)

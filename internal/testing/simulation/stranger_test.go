@@ -137,6 +137,22 @@ func (m *member) present(p purchase, payment, why string) {
 	m.refused(p, payment, why)
 }
 
+// replacedBlocks is how often blocks were replaced.
+func (w *world) replacedBlocks() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.replaced
+}
+
+// refusedSpent sends a payment that the chain shows, and expects no order, unless blocks were replaced since they were
+// counted: then it may be unspent again.
+func (m *member) refusedSpent(p purchase, payment string, replaced int) {
+	t, err := m.buys(&p, payment)
+	if err == nil && t.status == http.StatusOK && m.world.replacedBlocks() == replaced {
+		m.world.rules.broke(rulePayment, "%s is told of order %s for what was read on the chain", m.address, t.order)
+	}
+}
+
 // refused sends a payment, and expects no order.
 func (m *member) refused(p purchase, payment, why string) (told, bool) {
 	t, err := m.buys(&p, payment)
@@ -196,11 +212,12 @@ func (s *stranger) replay() {
 // replayElsewhere sends what can be read on the chain under another key.
 func (s *stranger) replayElsewhere() {
 	p, ok := s.somebodys(isOrdered)
-	if !ok || p.bare || !s.onChain(p) || s.world.plan.reorganisations > 0 {
+	replaced := s.world.replacedBlocks()
+	if !ok || p.bare || !s.onChain(p) {
 		return
 	}
 	p.key = s.purchase(p.path, nil).key
-	s.refused(p.purchase, p.header, "for a payment that was read on the chain")
+	s.refusedSpent(p.purchase, p.header, replaced)
 }
 
 // onChain reports whether the chain shows a payment.
@@ -337,9 +354,6 @@ const arrival = 45 * time.Second
 // findMoney sends what another wallet has paid past the service, and the service has never seen. Then that wallet comes
 // and buys, with the payment that has arrived.
 func (s *stranger) findMoney() {
-	if s.world.plan.reorganisations > 0 {
-		return // what is in a block that is then replaced may be paid with once more, or be too old to be
-	}
 	of := s.absentee()
 	p, terms, ok := of.asks(shelf(s.rng), nil)
 	if !ok {
@@ -353,40 +367,54 @@ func (s *stranger) findMoney() {
 	sent := s.world.settleForeign(s.address, pay)
 	wait := 3*time.Second + time.Duration(s.rng.Int64N(int64(arrival)))
 	time.Sleep(wait)
-	if r := s.world.chain.Receipt(sent); r == nil || r.Status != types.ReceiptStatusSuccessful {
-		return // it waits, and could be paid with
+	replaced := s.world.replacedBlocks()
+	if !s.world.everywhere(sent) {
+		return // it could be paid with
 	}
 	elsewhere := *p
 	elsewhere.key = s.purchase(p.path, nil).key
-	s.refused(elsewhere, payment, "for a payment that was read on the chain")
+	s.refusedSpent(elsewhere, payment, replaced)
 	if wait < arrival {
 		time.Sleep(arrival - wait)
 	}
 	t, err := of.buys(p, payment)
+	if s.world.replacedBlocks() != replaced {
+		return
+	}
 	if err == nil && t.again && t.code != "payment_unclaimed" {
 		s.world.rules.broke(ruleCharged, "%s is told %s", of.address, t.code)
 	}
 	p.terms, p.paid, p.alone = terms, payment, true
 	p.buy()
-	if left := s.world.chain.Balance(common.Address(of.address)); left < funds-int64(pay.Authorization.Value) {
+	left := s.world.chain.Balance(common.Address(of.address))
+	if left < funds-int64(pay.Authorization.Value) && s.world.replacedBlocks() == replaced {
 		s.world.rules.broke(ruleCharged, "%s has paid more than %s for %s", of.address, pay.Authorization.Value, p.key)
 	}
 }
 
+// everywhere reports whether a transaction has succeeded, as every node shows.
+func (w *world) everywhere(transaction common.Hash) bool {
+	r := w.chain.Receipt(transaction)
+	head, _ := w.chain.Head()
+	return r != nil && r.Status == types.ReceiptStatusSuccessful && r.BlockNumber.Uint64()+farthest < head
+}
+
 // comeBlocked comes with a wallet that the token's issuer blocks.
 func (s *stranger) comeBlocked() {
-	if s.world.plan.reorganisations > 0 || s.world.plan.block > 0 || s.world.plan.fees > 0 {
-		return // it is not blocked when it thinks so
-	}
 	of := s.absentee()
 	p, terms, ok := of.asks(shelf(s.rng), nil)
 	if !ok {
 		return
 	}
-	s.world.block(of.address, true)
+	sent := s.world.block(of.address, true)
 	time.Sleep(arrival)
+	replaced := s.world.replacedBlocks()
+	if !s.world.everywhere(sent) {
+		return
+	}
 	payment := of.sign(terms)
-	if t, answered := of.refused(*p, payment, "of a wallet that is blocked"); answered && t.again {
+	if t, answered := of.refused(*p, payment, "of a wallet that is blocked"); answered && t.again &&
+		s.world.replacedBlocks() == replaced {
 		s.world.rules.broke(ruleBlocked, "%s is told %d %s", of.address, t.status, t.code)
 	}
 }

@@ -67,6 +67,8 @@ type world struct {
 	// sent are the payments that buyers have sent, and rules what must hold of what others are told.
 	sent  []presented
 	rules rules
+	// replaced counts the reorganisations.
+	replaced int
 	// down are hosts that do not answer.
 	down    map[string]bool
 	crashes int
