@@ -47,6 +47,9 @@ type Books struct {
 	Reorganised bool
 	// Down are the times in which something that a sale needs was known to be down.
 	Down []Span
+	// Skew is by how much the clocks of two processes may differ: what one has written may be earlier than what another
+	// had written before.
+	Skew time.Duration
 }
 
 func (b Books) issuerURL() string {
@@ -147,6 +150,8 @@ type records struct {
 	signed      []Signed
 	reorganised bool
 	down        []Span
+	// skew is Books.Skew.
+	skew time.Duration
 }
 
 // invariant is one rule and what it finds broken.

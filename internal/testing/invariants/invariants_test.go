@@ -590,6 +590,19 @@ func TestClaimedPurchaseMayGoOnDuringAnOutage(t *testing.T) {
 	}
 }
 
+// TestClocksDifferByTheirSkew: what one process has used may be older than what another one has made.
+func TestClocksDifferByTheirSkew(t *testing.T) {
+	r := good()
+	used := r.challenges[0].IssuedAt.Add(-2 * time.Second)
+	r.challenges[0].ConsumedAt = &used
+	for skew, broken := range map[time.Duration]int{0: 1, time.Second: 1, 2 * time.Second: 0} {
+		r.skew = skew
+		if got := challengesAreUsedOnce(r); len(got) != broken {
+			t.Errorf("clocks that differ by %s break %v", skew, got)
+		}
+	}
+}
+
 // The rules are numbered from I1 to I26, without a gap.
 func TestEveryInvariantHasItsCheck(t *testing.T) {
 	named := map[string]bool{unchangedID: true, leaksID: true}

@@ -69,6 +69,7 @@ func read(ctx context.Context, b Books) (*records, error) {
 	r := &records{
 		payTo: b.PayTo, treasury: b.Treasury, unmatched: b.Unmatched, lost: b.Lost,
 		secondAbove: b.SecondAbove, answers: b.Answers, signed: b.Signed, reorganised: b.Reorganised, down: b.Down,
+		skew: b.Skew,
 	}
 	var err error
 	if b.Tables != nil {

@@ -37,6 +37,8 @@ type buyer struct {
 	purchases []*purchase
 	// cheated says that it has spent what it had signed in another way.
 	cheated bool
+	// owner is what it does with what it has bought first; nil in most worlds.
+	owner *owner
 }
 
 // funds is what a buyer has, in millionths of a dollar.
@@ -66,18 +68,20 @@ func (b *buyer) live() {
 			first.key += []string{"~002", "~003", "~005"}[b.rng.IntN(3)]
 		}
 	}
+	first.key = b.play(first.key)
 	ended := first.buy()
+	b.owner.has(first)
 	if !ended {
 		settled()
 		<-b.world.well
 		ended = first.buy()
 	}
-	refused := (!ended || first.state == "") && b.world.plan.float == 0
+	refused := (!ended || first.state == "") && !first.scarce()
 	if !first.odd && (refused || first.undelivered()) {
 		b.world.unserved(first)
 	}
-	if first.state != "fulfilled" || first.path != "/api/card/purchase" {
-		return
+	if first.state != "fulfilled" || first.path != "/api/card/purchase" || b.world.plan.byHand {
+		return // nobody could refund a top-up that comes when the card is being closed
 	}
 	for range b.rng.IntN(3) {
 		b.sleep()
@@ -106,10 +110,14 @@ type purchase struct {
 	// terms are those of the last challenge, and state is what was last told of the order.
 	terms x402.PaymentRequired
 	state string
+	// order and card are what was told with that.
+	order, card string
 	// paid is the last payment.
 	paid string
 	// odd says that more was done for it than a client should, and emptied that its payer's wallet was emptied.
 	odd, emptied bool
+	// bare says that the request has no body: its path names the order. alone says that nothing odd is done for it.
+	bare, alone bool
 }
 
 func (b *buyer) purchase(path string, more map[string]any) *purchase {
@@ -129,6 +137,7 @@ type answer struct {
 		Code           string
 		SafeToPayAgain bool
 		Payment        struct{ Transaction, Amount string }
+		Issuance       struct{ CardID string }
 	}
 }
 
@@ -227,7 +236,7 @@ func (p *purchase) pay(header string) known {
 		switch {
 		case err != nil:
 		case a.status == http.StatusOK:
-			p.state = a.state()
+			p.state, p.order, p.card = a.state(), a.body.OrderID, a.body.Issuance.CardID
 			if history.Ranks[p.state] >= history.Ranks["fulfilled"] {
 				return over
 			}
@@ -252,7 +261,7 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		most := []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 4 * time.Second}[b.rng.IntN(3)]
 		return time.Duration(b.rng.Int64N(int64(most)))
 	}
-	if !b.world.plan.hostile || p.cheats(header, do) {
+	if !b.world.plan.hostile || p.alone || p.cheats(header, do) {
 		return &all
 	}
 	habit := b.rng.IntN(10)
@@ -305,11 +314,7 @@ func (p *purchase) ask(payment string) (answer, error) { return p.askAt(p.of.rng
 // askAt asks one of the processes.
 func (p *purchase) askAt(at int, payment string) (a answer, err error) {
 	w := p.of.world
-	body := map[string]any{"idempotencyKey": p.key}
-	for k, v := range p.more {
-		body[k] = v
-	}
-	encoded, err := json.Marshal(body)
+	encoded, err := p.body()
 	if err != nil {
 		return a, err
 	}
@@ -318,7 +323,9 @@ func (p *purchase) askAt(at int, payment string) (a answer, err error) {
 		return a, err
 	}
 	r.RemoteAddr, r.RequestURI = fmt.Sprintf("10.0.%d.%d:40000", p.of.nth/250, p.of.nth%250+1), p.path
-	r.Header.Set("Content-Type", "application/json")
+	if !p.bare {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	if payment != "" {
 		r.Header.Set(x402.HeaderSignature, payment)
 	}
@@ -334,7 +341,22 @@ func (p *purchase) askAt(at int, payment string) (a answer, err error) {
 			a.state()
 	}
 	w.saw(e)
+	if payment != "" {
+		w.presented(*p, payment, a)
+	}
 	return a, err
+}
+
+// body is what it is asked for with.
+func (p *purchase) body() ([]byte, error) {
+	if p.bare {
+		return nil, nil
+	}
+	body := map[string]any{"idempotencyKey": p.key}
+	for k, v := range p.more {
+		body[k] = v
+	}
+	return json.Marshal(body)
 }
 
 // send sends a request to one of the processes and reads the answer.
@@ -365,8 +387,8 @@ func nonceOf(payment string) string {
 	return p.Authorization.Nonce.String()
 }
 
-// sign makes a payment with an authorization of its own.
-func (b *buyer) sign(terms x402.PaymentRequired) string {
+// sign makes a payment with an authorization of its own, with changes to what is right.
+func (b *buyer) sign(terms x402.PaymentRequired, changes ...func(*x402.Payment)) string {
 	r := terms.Accepts[0]
 	to, err := x402.ParseAddress(r.PayTo)
 	if err != nil {
@@ -382,13 +404,14 @@ func (b *buyer) sign(terms x402.PaymentRequired) string {
 	for i := range 4 {
 		binary.LittleEndian.PutUint64(a.Nonce[8*i:], b.rng.Uint64())
 	}
-	signature, err := curve.Sign(domain(), a, b.key)
-	if err != nil {
+	p := x402.Payment{Accepted: r, Resource: terms.Resource, Authorization: a}
+	for _, change := range changes {
+		change(&p)
+	}
+	if p.Signature, err = curve.Sign(domain(), p.Authorization, b.key); err != nil {
 		panic(err)
 	}
-	header, err := x402.EncodePayment(x402.Payment{
-		Accepted: r, Resource: terms.Resource, Authorization: a, Signature: signature,
-	})
+	header, err := x402.EncodePayment(p)
 	if err != nil {
 		panic(err)
 	}

@@ -25,6 +25,8 @@ import (
 type facilitator struct {
 	seed   uint64
 	server *facilitatortest.Server
+	// settles is how it settles.
+	settles *settles
 	// well is closed when nothing goes wrong any more.
 	well <-chan struct{}
 
@@ -50,8 +52,21 @@ func (w *world) newFacilitator(now func() time.Time) *facilitator {
 	settles := &settles{chain: w.chain, account: common.Address{19: 0xfa}, sent: map[x402.Hash]common.Hash{}}
 	return &facilitator{
 		seed: w.plan.seed, well: w.well,
-		server: facilitatortest.New(facilitatortest.Config{Chain: settles, Settler: settles, Now: now}),
+		server:  facilitatortest.New(facilitatortest.Config{Chain: settles, Settler: settles, Now: now}),
+		settles: settles,
 	}
+}
+
+// hasSent reports whether a transaction is one of the facilitator's.
+func (f *facilitator) hasSent(transaction common.Hash) bool {
+	f.settles.mu.Lock()
+	defer f.settles.mu.Unlock()
+	for _, sent := range f.settles.sent {
+		if sent == transaction {
+			return true
+		}
+	}
+	return false
 }
 
 // ServeHTTP implements http.Handler.

@@ -80,10 +80,14 @@ var lies = map[string]lie{
 	"shows blocks of tomorrow": func(_ *liar, _ *question, truth func() reply) reply { return truth() }, // it is ahead then
 }
 
-// turnedAway notes that a payment was refused with which nothing was wrong. One that is nearly over may be.
+// turnedAway notes that a payment was refused with which nothing was wrong. One that is nearly over may be, and so may
+// what strangers send and what is bought of what has bounds.
 func (p *purchase) turnedAway(header string, a answer) {
 	const nearly = 10 * time.Second
 	pay, err := x402.DecodePayment(header)
+	if of := p.of.world.plan; of.strangers > 0 || of.owners || of.bounded {
+		return
+	}
 	if p.odd || p.of.cheated || err != nil || a.body.Code != "payment_rejected" ||
 		uint64(time.Now().Add(nearly).Unix()) > pay.Authorization.ValidBefore {
 		return
@@ -401,15 +405,15 @@ func counts(other func(uint64, *rand.Rand) uint64) lie {
 	}
 }
 
-// nonsense are errors of nodes that say nothing about what was asked for.
-var nonsense = []devnet.Refusal{
+// gibberish are errors of nodes that say nothing about what was asked for.
+var gibberish = []devnet.Refusal{
 	{Code: -32000, Message: "internal error"}, {Code: -32602, Message: "invalid argument 0"},
 	{Code: -32603, Message: "Internal error"}, {Code: -32000, Message: "header not found"},
 	{Code: -32005, Message: "over rate limit"}, {Code: -32000, Message: "method handler crashed"},
 }
 
 func answersErrors(_ *liar, q *question, _ func() reply) reply {
-	e := nonsense[q.rng.IntN(len(nonsense))]
+	e := gibberish[q.rng.IntN(len(gibberish))]
 	return q.fail(e.Code, e.Message, e.Data)
 }
 

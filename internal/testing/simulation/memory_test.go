@@ -355,7 +355,7 @@ func tablesOf(rows memory.Rows) *invariants.Tables {
 	for _, o := range rows.Orders {
 		t.Orders = append(t.Orders, invariants.OrderRow{
 			ID: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.Lower(), Key: o.Key,
-			PriceCents: int64(o.Price), Version: int64(o.Version), Card: member(o.Item, "card"),
+			PriceCents: int64(o.Price), Version: int64(o.Version), Card: textIn(o.Item, "card"),
 		})
 	}
 	for _, e := range rows.Timeline {
@@ -456,8 +456,8 @@ func placeOf(r *payment.Receipt) (transaction *string, index *int64) {
 	return &hash, &at
 }
 
-// member is a string of a JSON object, or empty.
-func member(object json.RawMessage, name string) string {
+// textIn is a string of a JSON object, or empty.
+func textIn(object json.RawMessage, name string) string {
 	var all map[string]any
 	_ = json.Unmarshal(object, &all) // then it has none
 	text, _ := all[name].(string)

@@ -61,18 +61,22 @@ func (w *world) stopOne(rng *rand.Rand) {
 	}
 }
 
-// reorganise replaces the last blocks. Some of their transactions may be lost; what others have sent, they send again:
-// nobody has given us the signature of money that arrived without us.
+// reorganise replaces the last blocks. Some of their transactions may be lost, but those that others have sent: a
+// facilitator sends each payment once, and of what somebody else has sent the service may have no signature to send it
+// again with. It has sold for both, as chain.paid_at says.
 func (w *world) reorganise(rng *rand.Rand) {
 	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0 && !w.plan.restores // whoever made them may have forgotten them
 	lost := 0
-	err := w.chain.Reorganise(depth, func(tx common.Hash) bool {
-		if loses && rng.IntN(2) == 0 && !w.sentByOthers(tx) {
+	err := w.chain.Reorganise(depth, func(transaction common.Hash) bool {
+		if loses && rng.IntN(2) == 0 && !w.isForeign(transaction) {
 			lost++
 			return true
 		}
 		return false
 	})
+	w.mu.Lock()
+	w.replaced++
+	w.mu.Unlock()
 	w.bus.note("reorganisation of %d blocks, %d transactions lost, %v", depth, lost, err)
 }
 

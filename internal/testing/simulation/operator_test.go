@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -31,6 +32,9 @@ func operators() string {
 	return "ada:" + hex.EncodeToString(sum[:]) + ":admin"
 }
 
+// lastOperator are the dice of who ends what still waits.
+const lastOperator = 4999
+
 // pace is how long an operator does nothing at most.
 const pace = 20 * time.Second
 
@@ -38,6 +42,14 @@ const pace = 20 * time.Second
 func (w *world) operate(nth int, over <-chan struct{}) {
 	o := &operator{world: w, name: fmt.Sprintf("op%d", nth), rng: rand.New(rand.NewPCG(w.plan.seed, uint64(5000+nth)))}
 	for pause(time.Duration(o.rng.Int64N(int64(pace))), over) {
+		if w.plan.holds && o.rng.IntN(2) == 0 {
+			o.closeCard()
+			continue
+		}
+		if w.plan.byHand && o.rng.IntN(2) == 0 {
+			[]func(){o.refundByHand, o.refundByHand, o.putBack, o.prove, o.closeCard}[o.rng.IntN(5)]()
+			continue
+		}
 		switch o.rng.IntN(6) {
 		case 0, 1, 2:
 			o.decideOrders()
@@ -49,24 +61,86 @@ func (w *world) operate(nth int, over <-chan struct{}) {
 	}
 }
 
-// decideOrders decides each order that waits, as its dice fall.
-func (o *operator) decideOrders() {
-	var queue struct {
-		Orders []struct {
-			OrderID string
-			Version int
+// reviewQueue are the orders that wait for an operator.
+type reviewQueue struct {
+	Orders []struct {
+		OrderID, Kind, Reason string
+		Version               int
+	}
+}
+
+// topUps are the orders that an operator decides by the issuer's books: what is on a card is not refunded by hand.
+const topUps = "card_topup"
+
+// knowing is what an operator decides about a top-up that may be on its card.
+func (o *operator) knowing(order string) (action string, ok bool) {
+	var inspected struct {
+		References []struct{ Reference string }
+	}
+	if o.ask(http.MethodGet, "/api/admin/orders/"+order, nil, "", &inspected) != nil {
+		return "", false
+	}
+	if o.world.plan.issuer != sandboxes {
+		return "retry", true
+	}
+	var books struct {
+		Movements []struct{ Reference, Status string }
+	}
+	o.world.control(http.MethodGet, "/control/books", nil, &books)
+	for _, m := range books.Movements {
+		for _, r := range inspected.References {
+			if strings.EqualFold(m.Reference, r.Reference) && m.Status == "done" {
+				return "retry", true
+			}
 		}
 	}
+	return "refund", true
+}
+
+// decideOrders decides each order that waits, as its dice fall.
+func (o *operator) decideOrders() {
+	var queue reviewQueue
 	if o.ask(http.MethodGet, "/api/admin/orders?status=operator_review", nil, "", &queue) != nil {
 		return
 	}
 	for _, order := range queue.Orders {
+		o.world.bus.note("%s sees %s in review: %s", o.name, order.OrderID, order.Reason)
 		action := []string{"refund", "refund", "retry"}[o.rng.IntN(3)]
+		if o.world.plan.owners && order.Kind == topUps {
+			known, ok := o.knowing(order.OrderID)
+			if action = known; !ok {
+				continue
+			}
+		}
+		if (o.world.plan.refusing || o.world.plan.byHand) && order.Kind != topUps {
+			o.decideTwice(order.OrderID, order.Version)
+			continue
+		}
 		body := map[string]any{"action": action, "reason": "simulated"}
 		if o.rng.IntN(2) == 0 {
 			body["version"] = order.Version
 		}
-		o.do("/api/admin/orders/"+order.OrderID+"/decide", body)
+		_ = o.do("/api/admin/orders/"+order.OrderID+"/decide", body)
+	}
+}
+
+// endTopUps refunds, once everything is well, each top-up that waits for an operator: a card is not closed before.
+func (w *world) endTopUps() {
+	o := &operator{world: w, name: "last", rng: diceOf(w.plan.seed, lastOperator)}
+	<-w.well
+	for pause(time.Duration(o.rng.Int64N(int64(pace))), w.ending) {
+		var queue reviewQueue
+		if o.ask(http.MethodGet, "/api/admin/orders?status=operator_review", nil, "", &queue) != nil {
+			continue
+		}
+		for _, order := range queue.Orders {
+			if order.Kind == topUps {
+				action, ok := o.knowing(order.OrderID)
+				if ok {
+					_ = o.do("/api/admin/orders/"+order.OrderID+"/decide", map[string]any{"action": action, "reason": "simulated"})
+				}
+			}
+		}
 	}
 }
 
@@ -85,11 +159,11 @@ func (o *operator) decideFees() {
 		at := "/api/admin/card-issue-fee/jobs/" + job.ID
 		switch o.rng.IntN(3) {
 		case 0:
-			o.do(at+"/reconcile", map[string]any{})
+			_ = o.do(at+"/reconcile", map[string]any{})
 		case 1:
-			o.do(at+"/retry", map[string]any{"reason": "simulated"})
+			_ = o.do(at+"/retry", map[string]any{"reason": "simulated"})
 		default:
-			o.do(at+"/write-off", map[string]any{"reason": "simulated"})
+			_ = o.do(at+"/write-off", map[string]any{"reason": "simulated"})
 		}
 	}
 }
@@ -103,19 +177,20 @@ func (o *operator) closeCard() {
 		return
 	}
 	card := list.Jobs[o.rng.IntN(len(list.Jobs))].CardID
-	o.do("/api/admin/cards/"+card+"/close", map[string]any{"reason": "simulated"})
+	_ = o.do("/api/admin/cards/"+card+"/close", map[string]any{"reason": "simulated"})
 }
 
-// do posts a decision and repeats it, with the same key, until it is answered.
-func (o *operator) do(path string, body map[string]any) {
+// do posts a decision and repeats it, with the same key, until it is answered. An error says that it was not made.
+func (o *operator) do(path string, body map[string]any) (err error) {
 	key := fmt.Sprintf("%s-%d", o.name, o.rng.Uint64())
 	for range tries {
-		if err := o.ask(http.MethodPost, path, body, key, nil); err == nil || !errors.Is(err, errBroken) {
+		if err = o.ask(http.MethodPost, path, body, key, nil); err == nil || !errors.Is(err, errBroken) {
 			o.world.bus.note("%s %s %s: %v", o.name, path, body["action"], err)
-			return
+			return err
 		}
 		time.Sleep(time.Duration(o.rng.Int64N(int64(2 * time.Second))))
 	}
+	return err
 }
 
 // ask asks one of the processes. The error wraps errBroken where the outcome is not known.

@@ -96,6 +96,12 @@ var wallets = sync.OnceValue(func() map[devnet.Role]devnet.Wallet {
 	return all
 })
 
+// payableFor is how long an order of an owner can be paid.
+const payableFor = time.Minute
+
+// providerDeadline is how long a provider may leave undecided what owners buy, before an operator looks.
+const providerDeadline = 90 * time.Second
+
 // config is what an operator would write, with the development chain's keys.
 func (w *world) config(databaseURL string) app.Config {
 	settings := map[string]string{
@@ -112,6 +118,14 @@ func (w *world) config(databaseURL string) app.Config {
 		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
 		"contact.email": "operator@example.com", "operators": operators(),
 	}
+	if w.plan.owners {
+		settings["order.payable_for"] = payableFor.String()
+		settings["issuer.deadline"], settings["supplier.deadline"] = providerDeadline.String(), providerDeadline.String()
+	}
+	if w.plan.byHand {
+		delete(settings, "treasury.key")
+	}
+	w.plan.bounds(settings)
 	if w.plan.settlers != "" {
 		settings["settlement.order"] = w.plan.settlers
 	}

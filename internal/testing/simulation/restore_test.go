@@ -56,7 +56,7 @@ func (w *world) goBack(over <-chan struct{}) (wait func()) {
 		if !pause(soon(), over) {
 			return
 		}
-		copied, from := time.Now(), w.sent()
+		copied, from := time.Now(), w.relayed()
 		w.databases("copies the database", func(name string) []string {
 			return []string{
 				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'",
@@ -69,7 +69,7 @@ func (w *world) goBack(over <-chan struct{}) (wait func()) {
 				p.kill()
 			}
 		}
-		lost := [2]int64{from, max(w.sent(), w.stored())}
+		lost := [2]int64{from, max(w.relayed(), w.stored())}
 		w.databases("puts it back", func(name string) []string {
 			return []string{"DROP DATABASE " + name + " WITH (FORCE)", "ALTER DATABASE " + older(name) + " RENAME TO " + name}
 		})
@@ -116,8 +116,8 @@ func (w *world) turn(what string) {
 
 func relayerAddress() string { return walletOf(devnet.RoleRelayer).Address }
 
-// sent is how many transactions the relayer has in blocks and in the pool.
-func (w *world) sent() int64 { return w.chain.Pending(common.HexToAddress(relayerAddress())) }
+// relayed is how many transactions the relayer has in blocks and in the pool.
+func (w *world) relayed() int64 { return w.chain.Pending(common.HexToAddress(relayerAddress())) }
 
 // stored is the account nonce that follows those in the database.
 func (w *world) stored() (next int64) {

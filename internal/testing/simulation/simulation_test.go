@@ -28,6 +28,7 @@ var (
 	seeds      = flag.Int("seeds", 1, "how many seeds")
 	wholeTrace = flag.Bool("trace", false, "print every call of a run that fails")
 	rawOrder   = flag.Bool("raw", false, "compare also the order of what is asked in one moment")
+	putBack    = flag.Bool("restores", false, "draw worlds whose database is put back to an earlier state, too")
 	wholeLog   = flag.Bool("log", false, "print what the processes log")
 )
 
@@ -178,6 +179,13 @@ func planOf(seed uint64) plan {
 	p.settlers = settlers[dice("settlers").IntN(len(settlers))]
 	p.operators = []int{0, 1, 1, 2}[dice("operators").IntN(4)]
 	p.spending = dice("spending").IntN(4) == 0
+	p.owners = dice("owners").IntN(2) == 0
+	p.strangers = []int{0, 1, 1, 1}[dice("strangers").IntN(4)]
+	p.bounded, p.counted = dice("bounded").IntN(4) == 0, dice("counted").IntN(2) == 0
+	p.refusing, p.holds = dice("refusing").IntN(4) == 0, dice("holds").IntN(4) == 0
+	if p.byHand = dice("byHand").IntN(4) == 0; p.byHand || p.refusing || p.holds {
+		p.operators = max(p.operators, 1)
+	}
 	if dice("rush").IntN(4) == 0 {
 		p.over = rush
 	}
@@ -201,17 +209,25 @@ func planOf(seed uint64) plan {
 		// What was paid in a block that is then replaced would be lost otherwise, as chain.paid_at says.
 		p.cheats, p.hostile, p.reorganisations = true, true, 0
 	}
-	if dice("put back").IntN(4) == 0 {
+	if dice("put back").IntN(4) == 0 && *putBack {
 		p = p.safe()
 		p.restores = true
+	}
+	// Either people are odd, or the chain and the database: a world with all of it takes too long.
+	if p.restores || dice("odd").IntN(2) == 0 {
+		p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
+	} else {
+		p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
 	}
 	return p
 }
 
-// planInMemory draws a run in memory, in which there are more buyers. Who decides and who settles is not there.
+// planInMemory draws a run in memory, in which there are more buyers. What whole programs have alone is not there.
 func planInMemory(seed uint64) plan {
 	p := planOf(seed)
 	p.settlers, p.operators, p.nodes = "relayer", 0, 1
+	p.restores, p.lies, p.liar, p.droughts, p.cheats = false, 0, false, false, false
+	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block
 	if seed%2 == 0 {
 		p.weather.sends = 20

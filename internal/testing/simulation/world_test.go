@@ -25,6 +25,7 @@ import (
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/testing/history"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
@@ -40,7 +41,7 @@ type world struct {
 	chain *node.Chain
 	bank  http.Handler
 	// facilitator settles in some worlds.
-	facilitator http.Handler
+	facilitator *facilitator
 	// liars are the nodes.
 	liars   []*liar
 	records records
@@ -67,6 +68,11 @@ type world struct {
 	sink    x402.Address
 	seen    []history.Event
 	foreign []foreign
+	// sent are the payments that buyers have sent, and rules what must hold of what others are told.
+	sent  []presented
+	rules rules
+	// replaced counts the reorganisations.
+	replaced int
 	// down are hosts that do not answer.
 	down     map[string]bool
 	crashes  int
@@ -108,6 +114,16 @@ type plan struct {
 	spending bool
 	// over is how long buyers begin.
 	over time.Duration
+	// owners says that buyers do something with what they have bought, and strangers is how many want what is not theirs.
+	owners    bool
+	strangers int
+	// refusing says that providers refuse more, and that operators decide what waits twice at once. holds says that
+	// merchants hold parts of what is on the sandbox's cards. byHand says that there is no treasury: operators refund by
+	// hand.
+	refusing, holds, byHand bool
+	// bounded says that wallets may have little at once, and that some want more. counted says that their payments are
+	// counted, else the shares of floats are.
+	bounded, counted bool
 }
 
 // slot is a place where one process runs at a time, as an orchestrator has it.
@@ -173,7 +189,7 @@ func (s *server) run(t *testing.T, p plan, checked bool) outcome {
 func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 	t.Helper()
 	time0 := &clock{}
-	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float})
+	bank, err := sandbox.NewServer(sandbox.Config{Now: time0.now, Float: p.float, SupplierFloat: p.supplierFloat()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,6 +263,11 @@ func (w *world) direct(stop chan<- struct{}) {
 	w.trading.Add(w.plan.buyers)
 	for i := range w.plan.buyers {
 		b := w.newBuyer(i)
+		if w.plan.owners && i < mostOwners {
+			w.trading.Add(1)
+			b.owner = newOwner(b)
+			buyers.Go(b.owner.live)
+		}
 		buyers.Go(func() { b.live(); b.askAgain() })
 	}
 	quiet := make(chan struct{})
@@ -263,10 +284,25 @@ func (w *world) direct(stop chan<- struct{}) {
 	if w.plan.spending {
 		processes.Go(func() { w.spend(quiet) })
 	}
+	if w.plan.holds {
+		processes.Go(func() { w.hold(quiet) })
+	}
 	for i := range w.plan.operators {
 		processes.Go(func() { w.operate(i, quiet) })
 	}
 	wentBack := w.goBack(quiet)
+	if w.plan.bounded {
+		processes.Go(func() { w.audit(quiet) })
+		for i := range greedy {
+			buyers.Go(func() { w.want(i) })
+		}
+	}
+	if w.plan.owners && w.plan.operators > 0 {
+		processes.Go(w.endTopUps)
+	}
+	for i := range w.plan.strangers {
+		buyers.Go(func() { w.estrange(i, quiet) })
+	}
 	w.trading.Wait()
 	close(quiet)
 	wentBack()
@@ -449,20 +485,25 @@ type foreign struct {
 }
 
 // settleForeign makes somebody else send a payment to the chain.
-func (w *world) settleForeign(by x402.Address, p x402.Payment) {
-	sent := w.transact(by, x402.TransferCall(p.Authorization, p.Signature))
+func (w *world) settleForeign(by x402.Address, p x402.Payment) (sent common.Hash) {
+	sent = w.transact(by, x402.TransferCall(p.Authorization, p.Signature))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.foreign = append(w.foreign, foreign{p.Authorization, sent})
 	if w.token != nil {
 		w.token.note(p.Authorization, sent)
 	}
+	return sent
 }
 
-func (w *world) sentByOthers(tx common.Hash) bool {
+// isForeign reports whether somebody else than the service has sent a transaction.
+func (w *world) isForeign(transaction common.Hash) bool {
+	if w.facilitator.hasSent(transaction) {
+		return true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.foreign, func(f foreign) bool { return f.transaction == tx })
+	return slices.ContainsFunc(w.foreign, func(f foreign) bool { return f.transaction == transaction })
 }
 
 // unclaimed is what others have sent to the chain and no order has claimed, in millionths of a dollar.
@@ -508,7 +549,8 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 		Relayers: []string{walletOf(devnet.RoleRelayer).Address},
 	}
 	w.records.tell(&b)
-	b.Reorganised, b.Lost, b.Signed = w.plan.reorganisations > 0, w.restores.lost, w.signed()
+	b.Reorganised, b.Skew = w.plan.reorganisations > 0, 2*w.plan.skew
+	b.Lost, b.Signed = w.restores.lost, w.signed()
 	var err error
 	if b.Unmatched, err = w.unclaimed(ctx); err != nil {
 		return nil, err
@@ -532,7 +574,8 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 	if err != nil {
 		return nil, errors.Join(errors.New("read the books"), err)
 	}
-	return slices.Clone(found), nil
+	broken, err := w.rules.check(ctx, w.url, w.plan.issuer == stripe.Name)
+	return slices.Concat(found, broken), err
 }
 
 func logTo() io.Writer {
