@@ -157,3 +157,30 @@ func TestRelayerResendsAttemptOfUnknownKeyUnchanged(t *testing.T) {
 	}
 	b.wantAttempts(p, payment.TransactionOpen)
 }
+
+// TestPoorRelayerLeavesNobodyToOneNodesRefusal: two nodes show that only the relayer's gas is missing, and one that the
+// token refuses the transfer. That one is outvoted, as it is while there is gas.
+func TestPoorRelayerLeavesNobodyToOneNodesRefusal(t *testing.T) {
+	b := newBench(t)
+	key := buyer(1)
+	b.setGas(key, big.NewInt(0))
+	p := b.claim(buyer(0))
+	refuses := b.lying(func(q question) string {
+		if q.Method != "eth_call" || !q.has("0xe3ee160e") {
+			return ""
+		}
+		return `"error":{"code":3,"message":"execution reverted: ERC20: transfer amount exceeds balance"}`
+	})
+	on := b.over(refuses, b.url, b.url)
+	relayer, err := chain.NewRelayer(chain.RelayerConfig{
+		Chain: on, Transactions: b.attempts, Keys: []payment.Signer{curve.NewLocalSigner(keyOf(key))},
+		MinBalance: big.NewInt(1e15), Now: b.now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = chain.AsRelayer(on, relayer).Simulate(t.Context(), p.Authorization, p.Signature)
+	if err != nil {
+		t.Errorf("refused: %v", err)
+	}
+}

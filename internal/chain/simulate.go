@@ -74,27 +74,36 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 		return refusal
 	}
 	const calls = 2
-	refuses := func(ctx context.Context, one *Chain) (bool, error) {
+	type vote struct{ refuses, poor bool }
+	asked := func(ctx context.Context, one *Chain) (vote, error) {
 		err := try(ctx, one)
-		if _, refused := errors.AsType[*payment.Rejection](err); refused {
-			return true, nil
+		_, refused := errors.AsType[*payment.Rejection](err)
+		// It would move if its sender could pay for the gas, which says nothing against the transfer.
+		if poor := errors.Is(err, errSenderPoor); poor || refused {
+			return vote{refused, poor}, nil
 		}
-		return false, err
+		return vote{}, err
 	}
-	allow, refuse := 0, 0
-	for _, w := range consult(ctx, c, calls, refuses, equal) {
+	allow, refuse, poor := 0, 0, 0
+	for _, w := range consult(ctx, c, calls, asked, equal) {
 		switch {
 		case w.err != nil:
-		case w.value:
+		case w.value.refuses:
 			refuse++
 		default:
 			allow++
+			if w.value.poor {
+				poor++
+			}
 		}
 	}
-	if allow > 0 && allow >= refuse {
-		return nil
+	switch {
+	case allow == 0 || allow < refuse:
+		return refusal
+	case allow == poor:
+		return errSenderPoor
 	}
-	return refusal
+	return nil
 }
 
 // simulateAt runs the transfer at one block, named by its hash, so that a lagging node fails instead of answering from
