@@ -24,7 +24,9 @@ case $suite in
     limit=${SECONDS_EACH:-120}
     worlds=TestSeeds
     if [[ $suite == memory ]]; then worlds=TestSeedsInMemory; fi
-    build() { CGO_ENABLED=0 go test -c -vet=off -ldflags='-s -w' "$@" -o "$out/sim.test" ./internal/testing/simulation; }
+    build() {
+      CGO_ENABLED=0 go test -c -vet=off -ldflags='-s -w' "$@" -o "$out/sim.test" ./internal/testing/simulation
+    }
     look() {
       (cd internal/testing/simulation && "$out/sim.test" -test.run "$worlds\$" -test.v -test.timeout 1h \
         -seconds "$limit" -seed "${SEED:-0}")

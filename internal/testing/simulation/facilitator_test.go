@@ -102,7 +102,7 @@ func (f *facilitator) fault(body []byte) facilitatortest.Fault {
 	return facilitatortest.Honest
 }
 
-// settles is how the facilitator settles: it sends each authorization once, and again when a reorganisation has lost it,
+// settles is how the facilitator settles: it sends each authorization once, again when a reorganisation has lost it,
 // and knows what became of it.
 type settles struct {
 	chain   *node.Chain

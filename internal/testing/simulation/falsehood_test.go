@@ -50,7 +50,9 @@ func hearOf(t *testing.T, lie string) (told, after string) {
 	from := curve.AddressOf(key)
 	chain.Fund(common.Address(from), funds, big.NewInt(1e18))
 	pays := func(nonce byte) []byte {
-		a := x402.Authorization{From: from, To: x402.Address{19: 1}, Value: 5, ValidBefore: 1 << 40, Nonce: x402.Hash{31: nonce}}
+		a := x402.Authorization{
+			From: from, To: x402.Address{19: 1}, Value: 5, ValidBefore: 1 << 40, Nonce: x402.Hash{31: nonce},
+		}
 		signature, err := curve.Sign(domain(), a, key)
 		if err != nil {
 			t.Fatal(err)

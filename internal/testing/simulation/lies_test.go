@@ -61,23 +61,24 @@ type reply map[string]json.RawMessage
 
 // lies are the ways in which real nodes are false.
 var lies = map[string]lie{
-	"lacks transactions":       lacksTransactions,
-	"shows no transfers":       showsNoTransfers,
-	"shows nothing used":       showsNothingUsed,
-	"shows payments":           showsPayments,
-	"shows cancellations":      showsCancellations,
-	"shows reverts":            showsReceipts("0x0"),
-	"shows inclusions":         showsReceipts("0x1"),
-	"counts too many":          counts(func(n uint64, rng *rand.Rand) uint64 { return n + 1<<rng.IntN(14) }),
-	"counts too few":           counts(func(n uint64, rng *rand.Rand) uint64 { return n - min(n, uint64(1+rng.IntN(4))) }),
-	"answers errors":           answersErrors,
-	"refuses":                  refuses,
-	"forgets what is sent":     forgetsWhatIsSent,
-	"shows code":               showsCode,
-	"shows no money":           showsNoMoney,
-	"is stuck":                 isStuck,
-	"does not answer":          doesNotAnswer,
-	"shows blocks of tomorrow": func(_ *liar, _ *question, truth func() reply) reply { return truth() }, // it is ahead then
+	"lacks transactions":   lacksTransactions,
+	"shows no transfers":   showsNoTransfers,
+	"shows nothing used":   showsNothingUsed,
+	"shows payments":       showsPayments,
+	"shows cancellations":  showsCancellations,
+	"shows reverts":        showsReceipts("0x0"),
+	"shows inclusions":     showsReceipts("0x1"),
+	"counts too many":      counts(func(n uint64, rng *rand.Rand) uint64 { return n + 1<<rng.IntN(14) }),
+	"counts too few":       counts(func(n uint64, rng *rand.Rand) uint64 { return n - min(n, uint64(1+rng.IntN(4))) }),
+	"answers errors":       answersErrors,
+	"refuses":              refuses,
+	"forgets what is sent": forgetsWhatIsSent,
+	"shows code":           showsCode,
+	"shows no money":       showsNoMoney,
+	"is stuck":             isStuck,
+	"does not answer":      doesNotAnswer,
+	// It is ahead then.
+	"shows blocks of tomorrow": func(_ *liar, _ *question, truth func() reply) reply { return truth() },
 }
 
 // turnedAway notes that a payment was refused with which nothing was wrong. One that is nearly over may be, and so may

@@ -243,7 +243,8 @@ func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
 			ID: "served", Rule: "who keeps to the rules is served", Message: of,
 		})
 	}
-	for _, one := range history.Check(w.seen, history.World{Reorganised: p.reorganisations > 0, Losses: w.restores.losses}) {
+	happened := history.World{Reorganised: p.reorganisations > 0, Losses: w.restores.losses}
+	for _, one := range history.Check(w.seen, happened) {
 		out.violations = append(out.violations, invariants.Violation{
 			ID: "history", Rule: "all that buyers saw of one key happened in some order", Message: fmt.Sprintf("%+v", one),
 		})
