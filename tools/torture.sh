@@ -120,7 +120,7 @@ three_languages() {
 }
 signers() { counted 1 tools/kms.sh; }
 simulation() {
-  suites -run "TestSeedIsRepeatedExactly$" ./internal/testing/simulation
+  suites -run "TestSeedIsRepeatedExactly$|TestKeptSeeds$" ./internal/testing/simulation
   counted 1 env SEED="$seed" tools/simulate.sh 3600
 }
 

@@ -76,7 +76,7 @@ func (b *buyer) live() {
 		<-b.world.well
 		ended = first.buy()
 	}
-	refused := (!ended || first.state == "") && !first.scarce()
+	refused := (!ended || first.state == "") && !first.scarce() && !first.undecided()
 	if !first.odd && (refused || first.undelivered()) {
 		b.world.unserved(first)
 	}
@@ -89,15 +89,21 @@ func (b *buyer) live() {
 	}
 }
 
+// undecided reports that a paid order waits for a vendor that may leave it open for minutes. It ends all the same.
+func (p *purchase) undecided() bool { return p.state == "provisioning" && p.by() != sandboxes }
+
+// by is who makes what is bought.
+func (p *purchase) by() string {
+	if strings.Contains(p.path, "esim") {
+		return p.of.world.plan.supplier
+	}
+	return p.of.world.plan.issuer
+}
+
 // undelivered reports that a purchase was paid and did not end with the goods, where nothing explains that: the sandbox
 // does what it is asked for, unless the key plays a scenario.
 func (p *purchase) undelivered() bool {
-	of := p.of.world.plan
-	by := of.issuer
-	if strings.Contains(p.path, "esim") {
-		by = of.supplier
-	}
-	return by == sandboxes && !strings.Contains(p.key, "~") && p.state != "" && p.state != "fulfilled"
+	return p.by() == sandboxes && !strings.Contains(p.key, "~") && p.state != "" && p.state != "fulfilled"
 }
 
 // purchase is one thing that a buyer wants, by its key.
