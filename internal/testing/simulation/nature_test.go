@@ -11,6 +11,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 )
 
+// oftenLost is how many reorganisations in a minute may lose transactions.
+const oftenLost = 5
+
 const (
 	// deepest is how many blocks a reorganisation replaces at most, none of them a safe one, and farthest how far a node
 	// lags at most.
@@ -65,7 +68,10 @@ func (w *world) stopOne(rng *rand.Rand) {
 // facilitator sends each payment once, and of what somebody else has sent the service may have no signature to send it
 // again with. It has sold for both, as chain.paid_at says.
 func (w *world) reorganise(rng *rand.Rand) {
-	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0 && !w.plan.restores // whoever made them may have forgotten them
+	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0
+	// Not where whoever made them may have forgotten them, and not so often that a payment is over before it is sent again:
+	// then it is lost after its delivery.
+	loses = loses && !w.plan.restores && w.plan.reorganisations <= oftenLost && w.token == nil
 	lost := 0
 	err := w.chain.Reorganise(depth, func(transaction common.Hash) bool {
 		if loses && rng.IntN(2) == 0 && !w.isForeign(transaction) {
