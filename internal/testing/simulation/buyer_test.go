@@ -189,7 +189,7 @@ func (p *purchase) buy() (ended bool) {
 func (p *purchase) empties() {
 	p.of.world.mu.Lock()
 	defer p.of.world.mu.Unlock()
-	p.emptied = true
+	p.emptied, p.of.cheated = true, true
 }
 
 // starved reports that a card was refused although the issuer has the float for it and for all that are being bought:

@@ -69,8 +69,8 @@ func (w *world) stopOne(rng *rand.Rand) {
 // again with. It has sold for both, as chain.paid_at says.
 func (w *world) reorganise(rng *rand.Rand) {
 	depth, loses := 1+rng.IntN(deepest), rng.IntN(3) == 0
-	// Not where whoever made them may have forgotten them, and not so often that a payment is over before it is sent again:
-	// then it is lost after its delivery.
+	// Not where whoever made them may have forgotten them, and not so often that a payment is over before it is sent
+	// again: then it is lost after its delivery.
 	loses = loses && !w.plan.restores && w.plan.reorganisations <= oftenLost && w.token == nil
 	lost := 0
 	err := w.chain.Reorganise(depth, func(transaction common.Hash) bool {
