@@ -154,7 +154,8 @@ func (r *inMemory) open(_ context.Context, p *process) (program, error) {
 	return s, nil
 }
 
-// waitFor is how long a purchase waits for its settlement: no two timers end in one moment.
+// waitFor is how long a purchase waits for its settlement. No two of its timers end in the same moment, of which the
+// runtime would choose one.
 const waitFor = 19987 * time.Millisecond
 
 func as[T any](sold []trigger.Product) (all []T) {
@@ -197,8 +198,8 @@ func (r *inMemory) treasury(head atPort, now func() time.Time, log *slog.Logger)
 // callTimeout bounds calls of the chain and the providers.
 const callTimeout = 5 * time.Second
 
-// patience is how long a provider may leave undecided what it was asked for, until an operator looks.
-const patience = 5 * time.Minute
+// longDeadline is how long a provider may leave undecided what it was asked for, until an operator looks.
+const longDeadline = 5 * time.Minute
 
 // made are the providers that a world may have.
 var (
@@ -225,7 +226,7 @@ func (r *inMemory) cards(p *process, c app.Config, kept *memory.Store, live avai
 	sold.Embed, _ = of.(card.Embed)
 	return card.New(card.Config{
 		Store: kept.Cards(), Now: r.clockOf(p), Workers: live, Poll: c.IssuerPoll, CallTimeout: callTimeout,
-		Deadline: patience, Providers: []card.Provider{sold}, Log: r.log,
+		Deadline: longDeadline, Providers: []card.Provider{sold}, Log: r.log,
 	}), nil
 }
 
@@ -252,7 +253,7 @@ func (r *inMemory) esims(p *process, c app.Config, kept *memory.Store, live avai
 	return esim.New(esim.Config{
 		Store: kept.Esims(), Now: r.clockOf(p), Workers: live, Keys: keys, TokenKey: make([]byte, 32),
 		MarginBPS: c.Esim.MarginBPS, StaleAfter: c.Esim.StaleAfter, SyncEvery: c.Esim.SyncEvery, Poll: c.Esim.Poll,
-		CallTimeout: callTimeout, Deadline: patience, Waiters: c.Esim.Waiters, Log: r.log,
+		CallTimeout: callTimeout, Deadline: longDeadline, Waiters: c.Esim.Waiters, Log: r.log,
 		Providers: []esim.Provider{sold},
 	}), nil
 }

@@ -112,8 +112,7 @@ func (w *world) config(databaseURL string) app.Config {
 		"supplier.provider": "sandbox", "supplier.url": providers, "supplier.key": sandbox.DevKey,
 		"esim.keys": "k1:" + strings.Repeat("c4", 32), "esim.token_key": strings.Repeat("7e", 32),
 		"quote.key": strings.Repeat("5a", 32), "limits": "off",
-		// No two of its timers end in the same moment, of which the runtime would choose one.
-		"payment.wait": "19987ms",
+		"payment.wait": waitFor.String(),
 		// Who of several that are due in the same moment comes first is the database's to say, by where it has put them.
 		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
 		"contact.email": "operator@example.com", "operators": operators(),

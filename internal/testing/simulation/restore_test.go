@@ -25,9 +25,8 @@ type restores struct {
 	// losses are those that have happened, and lost the relayer's account nonces of which the database knows no more.
 	losses []history.Loss
 	lost   [][2]int64
-	// recoveries counts the runs of the command, and left are the steps that the last one found.
+	// recoveries counts the runs of the command.
 	recoveries int
-	left       int
 }
 
 // safe leaves out of a plan what a restore cannot promise anything about: what only the lost database knew, like
@@ -158,7 +157,6 @@ func (w *world) recover(refundAfter time.Duration) (done bool) {
 	found, err := w.configOf(p).Recover(ctx, app.RecoverConfig{
 		Apply: true, Operator: "ada", Reason: "simulated", RefundAfter: refundAfter,
 	}, w.log.With("process", p.name))
-	r.left = len(found.Steps)
 	w.bus.note("%s ends: %d steps, %v", p.name, len(found.Steps), err)
 	return err == nil && len(found.Steps) == 0
 }

@@ -510,13 +510,12 @@ func (w *world) isForeign(transaction common.Hash) bool {
 // unclaimed is what others have sent to the chain and no order has claimed, in millionths of a dollar.
 func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
 	for _, f := range w.foreign {
-		a := f.authorization
-		claimed, err := w.records.claimed(ctx, foreign{a, f.transaction})
+		claimed, err := w.records.claimed(ctx, f)
 		if err != nil {
 			return 0, err
 		}
 		if r := w.chain.Receipt(f.transaction); !claimed && r != nil && r.Status == types.ReceiptStatusSuccessful {
-			sum += int64(a.Value)
+			sum += int64(f.authorization.Value)
 		}
 	}
 	return sum, nil
@@ -524,9 +523,7 @@ func (w *world) unclaimed(ctx context.Context) (sum int64, err error) {
 
 // unserved notes an honest purchase that did not end, although everything was well.
 func (w *world) unserved(p *purchase) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting = append(w.waiting, fmt.Sprintf("%s of %s for %s is %q", p.key, p.of.address, p.path, p.state))
+	w.note("%s of %s for %s is %q", p.key, p.of.address, p.path, p.state)
 }
 
 // saw notes a request with its answer, or without one.
