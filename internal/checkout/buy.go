@@ -30,7 +30,7 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
 	}
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
 	defer span.End()
-	known, err := c.find(ctx, p, pay.Authorization.From)
+	known, err := c.find(ctx, p, pay.Authorization.From, "")
 	switch {
 	case err == nil && known.Status != order.PaymentRequired:
 		c.pace(ctx, excess, known)
@@ -235,6 +235,7 @@ func (c *Checkout) claimRequest(
 		MaxInFlight: c.Limits.Most(limit.InFlight), InFlightSince: c.Now().Add(-c.Wait),
 		Turns:    c.claimTurns(pay, known != nil),
 		Job:      c.Runner.Own(c.Settlement.Job(o.ID, id.String())),
+		Goods:    c.goods(o),
 		Existing: known != nil,
 	}
 }

@@ -131,6 +131,9 @@ type ClaimRequest struct {
 	Turns []limit.Turn
 	// Job settles the order. It is inserted with a lease of this process.
 	Job job.New
+	// Goods is the provider's reference of the order's first delivery; zero for none. When a recovery has made an order
+	// for these goods meanwhile, the claim is Repeated, and that order has the purchase's key from then on.
+	Goods uuid.UUID
 	// Existing is set when Order exists unpaid, newly created or with a dead authorization: the payment becomes its
 	// next attempt, unless the order has expired. From then on the order does not expire.
 	Existing bool

@@ -30,7 +30,7 @@ type CreateRequest struct {
 func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, error) {
 	p := Purchase{Kind: n.Kind, Key: n.Key, Request: n.Request}
 	if n.Key != "" {
-		known, err := c.Store.FindByKey(ctx, n.Kind, n.Owner, n.Key)
+		known, err := c.find(ctx, p, n.Owner, n.Resource)
 		if err == nil {
 			return c.created(ctx, n, known)
 		}

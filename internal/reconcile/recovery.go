@@ -66,6 +66,8 @@ type Adoption struct {
 	Reference uuid.UUID
 	Item      []byte
 	Step      string
+	// Made reports whether the goods are those of an order.
+	Made func(order.Order) bool
 }
 
 // Act is the action of a recovery for a transfer or for goods.
@@ -215,7 +217,7 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 			step.Act, step.Detail = ActReview, goods[at].Description+", and the payer has bought another since"
 		case at >= 0:
 			used[at] = true
-			step.adopt(goods[at], *t)
+			r.adopt(&step, goods[at], *t)
 			owns[owning{goods[at].Kind, t.From}] = true
 		case slices.ContainsFunc(goods, func(g made) bool {
 			return g.Later && g.Known && g.Owner == t.From && g.Costs(t.Value) > 0
@@ -247,9 +249,12 @@ func (r Recovery) steps(lost Lost, goods []made) []Step {
 }
 
 // adopt makes the step recreate the order of goods with the transfer that paid for them.
-func (s *Step) adopt(g made, t Unmatched) {
+func (r Recovery) adopt(s *Step, g made, t Unmatched) {
 	s.Act, s.Kind, s.Reference, s.Detail = ActAdopt, g.Kind, g.Reference.String(), g.Description
-	s.adoption = &Adoption{Transfer: t, Kind: g.Kind, Reference: g.Reference, Item: g.Item(t.Value), Step: g.Step}
+	s.adoption = &Adoption{
+		Transfer: t, Kind: g.Kind, Reference: g.Reference, Item: g.Item(t.Value), Step: g.Step,
+		Made: func(o order.Order) bool { return slices.Contains(r.references(o), g.Reference) },
+	}
 	if g.of != nil {
 		s.Order, s.adoption.Of = g.of.ID, g.of.ID
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
@@ -30,7 +31,9 @@ func (c *crowds) set(resource string, crowded bool) {
 type claimCounts struct {
 	crowds *crowds
 	// paused are the switches that are on, of products and of providers.
-	paused    map[order.Kind]bool
+	paused map[order.Kind]bool
+	// adopted are goods that a recovery has made an order for.
+	adopted   map[uuid.UUID]bool
 	undecided map[string]undecided
 	// spent are the limits that one more request exceeds, or that a claim of the batch has counted in.
 	spent  map[string]bool
@@ -64,6 +67,8 @@ type stock struct {
 const (
 	pausedSQL = `SELECT id FROM kill_switches WHERE id = ANY($1::varchar[]) AND paused`
 
+	adoptedOfSQL = `SELECT adopted_reference FROM orders WHERE adopted_reference = ANY($1::uuid[])`
+
 	undecidedSQL = `
 		SELECT o.owner, p.n, p.in_flight, p.promised
 		FROM unnest($1::varchar[], $2::timestamptz[]) AS o (owner, since), LATERAL (
@@ -91,17 +96,21 @@ const (
 
 // countClaims queues the locks of a batch of claims, and the statements that read its counts.
 func (s *Store) countClaims(tx *ent.Tx, batch []*claimMember) *claimCounts {
-	c := &claimCounts{crowds: &s.crowds, paused: map[order.Kind]bool{}, undecided: map[string]undecided{},
+	c := &claimCounts{crowds: &s.crowds, paused: map[order.Kind]bool{}, adopted: map[uuid.UUID]bool{}, undecided: map[string]undecided{},
 		spent: map[string]bool{}, stocks: map[string]*stock{}, unsettled: map[share]int64{}}
 	var sales []order.Kind
 	var locks, payers, bounded, turns []string
 	var since []time.Time
+	var goods []uuid.UUID
 	var each, most []time.Duration
 	for _, m := range batch {
 		p := m.in
 		sales = append(sales, switchesOf(p)...)
 		payers, since = append(payers, claimKey(p)), append(since, p.InFlightSince)
-		locks = append(locks, bucket("payer/"+claimKey(p)))
+		locks = append(locks, payerLock(p.Order.Owner))
+		if p.Goods != uuid.Nil {
+			goods = append(goods, p.Goods)
+		}
 		for _, t := range p.Turns {
 			turns, each, most = append(turns, turnID(t)), append(each, t.Each()), append(most, spanOf(t))
 		}
@@ -121,6 +130,14 @@ func (s *Store) countClaims(tx *ent.Tx, batch []*claimMember) *claimCounts {
 		c.undecided[owner] = n
 		return err
 	}, undecidedSQL, payers, since)
+	if len(goods) > 0 {
+		readRows(tx, func(row pgx.CollectableRow) error {
+			var of uuid.UUID
+			err := row.Scan(&of)
+			c.adopted[of] = true
+			return err
+		}, adoptedOfSQL, goods)
+	}
 	if len(bounded) > 0 {
 		readRows(tx, func(row pgx.CollectableRow) error {
 			var of share
@@ -221,6 +238,9 @@ func (c *claimCounts) fits(p checkout.ClaimRequest) bool {
 		return false
 	}
 	if payer.promised > 0 && payer.promised+int64(p.Payment.Authorization.Value) > int64(p.Funds) {
+		return false
+	}
+	if c.adopted[p.Goods] {
 		return false
 	}
 	for _, of := range switchesOf(p) {

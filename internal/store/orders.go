@@ -157,6 +157,8 @@ func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.Cl
 		return result, nil
 	case errors.Is(err, ErrUnknownCommit):
 		return o.committedClaim(ctx, p, err)
+	case errors.Is(err, errAdopted):
+		return o.adopted(ctx, p)
 	case errors.Is(err, errRepeated), violates(err, "orders_purchase"), violates(err, "payments_live"):
 		known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
 		return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, err
@@ -195,6 +197,7 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		selling(tx, switchesOf(p))
 		lockReservations(tx, p, alone)
+		claimGoods(tx, p)
 		if p.Payment.ArrivedAt != nil {
 			claimArrived(tx, p.Payment)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -131,7 +132,7 @@ func (r Recovery) Adopt(ctx context.Context, a reconcile.Adoption, act order.Act
 		return false, err
 	}
 	o.Key, o.RecoveredReference = order.RecoveredKey(a.Reference), &a.Reference
-	return r.claim(ctx, recoveryClaim{o, a.Of, a.Transfer, a.Step, actAdopt, act, a.Reference.String()})
+	return r.claim(ctx, recoveryClaim{o, a.Of, a.Made, a.Transfer, a.Step, actAdopt, act, a.Reference.String()})
 }
 
 // Return implements reconcile.LostBooks.
@@ -163,7 +164,9 @@ func (r Recovery) order(t reconcile.Unmatched, kind order.Kind, item json.RawMes
 type recoveryClaim struct {
 	order order.Order
 	// of is an existing unpaid order to use instead; empty for the new one.
-	of       order.ID
+	of order.ID
+	// made reports whether the goods are an order's; nil when there are none.
+	made     func(order.Order) bool
 	transfer reconcile.Unmatched
 	// step is the marker of the call that made the goods; empty when there are none.
 	step      string
@@ -183,6 +186,9 @@ func (r Recovery) claim(ctx context.Context, k recoveryClaim) (bool, error) {
 	}
 	err = r.t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		r.t.s.caughtUp(tx)
+		if goods := k.order.RecoveredReference; goods != nil {
+			lockGoods(tx, *goods, k.order.Owner)
+		}
 		claimArrived(tx, pay)
 		if err := r.write(ctx, tx, k, pay); err != nil {
 			return err
@@ -227,8 +233,10 @@ const resumeOrderSQL = `
 func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay payment.Payment) error {
 	s := r.t.s
 	if k.of == "" {
-		if err := recoveredOnce(ctx, tx, k.order); err != nil {
-			return err
+		if k.order.RecoveredReference != nil {
+			if err := adoptedOnce(ctx, tx, k.order, k.made); err != nil {
+				return err
+			}
 		}
 		if err := insertOrder(ctx, tx, k.order, nil); err != nil {
 			return err
@@ -262,15 +270,22 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay pa
 	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, recoveredAudit{k.act.Key, k.reference})
 }
 
-const adoptedSQL = `SELECT EXISTS (SELECT 1 FROM orders WHERE adopted_reference = $1)`
+const (
+	adoptedSQL   = `SELECT EXISTS (SELECT FROM orders WHERE adopted_reference = $1)`
+	adoptedBySQL = `SELECT count(*) FROM orders WHERE adopted_reference = $2 AND owner = $3`
 
-// recoveredOnce refuses a second order for the same goods. The unique key of orders includes the owner, so it does not
-// ensure that for all owners.
-func recoveredOnce(ctx context.Context, tx *ent.Tx, o order.Order) error {
-	if o.RecoveredReference == nil {
-		return nil
-	}
-	lock(tx, "adopted/"+o.RecoveredReference.String())
+	ordersOfSQL = `SELECT ` + orderColumns + ` FROM orders WHERE owner = $1 AND kind = $2`
+)
+
+// lockGoods queues the locks of goods to adopt: of the goods, for the unique key of orders includes the owner, and of
+// the owner, whose claims are made under it. It is before other locks, as in a claim.
+func lockGoods(tx *ent.Tx, goods uuid.UUID, owner x402.Address) {
+	lockAll(tx, []string{"adopted/" + goods.String(), payerLock(owner)})
+}
+
+// adoptedOnce refuses an order for goods that have one: an adopted one, or one that was claimed or opened since the
+// recovery was planned, which finds these goods as its own. After lockGoods.
+func adoptedOnce(ctx context.Context, tx *ent.Tx, o order.Order, made func(order.Order) bool) error {
 	var adopted bool
 	if err := raw(tx).QueryRow(ctx, adoptedSQL, o.RecoveredReference).Scan(&adopted); err != nil {
 		return err
@@ -278,12 +293,49 @@ func recoveredOnce(ctx context.Context, tx *ent.Tx, o order.Order) error {
 	if adopted {
 		return errRepeated
 	}
+	rows, err := raw(tx).Query(ctx, ordersOfSQL, o.Owner.Lower(), o.Kind)
+	if err != nil {
+		return err
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (order.Order, error) { return scanOrder(row) })
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, made) {
+		return errRepeated
+	}
 	return nil
+}
+
+// errAdopted fails a claim whose goods a recovery has made an order for.
+var errAdopted = errors.New("the goods are adopted")
+
+// claimGoods queues the check that no recovery has made an order for what a claim would find as its own at the
+// provider. After the lock of the payer, which adoption takes, too.
+func claimGoods(tx *ent.Tx, p checkout.ClaimRequest) {
+	if p.Goods != uuid.Nil {
+		within(tx, errAdopted, adoptedBySQL, 0, p.Goods, claimKey(p))
+	}
+}
+
+// adopted answers a claim with the order that a recovery has made for its goods.
+func (o Orders) adopted(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
+	known, err := o.Rebind(ctx, checkout.Rebinding{
+		Kind: p.Order.Kind, Owner: p.Order.Owner, Key: p.Order.Key, Fingerprint: p.Order.Fingerprint,
+		Resource: p.Order.Resource, Reference: p.Goods,
+	})
+	if errors.Is(err, order.ErrNotFound) {
+		known, err = o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key) // a copy of the request was first
+	}
+	if err == nil && known.RecoveredReference == nil {
+		err = fmt.Errorf("order %s: a recovery has made another order for its goods", known.ID)
+	}
+	return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, err
 }
 
 // rebindSQL sets the key and the request of a recovered order.
 const rebindSQL = `
-	UPDATE orders SET idempotency_key = $4, fingerprint = $5, reference = $6
+	UPDATE orders SET idempotency_key = $4, fingerprint = $5, reference = $6, resource = $7
 	WHERE adopted_reference = $1 AND kind = $2 AND owner = $3 AND reference IS NULL RETURNING ` + orderColumns
 
 // Rebind implements checkout.Store.
@@ -292,7 +344,7 @@ func (o Orders) Rebind(ctx context.Context, r checkout.Rebinding) (order.Order, 
 	defer cancel()
 	found, err := findOrder(o.s.pool.QueryRow(ctx, rebindSQL, r.Reference, r.Kind, r.Owner.Lower(), r.Key,
 		r.Fingerprint[:],
-		order.ReferenceOf(r.Kind, r.Owner, r.Key)))
+		order.ReferenceOf(r.Kind, r.Owner, r.Key), r.Resource))
 	if violates(err, "orders_purchase") {
 		return o.FindByKey(ctx, r.Kind, r.Owner, r.Key) // a copy of the request was first
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -40,6 +41,9 @@ func arrives(t *testing.T, s *store.Store, value money.USDC) x402.Hash {
 	return n
 }
 
+// ofNobody says that goods are of no order that there is.
+func ofNobody(order.Order) bool { return false }
+
 func lostOf(t *testing.T, s *store.Store) reconcile.Lost {
 	t.Helper()
 	lost, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Lost(t.Context(), nil, nil)
@@ -56,7 +60,8 @@ func TestTransferIsRecoveredOnce(t *testing.T) {
 	act := order.Act{Operator: "ada", Reason: "why"}
 	for name, do := range map[string]func(reconcile.Unmatched) (bool, error){
 		"adopted": func(u reconcile.Unmatched) (bool, error) {
-			a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+			a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: uuid.New(), Item: []byte("{}"), Step: "open",
+				Made: ofNobody}
 			return r.Adopt(t.Context(), a, act)
 		},
 		"returned": func(u reconcile.Unmatched) (bool, error) { return r.Return(t.Context(), u, act) },
@@ -92,7 +97,8 @@ func TestRecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
 	r := s.Recovery(lostAsset, lostPayTo, time.Hour)
 	arrives(t, s, 25_000_000)
 	u := lostOf(t, s).Unmatched[0]
-	a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+	a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: uuid.New(), Item: []byte("{}"), Step: "open",
+		Made: ofNobody}
 	if err := faultpoint.Arm("recover.before_commit:error"); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +127,7 @@ func TestUnpaidOrderIsRecovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Of: opened.ID, Reference: uuid.New(), Item: []byte("{}"),
-		Step: "open"}
+		Step: "open", Made: ofNobody}
 	for i, want := range []bool{true, false} {
 		if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
 			order.Act{Operator: "ada", Reason: "why"}); done != want || err != nil {
@@ -141,11 +147,9 @@ func TestGoodsAreAdoptedOnce(t *testing.T) {
 	var group sync.WaitGroup
 	var times atomic.Int32
 	for n := range 6 {
-		u := reconcile.Unmatched{Transfer: reconcile.Transfer{
-			Transaction: nonce(), From: x402.Address{0: 0xb0, 19: byte(n)}, Value: 25_000_000, Nonce: nonce(),
-		}}
+		a := adoption(x402.Address{0: 0xb0, 19: byte(n)})
+		a.Reference = goods
 		group.Go(func() {
-			a := reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: goods, Item: []byte("{}"), Step: "open"}
 			done, err := r.Adopt(t.Context(), a, act)
 			if err != nil {
 				t.Error(err)
@@ -168,7 +172,7 @@ func TestAdoptedOrderIsFoundByItsKey(t *testing.T) {
 	arrives(t, s, 25_000_000)
 	ref := uuid.New()
 	a := reconcile.Adoption{Transfer: lostOf(t, s).Unmatched[0], Kind: card.Kind, Reference: ref, Item: []byte("{}"),
-		Step: "open"}
+		Step: "open", Made: ofNobody}
 	if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
 		order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
 		t.Fatal(done, err)
@@ -191,4 +195,93 @@ func TestAdoptedOrderIsFoundByItsKey(t *testing.T) {
 	if _, err := s.Orders().Rebind(t.Context(), say); err == nil {
 		t.Error("the order has got a second key")
 	}
+}
+
+// TestClaimOfAdoptedGoodsGetsTheirOrder: a repeat that was on its way while its goods were adopted, alone or with
+// others, takes no money for them.
+func TestClaimOfAdoptedGoodsGetsTheirOrder(t *testing.T) {
+	s := storetest.New(t)
+	r, act := s.Recovery(lostAsset, lostPayTo, time.Hour), order.Act{Operator: "ada", Reason: "why"}
+	var group sync.WaitGroup
+	for n := range 24 {
+		a := adoption(x402.Address{0: 0xb1, 19: byte(n)})
+		if done, err := r.Adopt(t.Context(), a, act); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		group.Go(func() {
+			got, err := s.Orders().Claim(t.Context(), repeatOf(a))
+			if err != nil || got.Claim != checkout.Repeated || got.Order.Key != "my-key" ||
+				got.Order.RecoveredReference == nil || *got.Order.RecoveredReference != a.Reference {
+				t.Errorf("claimed: %+v, %v", got, err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestGoodsAreClaimedOrAdopted: a recovery adopts goods while the buyer's repeat claims an order for them.
+func TestGoodsAreClaimedOrAdopted(t *testing.T) {
+	s := storetest.New(t)
+	r, act := s.Recovery(lostAsset, lostPayTo, time.Hour), order.Act{Operator: "ada", Reason: "why"}
+	for n := range 24 {
+		a := adoption(x402.Address{0: 0xb2, 19: byte(n)})
+		a.Made = func(o order.Order) bool { return o.Key == "my-key" }
+		var group sync.WaitGroup
+		var adopted bool
+		var claimed checkout.ClaimResult
+		group.Go(func() {
+			var err error
+			if adopted, err = r.Adopt(t.Context(), a, act); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			var err error
+			if claimed, err = s.Orders().Claim(t.Context(), repeatOf(a)); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Wait()
+		if fresh := claimed.Claim == checkout.Fresh; adopted == fresh {
+			t.Errorf("adopted %v, claimed %+v", adopted, claimed)
+		}
+	}
+}
+
+// TestCreatedOrderIsFoundAmongAdoptedOnes: the order that was created and paid in the lost time is not opened again.
+func TestCreatedOrderIsFoundAmongAdoptedOnes(t *testing.T) {
+	s := storetest.New(t)
+	shop := checkouttest.Open(t, checkouttest.Options{Store: checkouttest.Of(s), Dead: true})
+	request := checkout.CreateRequest{Kind: card.Kind, Owner: lostBuyer, Key: "my-key",
+		Request: checkouttest.Purchase("").Request, Resource: "here"}
+	a := adoption(lostBuyer)
+	a.Reference = uuid.MustParse(shop.Cards.References(order.Order{
+		Kind: card.Kind, Owner: lostBuyer, Reference: order.ReferenceOf(card.Kind, lostBuyer, "my-key"), Delivery: 1,
+	})[0].Reference)
+	if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a,
+		order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	for range 2 {
+		got, err := shop.Create(t.Context(), request)
+		if err != nil || got.Order.RecoveredReference == nil || *got.Order.RecoveredReference != a.Reference {
+			t.Errorf("created: %+v, %v", got, err)
+		}
+	}
+}
+
+// adoption is of a card, with a transfer of its owner.
+func adoption(owner x402.Address) reconcile.Adoption {
+	u := reconcile.Unmatched{Transfer: reconcile.Transfer{
+		Transaction: nonce(), From: owner, Value: 25_000_000, Nonce: nonce(),
+	}}
+	return reconcile.Adoption{Transfer: u, Kind: card.Kind, Reference: uuid.New(), Item: []byte("{}"), Step: "open",
+		Made: ofNobody}
+}
+
+// repeatOf claims an order whose first delivery would be these goods.
+func repeatOf(a reconcile.Adoption) checkout.ClaimRequest {
+	return claimRequest("my-key", func(p *checkout.ClaimRequest) {
+		p.Order.Owner, p.Goods = a.Transfer.From, a.Reference
+	})
 }

@@ -35,7 +35,7 @@ var errCrowded = errors.New("no room in addition to the other shards")
 // lockReservations queues the locks of what an order reserves, so that two orders never reserve the same units.
 func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 	// The claims of one payer come one after the other: they are limited by what it has claimed.
-	locks := []string{bucket("payer/" + claimKey(p))}
+	locks := []string{payerLock(p.Order.Owner)}
 	of := jitter.IntN(shards)
 	if s := spreadOf(tx); s != nil {
 		of = s.of(p.Order.Owner.Lower()) % shards
@@ -45,6 +45,9 @@ func lockReservations(tx *ent.Tx, p checkout.ClaimRequest, alone bool) {
 	}
 	lockAll(tx, locks)
 }
+
+// payerLock is the lock under which claims of a payer are made.
+func payerLock(owner x402.Address) string { return bucket("payer/" + owner.Lower()) }
 
 // takeReservations queues the reservations of an order, after lockReservations. When one does not fit, the transaction
 // fails with an *order.Shortage or, unless alone, with errCrowded; when the payer has too many undecided payments, with

@@ -68,6 +68,7 @@ func Domain() x402.Domain {
 type Store struct {
 	Orders interface {
 		checkout.Store
+		checkout.RecoveredStore
 		settlement.Store
 		Expire(ctx context.Context, limit int) (int, error)
 	}
@@ -307,7 +308,7 @@ func (s *Shop) sell(o Options, settled *settlement.Settlement) {
 		Log:        slog.New(slog.DiscardHandler), Now: s.now, QuoteKey: make([]byte, 32), Wait: o.Wait,
 		Session: o.Session, VerdictTimeout: o.VerdictTimeout, VerifyArrived: o.VerifyArrived, Unexplained: s.unexplained,
 		Limits: limit.New(o.Limits, s.now), MaxUnpaid: o.MaxUnpaid,
-		Preconfirmed: o.Preconfirmed,
+		Preconfirmed: o.Preconfirmed, Recovered: s.Store.Orders,
 	})
 }
 

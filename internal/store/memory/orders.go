@@ -398,7 +398,8 @@ func (o Orders) Rebind(ctx context.Context, r checkout.Rebinding) (bound order.O
 			return nil // a copy of the request was first
 		}
 		row = edit(t, row)
-		row.Key, row.Fingerprint, row.Reference = r.Key, r.Fingerprint, order.ReferenceOf(r.Kind, r.Owner, r.Key)
+		row.Key, row.Fingerprint, row.Resource = r.Key, r.Fingerprint, r.Resource
+		row.Reference = order.ReferenceOf(r.Kind, r.Owner, r.Key)
 		bound = *row
 		return nil
 	})
