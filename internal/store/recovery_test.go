@@ -219,25 +219,28 @@ func TestClaimOfAdoptedGoodsGetsTheirOrder(t *testing.T) {
 	group.Wait()
 }
 
-// TestGoodsAreClaimedOrAdopted: a recovery adopts goods while the buyer's repeat claims an order for them.
+// TestGoodsAreClaimedOrAdopted: a recovery adopts goods after, or while, the buyer's repeat claims an order for them.
 func TestGoodsAreClaimedOrAdopted(t *testing.T) {
 	s := storetest.New(t)
 	r, act := s.Recovery(lostAsset, lostPayTo, time.Hour), order.Act{Operator: "ada", Reason: "why"}
 	for n := range 24 {
 		a := adoption(x402.Address{0: 0xb2, 19: byte(n)})
 		a.Made = func(o order.Order) bool { return o.Key == "my-key" }
-		var group sync.WaitGroup
 		var adopted bool
 		var claimed checkout.ClaimResult
-		group.Go(func() {
-			var err error
-			if adopted, err = r.Adopt(t.Context(), a, act); err != nil {
-				t.Error(err)
-			}
-		})
+		var group sync.WaitGroup
 		group.Go(func() {
 			var err error
 			if claimed, err = s.Orders().Claim(t.Context(), repeatOf(a)); err != nil {
+				t.Error(err)
+			}
+		})
+		if n%2 == 0 {
+			group.Wait()
+		}
+		group.Go(func() {
+			var err error
+			if adopted, err = r.Adopt(t.Context(), a, act); err != nil {
 				t.Error(err)
 			}
 		})
