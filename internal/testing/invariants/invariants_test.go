@@ -748,7 +748,12 @@ func TestKeyIsChargedOnce(t *testing.T) {
 		t.Error(broken)
 	}
 	again := r.chain.used[0]
-	again.Nonce = "0xunsent"
+	again.Nonce, again.LogIndex = "0xunsent", 99
+	r.chain.used = append(r.chain.used, again)
+	if broken := oneChargePerKey(r); len(broken) != 0 {
+		t.Errorf("a nonce that was used to pay somebody else breaks %v", broken)
+	}
+	again.LogIndex = r.chain.used[0].LogIndex
 	r.chain.used = append(r.chain.used, again)
 	if broken := oneChargePerKey(r); len(broken) != 1 {
 		t.Errorf("two charges break %v", broken)

@@ -123,15 +123,17 @@ func onePaymentPerPurchase(r *records) []string {
 // back may have lost the first payment. What was sent back, and lost with its order, is no charge.
 func oneChargePerKey(r *records) []string {
 	var f findings
-	moved, charged, back := r.usesByNonce(), map[[2]string]map[string]bool{}, r.arrivedAndBack()
+	moved, charged := r.usesByNonce(), map[[2]string]map[string]bool{}
+	credits, back := r.creditsByPlace(), r.arrivedAndBack()
 	for _, s := range r.signed {
 		at := [2]string{lower(s.Payer), s.Key}
 		if charged[at] == nil {
 			charged[at] = map[string]bool{}
 		}
 		for _, u := range moved[[2]string{lower(s.Payer), lower(s.Nonce)}] {
-			// The transfer is the next event.
-			if !back[place{lower(u.Transaction), u.LogIndex + 1}] {
+			// The transfer is the next event. A payer may have used the nonce to pay somebody else.
+			transfer := place{lower(u.Transaction), u.LogIndex + 1}
+			if _, paid := credits[transfer]; paid && !back[transfer] {
 				charged[at][lower(s.Nonce)] = true
 			}
 		}

@@ -37,10 +37,7 @@ func (r *records) arrivedAndBack() map[place]bool {
 // lostRefunds checks the transfers that were sent back by a refund which no row has, and takes these refunds off the
 // payouts.
 func (r *records) lostRefunds(payouts map[place]payout) (f findings) {
-	credits := map[place]transfer{}
-	for _, c := range r.chain.credits {
-		credits[place{lower(c.Transaction), c.LogIndex}] = c
-	}
+	credits := r.creditsByPlace()
 	for _, b := range r.sentBack {
 		in, out := b.places()
 		credit, arrived := credits[in]
@@ -179,6 +176,15 @@ func (b refundRow) place() (place, bool) {
 		return place{}, false
 	}
 	return place{lower(*b.Transaction), *b.LogIndex}, true
+}
+
+// creditsByPlace are the transfers to who is paid by where they are.
+func (r *records) creditsByPlace() map[place]transfer {
+	credits := map[place]transfer{}
+	for _, c := range r.chain.credits {
+		credits[place{lower(c.Transaction), c.LogIndex}] = c
+	}
+	return credits
 }
 
 // usesByNonce sorts the used authorizations by payer and nonce.
