@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -386,12 +387,21 @@ func (p *purchase) send(at int, r *http.Request) (a answer, err error) {
 	return a, nil
 }
 
+// nonceOf is the nonce that a payment names, whatever else it says; empty for none.
 func nonceOf(payment string) string {
-	p, err := x402.DecodePayment(payment)
+	var p struct {
+		Payload struct {
+			Authorization struct{ Nonce string }
+		}
+	}
+	text, err := base64.StdEncoding.DecodeString(payment)
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
 	if err != nil {
 		return ""
 	}
-	return p.Authorization.Nonce.String()
+	return strings.ToLower(p.Payload.Authorization.Nonce)
 }
 
 // sign makes a payment with an authorization of its own, with changes to what is right.
@@ -405,8 +415,12 @@ func (b *buyer) sign(terms x402.PaymentRequired, changes ...func(*x402.Payment))
 	if err != nil {
 		panic(err)
 	}
+	valid := 2 * time.Minute
+	if b.world.plan.reorganisations > 0 {
+		valid = longest // what expires while its block is replaced would be lost, as chain.paid_at says
+	}
 	a := x402.Authorization{
-		From: b.address, To: to, Value: value, ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix()),
+		From: b.address, To: to, Value: value, ValidBefore: uint64(time.Now().Add(valid).Unix()),
 	}
 	for i := range 4 {
 		binary.LittleEndian.PutUint64(a.Nonce[8*i:], b.rng.Uint64())

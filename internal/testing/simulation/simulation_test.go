@@ -228,7 +228,8 @@ func planOf(seed uint64) plan {
 // planInMemory draws a run in memory, in which there are more buyers. What whole programs have alone is not there.
 func planInMemory(seed uint64) plan {
 	p := planOf(seed)
-	p.settlers, p.operators, p.nodes = "relayer", 0, 1
+	// Nobody raises the fee of a transaction that waits: that is the relayer's work.
+	p.settlers, p.operators, p.nodes, p.fees = "relayer", 0, 1, 0
 	p.restores, p.lies, p.liar, p.droughts, p.cheats = false, 0, false, false, false
 	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block
