@@ -46,7 +46,7 @@ type buyer struct {
 const funds = 1_000_000_000
 
 func (w *world) newBuyer(nth int) *buyer {
-	rng := rand.New(rand.NewPCG(w.plan.seed, uint64(1000+nth)))
+	rng := diceOf(w.plan.seed, uint64(1000+nth))
 	var secret [32]byte
 	for i := range 4 {
 		binary.LittleEndian.PutUint64(secret[8*i:], rng.Uint64())

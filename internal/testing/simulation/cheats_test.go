@@ -3,7 +3,6 @@ package simulation_test
 import (
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -20,7 +19,7 @@ var acceptsAll = common.FromHex("631626ba7e60e01b5f5260205ff3")
 // does.
 func (p *purchase) cheats(header string, do func(after time.Duration, f func())) bool {
 	b, w := p.of, p.of.world
-	rng := rand.New(rand.NewPCG(w.plan.seed, uint64(3000+b.nth)))
+	rng := diceOf(w.plan.seed, uint64(3000+b.nth))
 	if b.cheated || !w.plan.cheats || rng.IntN(2) > 0 {
 		return false
 	}
@@ -82,7 +81,7 @@ const (
 
 // starve takes the relayer's gas away for a while, and gives it back.
 func (w *world) starve(over <-chan struct{}) {
-	rng := rand.New(rand.NewPCG(w.plan.seed, 6))
+	rng := diceOf(w.plan.seed, 6)
 	relayer := common.HexToAddress(relayerAddress())
 	for pause(time.Duration(rng.Int64N(int64(2*longestDrought))), over) {
 		gas := new(big.Int).Sub(w.chain.Wei(relayer), big.NewInt(dust))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"hash/fnv"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -95,7 +94,7 @@ func (f *facilitator) fault(body []byte) facilitatortest.Fault {
 	f.mu.Unlock()
 	sum := fnv.New64a()
 	sum.Write(body)
-	rng := rand.New(rand.NewPCG(f.seed^sum.Sum64(), nth))
+	rng := diceOf(f.seed^sum.Sum64(), nth)
 	if rng.IntN(3) == 0 {
 		return misdeeds[rng.IntN(len(misdeeds))]
 	}

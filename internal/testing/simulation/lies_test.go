@@ -113,7 +113,7 @@ func (w *world) newLiars() (all []*liar) {
 // deceive lets one node at a time be false, until it is over. In some worlds it is always the same one, to the end.
 func (w *world) deceive(over <-chan struct{}) {
 	always := -1
-	rng := rand.New(rand.NewPCG(w.plan.seed, 4))
+	rng := diceOf(w.plan.seed, 4)
 	names := slices.Sorted(func(yield func(string) bool) {
 		for name := range lies {
 			if !yield(name) {
@@ -219,7 +219,7 @@ func (l *liar) truth(q *question) (a reply) {
 func (l *liar) dice(of string, nth uint64) *rand.Rand {
 	sum := fnv.New64a()
 	fmt.Fprint(sum, l.name, l.nth, of)
-	return rand.New(rand.NewPCG(l.seed^sum.Sum64(), nth))
+	return diceOf(l.seed^sum.Sum64(), nth)
 }
 
 func (l *liar) steady(subject string) bool { return l.dice(subject, 0).IntN(100) < l.often }

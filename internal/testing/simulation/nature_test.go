@@ -30,7 +30,7 @@ const (
 
 // nature does to the chain and to the providers what happens to them, until it is over. Then everything is well.
 func (w *world) nature(over <-chan struct{}) {
-	rng := rand.New(rand.NewPCG(w.plan.seed, 2))
+	rng := diceOf(w.plan.seed, 2)
 	p := w.plan
 	rate := p.reorganisations + p.lags + p.outages + p.fees + p.stops
 	for rate > 0 && pause(time.Duration(rng.ExpFloat64()/rate*float64(time.Minute))+1, over) {
@@ -118,7 +118,7 @@ func (w *world) isDown(host string) bool {
 
 // spend lets merchants charge what is on the cards of the sandbox, all of it and as soon as it is there.
 func (w *world) spend(over <-chan struct{}) {
-	rng := rand.New(rand.NewPCG(w.plan.seed, 3))
+	rng := diceOf(w.plan.seed, 3)
 	for pause(time.Duration(rng.Int64N(int64(time.Second))), over) {
 		var books struct {
 			Cards []struct {

@@ -40,7 +40,7 @@ const pace = 20 * time.Second
 
 // operate is what an operator does until it is over.
 func (w *world) operate(nth int, over <-chan struct{}) {
-	o := &operator{world: w, name: fmt.Sprintf("op%d", nth), rng: rand.New(rand.NewPCG(w.plan.seed, uint64(5000+nth)))}
+	o := &operator{world: w, name: fmt.Sprintf("op%d", nth), rng: diceOf(w.plan.seed, uint64(5000+nth))}
 	for pause(time.Duration(o.rng.Int64N(int64(pace))), over) {
 		if w.plan.holds && o.rng.IntN(2) == 0 {
 			o.closeCard()

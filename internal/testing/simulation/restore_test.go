@@ -3,7 +3,6 @@ package simulation_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/url"
 	"slices"
 	"sync"
@@ -30,11 +29,12 @@ type restores struct {
 }
 
 // safe leaves out of a plan what a restore cannot promise anything about: what only the lost database knew, like
-// operators' decisions, providers that cannot say whose their goods are, and transactions that wait for longer than a
-// process waits for them.
+// operators' decisions and owners' changes, providers that cannot say whose their goods are, and transactions that wait
+// for longer than a process waits for them.
 func (p plan) safe() plan {
 	p.issuer, p.supplier, p.settlers, p.operators, p.float, p.fees, p.block = sandboxes, sandboxes, "relayer", 0, 0, 0, 0
 	p.spending = false
+	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	return p
 }
 
@@ -50,7 +50,7 @@ func (w *world) goBack(over <-chan struct{}) (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		rng := rand.New(rand.NewPCG(w.plan.seed, 5))
+		rng := diceOf(w.plan.seed, 5)
 		soon := func() time.Duration { return time.Duration(rng.Int64N(int64(w.plan.over + 20*time.Second))) }
 		if !pause(soon(), over) {
 			return
@@ -192,7 +192,7 @@ func (b *buyer) askAgain() {
 		return
 	}
 	<-b.world.well
-	rng := rand.New(rand.NewPCG(b.world.plan.seed, uint64(8000+b.nth)))
+	rng := diceOf(b.world.plan.seed, uint64(8000+b.nth))
 	time.Sleep(time.Duration(rng.Int64N(int64(longestAbsence))))
 	bought := slices.DeleteFunc(slices.Clone(b.purchases), func(p *purchase) bool { return p.paid == "" })
 	if len(bought) > 0 && rng.IntN(3) == 0 {

@@ -3,7 +3,6 @@ package simulation_test
 import (
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -28,7 +27,6 @@ var (
 	seeds      = flag.Int("seeds", 1, "how many seeds")
 	wholeTrace = flag.Bool("trace", false, "print every call of a run that fails")
 	rawOrder   = flag.Bool("raw", false, "compare also the order of what is asked in one moment")
-	putBack    = flag.Bool("restores", false, "draw worlds whose database is put back to an earlier state, too")
 	wholeLog   = flag.Bool("log", false, "print what the processes log")
 )
 
@@ -148,14 +146,20 @@ const rush = 50 * time.Millisecond
 // mostSkew is by how much a process's clock is wrong at most: two differ by less than payment.ClockSkew.
 const mostSkew = 5 * time.Second
 
-// planOf draws a run. Some are calm, and some are hell. Each part has dice of its own, so that a part that is added
-// changes nothing of what a seed means.
+// planOf draws a run over PostgreSQL.
 func planOf(seed uint64) plan {
-	dice := func(part string) *rand.Rand {
-		name := fnv.New64a()
-		name.Write([]byte(part))
-		return rand.New(rand.NewPCG(seed, name.Sum64()))
+	p := drawnOf(seed)
+	if diceNamed(seed, "put back").IntN(4) == 0 {
+		p = p.safe()
+		p.restores = true
 	}
+	return p
+}
+
+// drawnOf draws a run. Some are calm, and some are hell. Each part has dice of its own, so that a part that is added
+// changes nothing of what a seed means.
+func drawnOf(seed uint64) plan {
+	dice := func(part string) *rand.Rand { return diceNamed(seed, part) }
 	// sometimes is a number below most that is often nothing, and sometimes much.
 	sometimes := func(part string, most int) int {
 		rng := dice(part)
@@ -212,12 +216,8 @@ func planOf(seed uint64) plan {
 		// What was paid in a block that is then replaced would be lost otherwise, as chain.paid_at says.
 		p.cheats, p.hostile, p.reorganisations = true, true, 0
 	}
-	if dice("put back").IntN(4) == 0 && *putBack {
-		p = p.safe()
-		p.restores = true
-	}
-	// Either people are odd, or the chain and the database: a world with all of it takes too long.
-	if p.restores || dice("odd").IntN(2) == 0 {
+	// Either people are odd, or the chain: a world with all of it takes too long.
+	if dice("odd").IntN(2) == 0 {
 		p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	} else {
 		p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
@@ -227,10 +227,10 @@ func planOf(seed uint64) plan {
 
 // planInMemory draws a run in memory, in which there are more buyers. What whole programs have alone is not there.
 func planInMemory(seed uint64) plan {
-	p := planOf(seed)
+	p := drawnOf(seed)
 	// Nobody raises the fee of a transaction that waits: that is the relayer's work.
 	p.settlers, p.operators, p.nodes, p.fees = "relayer", 0, 1, 0
-	p.restores, p.lies, p.liar, p.droughts, p.cheats = false, 0, false, false, false
+	p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
 	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block
 	if seed%2 == 0 {

@@ -257,7 +257,7 @@ func (w *world) direct(stop chan<- struct{}) {
 	defer close(stop)
 	var processes, buyers sync.WaitGroup
 	for i := range w.plan.processes {
-		s := &slot{name: string(rune('a' + i)), rng: rand.New(rand.NewPCG(w.plan.seed, uint64(100+i)))}
+		s := &slot{name: string(rune('a' + i)), rng: diceOf(w.plan.seed, uint64(100+i))}
 		w.slots = append(w.slots, s)
 		processes.Go(func() { w.supervise(s) })
 	}
@@ -426,7 +426,7 @@ func (w *world) client(p *process) *http.Client {
 func (w *world) clockOf(p *process) func() time.Time {
 	skew := time.Duration(0)
 	if w.plan.skew > 0 {
-		rng := rand.New(rand.NewPCG(w.plan.seed, uint64(7000+int(p.name[0]))))
+		rng := diceOf(w.plan.seed, uint64(7000+int(p.name[0])))
 		skew = time.Duration(rng.Int64N(int64(2*w.plan.skew))) - w.plan.skew
 	}
 	return func() time.Time { return time.Now().Add(skew) }
