@@ -96,8 +96,9 @@ const (
 
 // countClaims queues the locks of a batch of claims, and the statements that read its counts.
 func (s *Store) countClaims(tx *ent.Tx, batch []*claimMember) *claimCounts {
-	c := &claimCounts{crowds: &s.crowds, paused: map[order.Kind]bool{}, adopted: map[uuid.UUID]bool{}, undecided: map[string]undecided{},
-		spent: map[string]bool{}, stocks: map[string]*stock{}, unsettled: map[share]int64{}}
+	c := &claimCounts{crowds: &s.crowds, paused: map[order.Kind]bool{}, adopted: map[uuid.UUID]bool{},
+		undecided: map[string]undecided{}, spent: map[string]bool{}, stocks: map[string]*stock{},
+		unsettled: map[share]int64{}}
 	var sales []order.Kind
 	var locks, payers, bounded, turns []string
 	var since []time.Time
