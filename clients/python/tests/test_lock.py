@@ -169,7 +169,9 @@ def test_the_same_journal_by_three_languages_in_namespaces(tmp_path: Path) -> No
     if not (typescript / "dist/node/index.js").exists():
         pytest.skip("the TypeScript client is not built")
     built = shutil.which("go") and subprocess.run(
-        ["go", "test", "-c", "-o", str(go), "./internal/testing/goclient"], cwd=ROOT, capture_output=True
+        ["go", "test", "-c", "-ldflags=-s -w", "-o", str(go), "./internal/testing/goclient"],
+        cwd=ROOT,
+        capture_output=True,
     )
     if not built or built.returncode != 0:
         pytest.skip("the Go client cannot be built here")

@@ -24,10 +24,10 @@ func TestEachAreaIsKilled(t *testing.T) {
 	}
 	const simulated = "testing/simulation TestKeptSeeds"
 	elsewhere := map[string]string{
-		"buy": simulated, "card": simulated, "confirm": simulated, "fee": simulated, "load": simulated, "move": simulated,
-		"settle": simulated, "turn": simulated,
+		"batch": simulated, "buy": simulated, "card": simulated, "confirm": simulated, "facilitator": simulated,
+		"fee": simulated, "fulfill": simulated, "load": simulated, "move": simulated, "settle": simulated,
+		"transaction": simulated, "turn": simulated,
 		"arrive":   "testing/crash TestKilledWhileArrivedMoneyIsRecorded",
-		"batch":    "testing/crash TestKilledWithABatch",
 		"bump":     "testing/crash TestKilledBetweenAHigherFeeAndItsSending",
 		"cancel":   "testing/crash TestEsimIsCancelledOnce",
 		"close":    "testing/crash TestCardIsClosedOnce",

@@ -19,11 +19,13 @@ import (
 // while it recovers. Each ends with one card for one payment.
 func TestKilledWithABatch(t *testing.T) {
 	t.Parallel()
+	tortures(t)
 	type kills struct{ first, again string }
-	for _, c := range chosen([]kills{{"batch.sent", ""}}, kills{"batch.stored", ""},
-		// The first transaction is for one payment.
-		kills{"transaction.before_commit@2", ""},
-		kills{"batch.stored", "transaction.sent"}, kills{"batch.sent", "settle.before_commit"}) {
+	for _, c := range []kills{
+		{"batch.sent", ""}, {"batch.stored", ""}, {"batch.stored", "transaction.sent"},
+		{"batch.sent", "settle.before_commit"},
+		{"transaction.before_commit@2", ""}, // the first transaction is for one payment
+	} {
 		t.Run(strings.TrimSuffix(c.first+" "+c.again, " "), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -106,14 +108,11 @@ func TestMemberOfABatchCancelsWhileTheProgramIsDown(t *testing.T) {
 	note.Failed = t.Failed()
 }
 
-// killedWithABatch has buyers, twelve at a time in a torture run, pay until the program dies at a point of a batch.
+// killedWithABatch has buyers, twelve at a time, pay until the program dies at a point of a batch.
 // Each transaction is held for a while, so that what comes meanwhile goes together; where nothing came, more buyers do.
 func (w *world) killedWithABatch(t *testing.T, point string) (buyers []*buyer, headers []string) {
 	t.Helper()
-	all := 8 // more than share the room that a block has left, so that some of them go together
-	if torture() {
-		all = 12
-	}
+	const all = 12 // more than share the room that a block has left, so that some of them go together
 	p := w.start(t, relayer, "transaction.sent:sleep=2s@*,"+fault(point, "kill"))
 	for ctx := apptest.Context(t); !p.Ended() && ctx.Err() == nil; {
 		first := len(buyers)

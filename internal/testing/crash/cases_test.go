@@ -124,14 +124,12 @@ func fault(point, mode string) string {
 }
 
 // ordinary are the cases of the ordinary run: before and after what cannot be undone, most of them with another kill
-// while the program recovers, and what no simulated process has: an answer that is half written, an order that is paid
-// later, a facilitator, and a refund.
+// while the program recovers, and an answer that is half written, which no simulated process has. The simulation kills
+// its processes at any call of a purchase.
 func ordinary() []crash {
 	return []crash{
-		{first: "fulfill.leased", second: "transaction.sent"},
 		{first: "submit.marked", second: "issuer.after_open"},
 		{first: "answer.half", signs: true},
-		{settler: both, first: "facilitator.after_settle"},
 		{flow: later, first: "create.committed", second: "claim.committed"},
 		{flow: refund, first: "refund.stored", second: "refund.sent"},
 		{flow: esim, first: "supplier.after_order", second: "esim.installed"},

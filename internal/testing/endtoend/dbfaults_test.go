@@ -120,6 +120,8 @@ func startDatabase(t *testing.T, dir string) *devnet.Postgres {
 
 func TestDatabaseRestartLosesNoPurchase(t *testing.T) {
 	t.Parallel()
+	onlyTorture(t, "store TestKilledBackendRollsBack and TestJobsAreDoneOnceThoughConnectionsDie, "+
+		"testing/simulation TestSeeds")
 	for name, end := range map[string]func(t *testing.T, server *devnet.Postgres, dir string){
 		"asked to": func(t *testing.T, server *devnet.Postgres, _ string) {
 			if err := server.Close(); err != nil {
@@ -135,9 +137,6 @@ func TestDatabaseRestartLosesNoPurchase(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "killed" {
-				onlyTorture(t, "a server that is killed loses more")
-			}
 			t.Parallel()
 			server, dir := ownDatabase(t)
 			w := newWorld(t, plan{instances: 2, databaseURL: server.URL()})

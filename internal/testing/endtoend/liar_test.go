@@ -133,6 +133,7 @@ func TestInventedTransferStopsNoPayer(t *testing.T) {
 // buyer is told that the payment is undecided, and it is decided when a second node can.
 func TestOneLyingNodeCausesNoDelivery(t *testing.T) {
 	t.Parallel()
+	onlyTorture(t, "chain TestVerdictNeedsTwoNodesToSettle, and false nodes in testing/simulation TestSeeds")
 	for name, tt := range map[string]struct {
 		liar  int
 		other func(*nodeProxy)
@@ -142,9 +143,6 @@ func TestOneLyingNodeCausesNoDelivery(t *testing.T) {
 		"the other is silent": {0, func(p *nodeProxy) { p.inject(nodeFault{method: "*", mode: hangUp}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "preferred" {
-				onlyTorture(t, "the preferred one lies, chain TestVerdictNeedsTwoNodesToSettle")
-			}
 			t.Parallel()
 			w, nodes := newNodeWorld(t, 2, func(c *app.Config) { c.Wait = 2 * time.Second })
 			b := w.buyer()
@@ -237,6 +235,7 @@ func (w *world) awaitNotReady(check string) {
 // audited.
 func TestOperatorProvesPaymentByTransaction(t *testing.T) {
 	t.Parallel()
+	onlyTorture(t, "admin TestNamedTransactionIsBelievedOnlyAsTheChainShowsIt")
 	node := newNodeProxy(t, sharedChain(t).RPCURL)
 	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second }})
 	earlier, err := w.buyer().buyRetrying("earlier")

@@ -129,6 +129,8 @@ func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
 // TestRefundOfTwoOperatorsEndsOnChain: the order waits until a second one approves, and then is paid back.
 func TestRefundOfTwoOperatorsEndsOnChain(t *testing.T) {
 	t.Parallel()
+	onlyTorture(t, "store TestRefundAboveTheAmountWaitsForASecondOperator, and refunds in "+
+		"testing/simulation TestSeeds")
 	const second = "the token of dave, whom the configuration names"
 	w := newAdminWorld(t, 0, plan{chain: ownChain(t), change: func(c *app.Config) {
 		c.TreasuryDeadline = 15 * time.Second

@@ -27,6 +27,7 @@ var nodeModes = []nodeMode{hangUp, hangUpAfter, failBefore, failAfter, status500
 // in a row: one transfer, one card.
 func TestPurchaseSurvivesNodeFaults(t *testing.T) {
 	t.Parallel()
+	onlyTorture(t, "chain TestPaymentsSettleOnceUnderFaults, and nodes that fail in testing/simulation TestSeeds")
 	only := map[string]string{"of the use": asksForUse, "of the transfer": asksForTransfer}
 	for _, name := range []string{
 		"eth_sendRawTransaction", "eth_getLogs", "eth_getLogs of the use", "eth_getLogs of the transfer", "eth_call",
@@ -316,11 +317,10 @@ func TestAuthorizationExpiredInFlightIsVoid(t *testing.T) {
 // TestReorganisedSettlementIsSentAgain undoes the block of a settlement, and four more before it.
 func TestReorganisedSettlementIsSentAgain(t *testing.T) {
 	t.Parallel()
+	onlyTorture(t, "chain TestRelayerResendsAfterReorganisation, testing/simulation/node "+
+		"TestPaymentSettlesAgainAfterReorganisation")
 	for _, depth := range []int{1, 5} {
 		t.Run(fmt.Sprint("depth ", depth), func(t *testing.T) {
-			if depth > 1 {
-				onlyTorture(t, "the other depth, chain TestRelayerResendsAfterReorganisation")
-			}
 			t.Parallel()
 			chain := ownChain(t)
 			w := newWorld(t, plan{chain: chain})

@@ -146,11 +146,10 @@ func TestInventedReceiptDelaysNothing(t *testing.T) {
 // after; later the second is gone, too, and the first is back.
 func TestPurchaseSurvivesNodeFailureInFlight(t *testing.T) {
 	t.Parallel()
+	onlyTorture(t, "chain TestRelayerResendsDroppedTransactionWhileNodeIsDown, and nodes that fail in "+
+		"testing/simulation TestSeeds")
 	for _, mode := range []nodeMode{hangUp, hangUpAfter, status500, answerJunk} {
 		t.Run(string(mode), func(t *testing.T) {
-			if mode != hangUpAfter {
-				onlyTorture(t, "a node that hangs up after, chain TestRelayerResendsDroppedTransactionWhileNodeIsDown")
-			}
 			t.Parallel()
 			w, nodes := newNodeWorld(t, 2, nil)
 			for at := range nodes {
