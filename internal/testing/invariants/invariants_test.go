@@ -764,3 +764,16 @@ func TestKeyIsChargedOnce(t *testing.T) {
 		t.Errorf("a charge that went back breaks %v", broken)
 	}
 }
+
+// TestFeeThatWasWrittenOffComesBack: it stayed on its card, and is its owner's.
+func TestFeeThatWasWrittenOffComesBack(t *testing.T) {
+	for amount, broken := range map[int64]int{2400: 0, 2501: 1} {
+		r := good()
+		closeCard(r)
+		r.jobs[5].Status, r.fees = "failed", []feeRow{{Job: "job_f", WrittenOff: true}}
+		r.closings[0].LeftCents, r.refunds[1].Value = amount, amount*unitsPerCent
+		if found := refundsMatchPayments(r); len(found) != broken {
+			t.Errorf("%d cents of a card with its fee came back: %v", amount, found)
+		}
+	}
+}

@@ -105,12 +105,16 @@ func refundsAreProven(r *records) []string {
 }
 
 // refundsMatchPayments: no more comes back than was paid, and to nobody else. What was left on a card may be more than
-// the card cost: what was paid for its top-ups is in it.
+// the card cost: what was paid for its top-ups is in it, and its fee where that was written off.
 func refundsMatchPayments(r *records) []string {
 	var f findings
 	paid, closings, orders := group(r.paidPayments(), func(p paymentRow) string { return p.Order }), r.closingsByOrder(),
 		r.ordersByID()
-	cancels, loaded := r.cancelsByOrder(), map[string]int64{}
+	cancels, loaded, given := r.cancelsByOrder(), map[string]int64{}, map[string]bool{}
+	fees := r.feesByJob()
+	for _, j := range r.jobs {
+		given[j.UniqueKey] = given[j.UniqueKey] || fees[j.ID].WrittenOff
+	}
 	for _, o := range r.orders {
 		if o.Kind == "card_topup" && o.Status == "fulfilled" {
 			loaded[o.Card] += creditOf(o.PriceCents) * unitsPerCent
@@ -122,7 +126,9 @@ func refundsMatchPayments(r *records) []string {
 			most = payments[0].Value
 		}
 		if c, closing := closings[b.Order]; closing {
-			most = most - feeCents*unitsPerCent + loaded[c.Card]
+			if most += loaded[c.Card]; !given[c.Card] {
+				most -= feeCents * unitsPerCent
+			}
 			if b.Value != c.LeftCents*unitsPerCent || orders[b.Order].Status != "fulfilled" {
 				f.add("refund %s is of %d, and %d cents were left on card %s", b.ID, b.Value, c.LeftCents, c.Card)
 			}

@@ -20,6 +20,7 @@ const (
 	ruleVersion = "an order is decided once at each of its versions"
 	ruleProof   = "a refund by hand is concluded where the chain shows it"
 	ruleAttempt = "each attempt at a provider has a reference of its own"
+	ruleSecond  = "nobody approves what they have asked for"
 	ruleResumed = "what an operator has to decide is not put back or dropped as a job"
 )
 

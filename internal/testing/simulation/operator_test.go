@@ -21,16 +21,30 @@ type operator struct {
 	world *world
 	name  string
 	rng   *rand.Rand
+	// as says as which of the persons.
+	as int
 }
 
-// operatorToken is what all operators sign in with.
-const operatorToken = "operators-of-the-simulation-0000000000"
+// persons are who operators sign in as, each with a token.
+var persons = []string{"ada", "bob"}
+
+func operatorToken(person int) string {
+	return "operators-of-the-simulation-0000000000-" + persons[person]
+}
 
 // operators is the setting that knows them.
 func operators() string {
-	sum := sha256.Sum256([]byte(operatorToken))
-	return "ada:" + hex.EncodeToString(sum[:]) + ":admin"
+	var known []string
+	for i, name := range persons {
+		sum := sha256.Sum256([]byte(operatorToken(i)))
+		known = append(known, name+":"+hex.EncodeToString(sum[:])+":admin")
+	}
+	return strings.Join(known, ",")
 }
+
+// approvedAbove is the amount in cents above which decisions wait for the other person, where two decide: less than
+// the price of a card.
+const approvedAbove = 1000
 
 // lastOperator are the dice of who ends what still waits.
 const lastOperator = 4999
@@ -41,7 +55,14 @@ const pace = 20 * time.Second
 // operate is what an operator does until it is over.
 func (w *world) operate(nth int, over <-chan struct{}) {
 	o := &operator{world: w, name: fmt.Sprintf("op%d", nth), rng: diceOf(w.plan.seed, uint64(5000+nth))}
+	if w.plan.second {
+		o.as = nth % len(persons)
+	}
 	for pause(time.Duration(o.rng.Int64N(int64(pace))), over) {
+		if w.plan.second && o.rng.IntN(2) == 0 {
+			o.approve()
+			continue
+		}
 		if w.plan.holds && o.rng.IntN(2) == 0 {
 			o.closeCard()
 			continue
@@ -127,8 +148,12 @@ func (o *operator) decideOrders() {
 // endTopUps refunds, once everything is well, each top-up that waits for an operator: a card is not closed before.
 func (w *world) endTopUps() {
 	o := &operator{world: w, name: "last", rng: diceOf(w.plan.seed, lastOperator)}
+	other := &operator{world: w, name: "very last", rng: diceOf(w.plan.seed, lastOperator-1), as: 1}
 	<-w.well
 	for pause(time.Duration(o.rng.Int64N(int64(pace))), w.ending) {
+		if w.plan.second {
+			other.approve()
+		}
 		var queue reviewQueue
 		if o.ask(http.MethodGet, "/api/admin/orders?status=operator_review", nil, "", &queue) != nil {
 			continue
@@ -140,6 +165,23 @@ func (w *world) endTopUps() {
 					_ = o.do("/api/admin/orders/"+order.OrderID+"/decide", map[string]any{"action": action, "reason": "simulated"})
 				}
 			}
+		}
+	}
+}
+
+// approve approves or rejects each decision that waits for a second operator, also its own.
+func (o *operator) approve() {
+	var list struct {
+		Approvals []struct{ ID, RequestedBy string }
+	}
+	if o.ask(http.MethodGet, "/api/admin/approvals", nil, "", &list) != nil {
+		return
+	}
+	for _, a := range list.Approvals {
+		act := []string{"/approve", "/approve", "/reject"}[o.rng.IntN(3)]
+		err := o.do("/api/admin/approvals/"+a.ID+act, map[string]any{"reason": "simulated"})
+		if err == nil && act == "/approve" && a.RequestedBy == persons[o.as] {
+			o.world.rules.broke(ruleSecond, "%s has approved %s, which they asked for", a.RequestedBy, a.ID)
 		}
 	}
 }
@@ -204,7 +246,7 @@ func (o *operator) ask(method, path string, body map[string]any, key string, int
 		return err
 	}
 	r.RemoteAddr, r.RequestURI = "10.9.0.1:40000", r.URL.RequestURI()
-	r.Header.Set("Authorization", "Bearer "+operatorToken)
+	r.Header.Set("Authorization", "Bearer "+operatorToken(o.as))
 	r.Header.Set("Content-Type", "application/json")
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)

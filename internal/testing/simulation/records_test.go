@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -123,6 +124,9 @@ func (w *world) config(databaseURL string) app.Config {
 	}
 	if w.plan.byHand {
 		delete(settings, "treasury.key")
+	}
+	if w.plan.second {
+		settings["operators.second_approver_above"] = fmt.Sprint(approvedAbove)
 	}
 	w.plan.bounds(settings)
 	if w.plan.settlers != "" {

@@ -220,6 +220,9 @@ func drawnOf(seed uint64) plan {
 	if dice("odd").IntN(2) == 0 {
 		p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	} else {
+		if p.second = dice("second").IntN(3) == 0; p.second {
+			p.operators, p.byHand, p.refusing = len(persons), false, false
+		}
 		p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
 	}
 	return p
@@ -229,7 +232,7 @@ func drawnOf(seed uint64) plan {
 func planInMemory(seed uint64) plan {
 	p := drawnOf(seed)
 	// Nobody raises the fee of a transaction that waits: that is the relayer's work.
-	p.settlers, p.operators, p.nodes, p.fees = "relayer", 0, 1, 0
+	p.settlers, p.operators, p.second, p.nodes, p.fees = "relayer", 0, false, 1, 0
 	p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
 	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block

@@ -108,6 +108,8 @@ type plan struct {
 	settlers string
 	// operators is how many operators decide what waits for one.
 	operators int
+	// second says that decisions about much wait for a second one.
+	second bool
 	// skew is the most by which a process's clock is wrong, forward or back.
 	skew time.Duration
 	// spending says that merchants take at once what is on the sandbox's cards.
@@ -547,6 +549,9 @@ func (w *world) check(ctx context.Context) ([]invariants.Violation, error) {
 		Relayers: []string{walletOf(devnet.RoleRelayer).Address},
 	}
 	w.records.tell(&b)
+	if w.plan.second {
+		b.SecondAbove = approvedAbove
+	}
 	b.Reorganised, b.Skew = w.plan.reorganisations > 0, 2*w.plan.skew
 	b.Lost, b.Signed = w.restores.lost, w.signed()
 	var err error
