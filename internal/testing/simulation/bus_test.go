@@ -104,6 +104,8 @@ type grant struct {
 	rounds int
 	// answer is how long the answer takes.
 	answer time.Duration
+	// stray is how long an order for goods that is lost is on its way, in every second case; zero in the others.
+	stray time.Duration
 }
 
 func newBus(seed uint64, randomize func(n uint64)) *bus {
@@ -330,11 +332,21 @@ func (b *bus) draw(c *call) grant {
 		}
 		n -= f.of
 	}
-	if g.fate == late {
+	switch g.fate {
+	case late:
 		g.answer = jitterOf(rng, 40*time.Second)
+	case lost:
+		if rng.IntN(2) == 0 {
+			g.stray = jitterOf(rng, longestStray)
+		}
+	case done, refused, crashBefore, crashAfter:
 	}
 	return g
 }
+
+// longestStray is how long an order for goods may be on its way after who sent it has given up. It is less than a
+// provider is waited for until it is taken not to know a reference.
+const longestStray = 20 * time.Second
 
 // pause sleeps for a while; false when it was ended before.
 func pause(d time.Duration, ends ...<-chan struct{}) bool {
@@ -349,9 +361,14 @@ func pause(d time.Duration, ends ...<-chan struct{}) bool {
 	}
 	select {
 	case <-t.C:
-		return true
 	case <-first:
 	case <-second:
+	}
+	select { // what has ended by then counts, also where it did in the same moment
+	case <-first:
+	case <-second:
+	default:
+		return true
 	}
 	return false
 }

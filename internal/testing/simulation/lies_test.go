@@ -21,6 +21,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/testing/simulation/node"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -84,7 +85,7 @@ var lies = map[string]lie{
 // turnedAway notes that a payment was refused with which nothing was wrong. One that is nearly over may be, and so may
 // what strangers send and what is bought of what has bounds.
 func (p *purchase) turnedAway(header string, a answer) {
-	const nearly = 10 * time.Second
+	nearly := payment.MinMargin + p.of.world.plan.skew + time.Second
 	pay, err := x402.DecodePayment(header)
 	if of := p.of.world.plan; of.strangers > 0 || of.owners || of.bounded {
 		return
