@@ -64,11 +64,16 @@ func (p *process) kill() {
 	p.died()
 }
 
-// stop lets nothing of the process go on for a while.
-func (p *process) stop(d time.Duration) {
+// stop lets nothing of the process go on for a while. One that stands still already is left alone: otherwise it would
+// stand still for longer than providers are waited for.
+func (p *process) stop(d time.Duration) (stopped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if time.Now().Before(p.stopped) {
+		return false
+	}
 	p.stopped = time.Now().Add(d)
+	return true
 }
 
 // goOn waits until the process goes on, and a little more, of each call's own: what goes on in one moment does so in
