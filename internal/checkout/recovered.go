@@ -42,7 +42,9 @@ func (c *Checkout) find(ctx context.Context, p Purchase, payer x402.Address, res
 	if c.Recovered == nil || !errors.Is(err, order.ErrNotFound) {
 		return known, err
 	}
-	goods := c.goods(c.newOrder(p, payer, 0, nil))
+	goods := c.goods(order.Order{
+		Kind: p.Kind, Owner: payer, Key: p.Key, Reference: order.ReferenceOf(p.Kind, payer, p.Key), Delivery: 1,
+	})
 	if goods == uuid.Nil {
 		return known, err
 	}

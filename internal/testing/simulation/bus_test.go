@@ -104,8 +104,8 @@ type grant struct {
 	rounds int
 	// answer is how long the answer takes.
 	answer time.Duration
-	// stray is how long an order for goods that is lost is on its way, in every second case; zero in the others.
-	stray time.Duration
+	// delay is how long an order for goods that is lost is on its way, in every second case; zero in the others.
+	delay time.Duration
 }
 
 func newBus(seed uint64, randomize func(n uint64)) *bus {
@@ -337,16 +337,16 @@ func (b *bus) draw(c *call) grant {
 		g.answer = jitterOf(rng, 40*time.Second)
 	case lost:
 		if rng.IntN(2) == 0 {
-			g.stray = jitterOf(rng, longestStray)
+			g.delay = jitterOf(rng, longestDelay)
 		}
 	case done, refused, crashBefore, crashAfter:
 	}
 	return g
 }
 
-// longestStray is how long an order for goods may be on its way after who sent it has given up. It is less than a
+// longestDelay is how long an order for goods may be on its way after who sent it has given up. It is less than a
 // provider is waited for until it is taken not to know a reference.
-const longestStray = 20 * time.Second
+const longestDelay = 20 * time.Second
 
 // pause sleeps for a while; false when it was ended before.
 func pause(d time.Duration, ends ...<-chan struct{}) bool {

@@ -23,21 +23,21 @@ type way struct {
 	hosts map[string]http.Handler
 	// down reports whether a host does not answer.
 	down func(host string) bool
-	// strays are the requests that are on their way although who sent them has given up.
-	strays *sync.WaitGroup
+	// delayed are the requests that are on their way although who sent them has given up.
+	delayed *sync.WaitGroup
 }
 
 // orders are how the paths end at which goods are ordered. They are not sent again before a provider is sure not to
 // have them; other changes are, so that a late one of them would undo what came after it.
 var orders = []string{"/orders", "/esim/order", "/cards"}
 
-// strayed reports whether a request happens only after who sent it has been told that it is lost. It does so then.
-func (w *way) strayed(r *http.Request, after time.Duration, happen func()) bool {
+// comesLater reports whether a request happens only after who sent it has been told that it is lost. It does so then.
+func (w *way) comesLater(r *http.Request, after time.Duration, happen func()) bool {
 	ordering := func(end string) bool { return strings.HasSuffix(r.URL.Path, end) }
 	if after == 0 || r.Method != http.MethodPost || !slices.ContainsFunc(orders, ordering) {
 		return false
 	}
-	w.strays.Go(func() {
+	w.delayed.Go(func() {
 		time.Sleep(after)
 		late := newProcess("late", func() {})
 		late.immortal = true
@@ -75,7 +75,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	asked := r.Clone(r.Context())
 	asked.Body, asked.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	asked.RemoteAddr, asked.RequestURI = "127.0.0.1:40000", r.URL.RequestURI()
-	if w.strayed(r, g.stray, func() {
+	if w.comesLater(r, g.delay, func() {
 		to.ServeHTTP(httptest.NewRecorder(), asked.WithContext(context.WithoutCancel(r.Context())))
 	}) {
 		return nil, errBroken

@@ -77,8 +77,8 @@ type world struct {
 	down     map[string]bool
 	crashes  int
 	restores restores
-	// strays are orders at providers that are on their way, although who sent them has given up.
-	strays sync.WaitGroup
+	// delayed are orders at providers that are on their way, although who sent them has given up.
+	delayed sync.WaitGroup
 }
 
 // plan is what the seed says of a run.
@@ -312,7 +312,7 @@ func (w *world) direct(stop chan<- struct{}) {
 	close(quiet)
 	wentBack()
 	w.calm()
-	w.strays.Wait()
+	w.delayed.Wait()
 	close(w.well)
 	w.rested = w.finish(&buyers) && w.rest()
 	close(w.ending)
@@ -424,7 +424,7 @@ func (w *world) client(p *process) *http.Client {
 	for _, l := range w.liars {
 		hosts[l.name+".sim"] = l
 	}
-	return &http.Client{Transport: &way{of: p, bus: w.bus, hosts: hosts, down: w.isDown, strays: &w.strays}}
+	return &http.Client{Transport: &way{of: p, bus: w.bus, hosts: hosts, down: w.isDown, delayed: &w.delayed}}
 }
 
 // clockOf is the clock of a process's machine. The database has its own.
