@@ -23,7 +23,7 @@ use_browser() {
 
 browser_path() {
   (cd tools/conformance && node --input-type=module -e '
-    const { default: chromium } = await import("@sparticuz/chromium");
+    const { default: chromium } = await import("./chromium.mjs");
     await chromium.executablePath();')
 }
 

@@ -1,8 +1,8 @@
 // A browser opens the page for people: it shows the API and asks no other host.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import chromium from "@sparticuz/chromium";
 import puppeteer from "puppeteer-core";
+import chromium from "./chromium.mjs";
 
 const base = process.env.ROAMCARD_URL;
 let browser;

@@ -1,9 +1,9 @@
 // What the tests of pages share: orders to pay, and a browser with a wallet that signs with a development key.
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import chromium from "@sparticuz/chromium";
 import puppeteer from "puppeteer-core";
 import { privateKeyToAccount } from "viem/accounts";
+import chromium from "./chromium.mjs";
 
 export const dev = JSON.parse(await readFile(process.env.ROAMCARD_READY, "utf8"));
 const shots = process.env.ROAMCARD_SHOTS ?? join(import.meta.dirname, "../../bin/pages");

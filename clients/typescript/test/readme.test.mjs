@@ -70,11 +70,12 @@ scenario("the README's snippets run, one after the other, for one card", async (
   const folder = await workFolder(t);
   const { key, account } = await newWallet();
   const dist = join(root, "dist");
+  const code = await runnable(snippets);
   const names = snippets.map((_, i) => `snippet-${process.pid}-${i}.mjs`);
   // In one process, one after the other: each by itself would load the packages again.
   const whole = `all-${process.pid}.mjs`;
   t.after(() => Promise.all([...names, whole].map((name) => rm(join(dist, name), { force: true }))));
-  await Promise.all(names.map((name, i) => writeFile(join(dist, name), runnable(snippets[i]))));
+  await Promise.all(names.map((name, i) => writeFile(join(dist, name), code[i])));
   await writeFile(join(dist, whole), names.map((name) => `await import("./${name}");\n`).join(""));
   const output = await runModule(join(dist, whole), folder, key);
   assert.match(output, /was shown/);

@@ -30,11 +30,12 @@ async function workFolder(t) {
 }
 
 scenario("the official client buys a card and an eSIM as the pages show", async (t) => {
-  const code = await snippets("ts");
-  assert.equal(code.length, 2);
+  const shown = await snippets("ts");
+  assert.equal(shown.length, 2);
+  const [code] = await runnable([shown.join("\n")]);
   const { key, account } = await newWallet();
   const file = join(import.meta.dirname, "..", "dist", `service-snippet-${process.pid}.mjs`);
-  await writeFile(file, `${runnable(code.join("\n"))}\nconsole.log(orderId, credentials.lpa, delivery.token);\n`);
+  await writeFile(file, `${code}\nconsole.log(orderId, credentials.lpa, delivery.token);\n`);
   t.after(() => rm(file, { force: true }));
   const { stdout } = await run(process.execPath, [file], { env: { ...process.env, WALLET_KEY: key } });
   assert.match(stdout, /^200 /);

@@ -8,10 +8,10 @@ import { extname, join } from "node:path";
 import { hangsAfter } from "./api.mjs";
 
 const root = join(import.meta.dirname, "../..");
-const conformance = join(root, "../../tools/conformance/package.json");
+const conformance = join(root, "../../tools/conformance");
 /** Whether there is no such browser. */
 export const missing =
-  !existsSync(join(conformance, "../node_modules/puppeteer-core")) ||
+  !existsSync(join(conformance, "node_modules/puppeteer-core")) ||
   `${process.platform} ${process.arch}` !== "linux x64";
 
 /** The import map of the packages that the client needs in a browser, as their exports say. */
@@ -88,10 +88,10 @@ export async function site(t) {
 
 /** Starts the browser. */
 export async function launch(t) {
-  const require = createRequire(conformance);
-  const [{ default: chromium }, { default: puppeteer }] = await Promise.all(
-    ["@sparticuz/chromium", "puppeteer-core"].map((name) => import(require.resolve(name))),
-  );
+  const [{ default: chromium }, { default: puppeteer }] = await Promise.all([
+    import(join(conformance, "chromium.mjs")),
+    import(createRequire(join(conformance, "package.json")).resolve("puppeteer-core")),
+  ]);
   const browser = await puppeteer.launch({
     executablePath: await chromium.executablePath(),
     args: chromium.args,

@@ -1,19 +1,21 @@
 // The snippets of READMEs: held to the strict compiler, and made to run.
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import ts from "typescript";
 
-const dist = join(import.meta.dirname, "../../dist");
-const options = {
-  strict: true,
-  noEmit: true,
-  target: ts.ScriptTarget.ES2022,
-  module: ts.ModuleKind.NodeNext,
-  moduleResolution: ts.ModuleResolutionKind.NodeNext,
-  lib: ["lib.es2023.d.ts", "lib.dom.d.ts", "lib.dom.iterable.d.ts"],
-  types: ["node"],
-  skipLibCheck: true,
-};
+const root = join(import.meta.dirname, "../..");
+
+/** What the compiler has to say about files of a folder: lines with "error TS". */
+export function tsc(folder, ...args) {
+  const command = [join(root, "node_modules/typescript/bin/tsc"), "--ignoreConfig", "--pretty", "false", ...args];
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, command, { cwd: folder }, (error, stdout) => {
+      const told = stdout.split("\n").filter((line) => line.includes("error TS"));
+      if (error && told.length === 0) reject(error);
+      else resolve(told);
+    });
+  });
+}
 
 /** The snippets of a file in a language. */
 export async function snippetsOf(file, language) {
@@ -21,23 +23,33 @@ export async function snippetsOf(file, language) {
   return [...text.matchAll(/```(\w+)\n([\s\S]*?)```/g)].filter(([, of]) => of === language).map(([, , code]) => code);
 }
 
-/** What `tsc --strict` says against snippets, each a module that has this package next to it. */
-export async function complaints(snippets) {
-  const files = snippets.map((_, i) => join(dist, `strict-${process.pid}-${i}.ts`));
+/** Snippets as modules of a folder that has this package next to it, for as long as they are used. */
+async function asModules(snippets, use) {
+  const folder = await mkdtemp(join(root, "dist", "snippets-"));
+  const names = snippets.map((_, i) => `${i + 1}.mts`);
   try {
-    await Promise.all(files.map((file, i) => writeFile(file, `${snippets[i]}\nexport {};\n`)));
-    return ts.getPreEmitDiagnostics(ts.createProgram(files, options)).map((d) => {
-      const line = d.file && d.start !== undefined ? d.file.getLineAndCharacterOfPosition(d.start).line : 0;
-      const text = ts.flattenDiagnosticMessageText(d.messageText, "\n");
-      return `snippet ${files.indexOf(d.file?.fileName) + 1}, line ${line + 1}: ${text}`;
-    });
+    await Promise.all(names.map((name, i) => writeFile(join(folder, name), `${snippets[i]}\nexport {};\n`)));
+    return await use(folder, names);
   } finally {
-    await Promise.all(files.map((file) => rm(file, { force: true })));
+    await rm(folder, { recursive: true });
   }
 }
 
-/** A snippet without its types, as Node runs it. */
-export function runnable(code) {
-  return ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext } })
-    .outputText;
+/** What `tsc --strict` says against snippets, each a module that has this package next to it. */
+export function complaints(snippets) {
+  return asModules(snippets, async (folder, names) => {
+    const told = await tsc(
+      folder, "--strict", "--noEmit", "--target", "es2022", "--module", "nodenext", "--types", "node", "--lib",
+      "es2023,dom,dom.iterable", "--skipLibCheck", ...names,
+    );
+    return told.map((line) => line.replace(/^(\d+)\.mts\((\d+),\d+\): error TS\d+/, "snippet $1, line $2"));
+  });
+}
+
+/** Snippets without their types, as Node runs them. */
+export function runnable(snippets) {
+  return asModules(snippets, async (folder, names) => {
+    await tsc(folder, "--noCheck", "--noResolve", "--noLib", "--target", "es2022", "--module", "esnext", ...names);
+    return Promise.all(names.map((name) => readFile(join(folder, name.replace(".mts", ".mjs")), "utf8")));
+  });
 }
