@@ -124,7 +124,6 @@ func (c Config) keyMistakes(public bool) []error {
 
 // openKeys opens what it can, and tells every mistake. Another machine is asked only if ask is set.
 func (c Config) openKeys(ctx context.Context, ask bool) (all []Opened, wrong []error) {
-	public := publicAccounts()
 	seen := map[string]string{}
 	for _, ref := range c.keyRefs() {
 		if _, err := x402.ParseAddress(ref.text.Reveal()); err == nil && ref.role == roleRetiredTreasury {
@@ -134,7 +133,7 @@ func (c Config) openKeys(ctx context.Context, ask bool) (all []Opened, wrong []e
 		if errors.Is(err, errUnasked) {
 			continue
 		}
-		if err == nil && c.Environment == Production && public[made.Address()] {
+		if err == nil && c.Environment == Production && publicAccounts()[made.Address()] {
 			err = errPublicKey
 		}
 		if err != nil {
@@ -155,7 +154,7 @@ func (c Config) openKeys(ctx context.Context, ask bool) (all []Opened, wrong []e
 }
 
 // publicAccounts are those of the development chain, whose keys everybody knows.
-func publicAccounts() map[x402.Address]bool {
+var publicAccounts = sync.OnceValue(func() map[x402.Address]bool {
 	all := map[x402.Address]bool{}
 	for _, w := range devnet.Wallets() {
 		if account, err := x402.ParseAddress(w.Address); err == nil {
@@ -163,7 +162,7 @@ func publicAccounts() map[x402.Address]bool {
 		}
 	}
 	return all
-}
+})
 
 // openedKeys caches the signers of a configuration that was read: a keystore takes a second of computing.
 type openedKeys struct {

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/big"
+	"slices"
+	"sync"
 
 	"github.com/ethereum/go-ethereum/crypto"
 )
@@ -38,7 +40,10 @@ type Wallet struct {
 }
 
 // Wallets returns all wallets of the development chain; the role of each index never changes.
-func Wallets() []Wallet {
+func Wallets() []Wallet { return slices.Clone(wallets()) }
+
+// wallets derives them once: each takes two multiplications on the curve.
+var wallets = sync.OnceValue(func() (all []Wallet) {
 	const dollars = 1_000_000
 	ether := new(big.Int).Exp(big.NewInt(10), big.NewInt(18), nil)
 	thousand := new(big.Int).Mul(ether, big.NewInt(1000))
@@ -56,21 +61,20 @@ func Wallets() []Wallet {
 		{RoleAdmin, 1, 0, thousand},
 	}
 	parent := accountsKey()
-	var wallets []Wallet
 	for _, p := range plan {
 		for range p.count {
-			key := parent.child(uint32(len(wallets))).key
-			wallets = append(wallets, Wallet{
+			key := parent.child(uint32(len(all))).key
+			all = append(all, Wallet{
 				Role:       p.role,
 				Address:    crypto.PubkeyToAddress(crypto.ToECDSAUnsafe(key).PublicKey).Hex(),
 				PrivateKey: fmt.Sprintf("0x%x", key),
 				USDC:       p.usdc,
-				Wei:        new(big.Int).Set(p.wei),
+				Wei:        p.wei,
 			})
 		}
 	}
-	return wallets
-}
+	return all
+})
 
 // WalletsOf returns the wallets that play the role, in order.
 func WalletsOf(role Role) []Wallet {

@@ -120,9 +120,7 @@ func (s *Site) build() error {
 	if s.problems, err = problems(s.NotFound); err != nil {
 		return fmt.Errorf("make the pages of problems: %w", err)
 	}
-	if s.reference, err = reference(); err != nil {
-		return fmt.Errorf("make the API reference: %w", err)
-	}
+	s.reference = reference()
 	api, a2a, mcp, icon := document(asJSON, s.api.document), document(asJSON, agent), document(asJSON, s.card),
 		document("image/svg+xml", favicon)
 	s.pages = map[string]*static.Body{

@@ -2,9 +2,7 @@ package discovery
 
 import (
 	_ "embed"
-	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/roamcard/roamcard/internal/transport/static"
 )
@@ -25,22 +23,16 @@ const docsPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'uns
 	"font-src 'self' data:; " +
 	"connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
-// script is unpacked once for all sites of a process, for the clients that do not take it compressed.
-var script = sync.OnceValues(func() (*static.Body, error) {
-	return static.Unpack(public("text/javascript; charset=utf-8"), docsScript)
-})
+// script is one for all sites of a process.
+var script = static.Unpack(public("text/javascript; charset=utf-8"), docsScript)
 
 // reference is the API reference in HTML and its scripts, by their patterns.
-func reference() (map[string]http.Handler, error) {
-	loaded, err := script()
-	if err != nil {
-		return nil, fmt.Errorf("read the script: %w", err)
-	}
+func reference() map[string]http.Handler {
 	header := public(asHTML)
 	header.Set("Content-Security-Policy", docsPolicy)
 	return map[string]http.Handler{
 		"GET /docs":           static.New(header, docsPage),
 		"GET /docs/init.js":   document("text/javascript; charset=utf-8", docsInit),
-		"GET /docs/scalar.js": loaded,
-	}, nil
+		"GET /docs/scalar.js": script,
+	}
 }

@@ -15,12 +15,11 @@ import (
 	"sync"
 )
 
-// Body is one body in both forms: as it is and, where that is shorter, compressed by gzip. It is compressed once, for
-// the first request: most bodies of a process that starts are never asked for.
+// Body is one body in both forms: as it is and, where that is shorter, compressed by gzip. Each is made once, for the
+// first request that needs it: most bodies of a process that starts are never asked for.
 type Body struct {
-	header http.Header
-	plain  form
-	packed func() form
+	header        http.Header
+	plain, packed func() form
 }
 
 // form is a body as it is sent. Each has an ETag of its own, because their bytes differ.
@@ -36,7 +35,7 @@ func newForm(content []byte, encoding string) form {
 
 // New makes a body. The header is set on each answer with it, and has at least the Content-Type.
 func New(header http.Header, content []byte) *Body {
-	return &Body{header.Clone(), newForm(content, ""), sync.OnceValue(func() form {
+	return &Body{header.Clone(), sync.OnceValue(func() form { return newForm(content, "") }), sync.OnceValue(func() form {
 		if packed := pack(content); len(packed) < len(content) {
 			return newForm(packed, "gzip")
 		}
@@ -44,18 +43,23 @@ func New(header http.Header, content []byte) *Body {
 	})}
 }
 
-// Unpack makes a body of its compressed form.
-func Unpack(header http.Header, packed []byte) (*Body, error) {
-	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+// Unpack makes a body of its compressed form, which the program was built with: one that cannot be unpacked panics for
+// the first request that needs it as it is.
+func Unpack(header http.Header, packed []byte) *Body {
+	return &Body{header.Clone(), sync.OnceValue(func() form { return newForm(unpack(packed), "") }),
+		sync.OnceValue(func() form { return newForm(packed, "gzip") })}
+}
+
+func unpack(packed []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return nil, fmt.Errorf("unpack: %w", err)
+		panic(fmt.Errorf("unpack: %w", err))
 	}
-	content, err := io.ReadAll(unpacked)
+	content, err := io.ReadAll(r)
 	if err != nil {
-		return nil, fmt.Errorf("unpack: %w", err)
+		panic(fmt.Errorf("unpack: %w", err))
 	}
-	kept := newForm(packed, "gzip")
-	return &Body{header.Clone(), newForm(content, ""), func() form { return kept }}, nil
+	return content
 }
 
 // writers are reused, because each takes a megabyte.
@@ -75,7 +79,7 @@ func pack(content []byte) []byte {
 }
 
 // Content is the body as it is.
-func (b *Body) Content() []byte { return b.plain.content }
+func (b *Body) Content() []byte { return b.plain().content }
 
 // ServeHTTP implements http.Handler.
 func (b *Body) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.Send(w, r, http.StatusOK) }
@@ -89,12 +93,12 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, status int) {
 		}
 		h[name] = values
 	}
-	sent := b.plain
-	if packed := b.packed(); packed.content != nil {
+	sent := b.packed()
+	if sent.content != nil {
 		h.Add("Vary", "Accept-Encoding")
-		if takesGzip(r.Header) {
-			sent = packed
-		}
+	}
+	if sent.content == nil || !takesGzip(r.Header) {
+		sent = b.plain()
 	}
 	if status == http.StatusOK {
 		h.Set("ETag", sent.tag)
