@@ -88,7 +88,7 @@ func (s *stage) runs(t *testing.T, program string) string {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	goIn(t, "../../../clients/go", "build", "-o", binary, source)
+	goIn(t, "../../../clients/go", "build", "-ldflags=-s -w", "-o", binary, source)
 	cmd := exec.Command(binary)
 	cmd.Dir, cmd.Env = home, append(os.Environ(), "WALLET_KEY="+w.key)
 	out, err := cmd.CombinedOutput()

@@ -30,7 +30,7 @@ func TestClientOfAReleaseIsInstalledByItsName(t *testing.T) {
 	env := strangersEnv(t, folder, proxy)
 	goWith(t, folder, env, "mod", "init", "buyer")
 	goWith(t, folder, env, "get", ours+"/clients/go/roamcard@"+version)
-	goWith(t, folder, env, "build", "-o", filepath.Join(t.TempDir(), "buyer"), ".")
+	goWith(t, folder, env, "build", "-ldflags=-s -w", "-o", filepath.Join(t.TempDir(), "buyer"), ".")
 	got := goWith(t, folder, env, "list", "-m", "all")
 	found := 0
 	for line := range strings.Lines(got) {
