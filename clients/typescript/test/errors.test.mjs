@@ -48,8 +48,8 @@ test("the types need no library of a browser", async () => {
         'export const options: CallOptions = { headers: { "x-gateway": "1" } };\n',
     );
     const told = await tsc(
-      folder, "--noEmit", "--strict", "--target", "es2022", "--lib", "es2023", "--types", "node", "--module", "nodenext",
-      "--moduleResolution", "nodenext", "use.mts",
+      folder, "--noEmit", "--strict", "--target", "es2022", "--lib", "es2023", "--types", "node", "--module",
+      "nodenext", "--moduleResolution", "nodenext", "use.mts",
     );
     assert.deepEqual(told.filter((line) => !line.includes("node_modules")), []);
   } finally {
