@@ -50,7 +50,7 @@ func TestAgentKilledAtEachStepPaysOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			proxy := s.between("fault-proxy.mjs", s.BaseURL)
+			proxy := &between{s.Faulty(), s.t}
 			s.killedAt(at, proxy)
 			s.settings.Signer = nil
 			p := &person{answer: yes}
@@ -158,7 +158,7 @@ func TestTwoAgentsWithOneKeyPayOnce(t *testing.T) {
 func TestAgentAnswersInTimeAndContinues(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	proxy := s.between("fault-proxy.mjs", s.BaseURL)
+	proxy := &between{s.Faulty(), s.t}
 	// The service answers long after any client has given up, so whatever comes back before is in time.
 	proxy.Inject(fault{"on": "paid", "delayMs": 20_000})
 	a := s.serve(proxy.URL, nil)

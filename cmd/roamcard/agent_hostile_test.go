@@ -141,7 +141,7 @@ func (s *stage) inProcessAt(
 func playHostile(s *stage, c hostileCase) {
 	t := s.t
 	t.Helper()
-	h := s.between("hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
+	h := s.Lying()
 	s.settings.MaxPerDayUSDCents = 100_000
 	if c.Caps.Day != "" {
 		s.settings.MaxPerDayUSDCents = 100

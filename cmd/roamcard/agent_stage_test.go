@@ -318,18 +318,13 @@ func (s *stage) book() roamcard.Book {
 	return b
 }
 
-// between is a program of clients/testing that stands before the service.
+// between is a fault proxy that stands before the service.
 type between struct {
 	*devserver.Proxy
 	t *testing.T
 }
 
 type fault = devserver.Fault
-
-func (s *stage) between(program string, args ...string) *between {
-	s.t.Helper()
-	return &between{s.Before(program, args...), s.t}
-}
 
 // await waits until a request of the kind has come.
 func (b *between) await(paid bool) {

@@ -79,7 +79,7 @@ func start() (dev.Ready, func() error, error) {
 
 // Stop ends the server after all tests. It returns 1 when the server failed, else 0.
 func Stop() int {
-	for _, stop := range lying.stop {
+	for _, stop := range programs.stop {
 		stop()
 	}
 	if shared.stop == nil {

@@ -27,14 +27,6 @@ type Fault map[string]any
 // Request is a request that reached the proxy. Payment is its payment header, if any.
 type Request struct{ Path, Payment string }
 
-// Before starts such a program, which ends with the test.
-func (s Server) Before(program string, args ...string) *Proxy {
-	s.t.Helper()
-	p, stop := s.launch(program, args...)
-	s.t.Cleanup(stop)
-	return p
-}
-
 func (s Server) launch(program string, args ...string) (*Proxy, func()) {
 	s.t.Helper()
 	cmd := exec.Command("node", append([]string{filepath.Join(apptest.Root(s.t), "clients/testing", program)}, args...)...)
@@ -54,34 +46,60 @@ func (s Server) launch(program string, args ...string) (*Proxy, func()) {
 	return p, stop
 }
 
-// lying are the services that lie in front of the shared server. Starting one costs more than what a test does with it,
-// and each forgets the test before when it is told its lies.
-var lying struct {
+// programs are those in front of the shared server, by their names: starting one costs more than what a test does with
+// it.
+var programs = struct {
 	sync.Mutex
-	idle []Proxy
+	idle map[string][]Proxy
 	stop []func()
-}
+}{idle: map[string][]Proxy{}}
 
-// Lying is a service that lies, of this test alone until it ends. It tells the truth until it is told its lies, by a
-// POST to its Control. Whatever the test has sent it must be answered before the test ends.
-func (s Server) Lying() *Proxy {
+// borrow gives a test a program of its own until the test ends, before which everything has to be answered that the
+// test has sent it. Another test may have had it before.
+func (s Server) borrow(program string, args ...string) (p *Proxy, used bool) {
 	s.t.Helper()
-	lying.Lock()
-	defer lying.Unlock()
-	var p *Proxy
-	if last := len(lying.idle) - 1; last >= 0 {
-		p = &Proxy{URL: lying.idle[last].URL, Control: lying.idle[last].Control, t: s.t}
-		lying.idle = lying.idle[:last]
+	programs.Lock()
+	defer programs.Unlock()
+	idle := programs.idle[program]
+	if used = len(idle) > 0; used {
+		last := idle[len(idle)-1]
+		programs.idle[program] = idle[:len(idle)-1]
+		p = &Proxy{URL: last.URL, Control: last.Control, t: s.t}
 	} else {
 		var stop func()
-		p, stop = s.launch("hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
-		lying.stop = append(lying.stop, stop)
+		p, stop = s.launch(program, args...)
+		programs.stop = append(programs.stop, stop)
 	}
 	s.t.Cleanup(func() {
-		lying.Lock()
-		defer lying.Unlock()
-		lying.idle = append(lying.idle, *p)
+		programs.Lock()
+		defer programs.Unlock()
+		programs.idle[program] = append(programs.idle[program], *p)
 	})
+	return p, used
+}
+
+// Lying is a service that lies. It tells the truth until it is told its lies, by a POST to its Control.
+func (s Server) Lying() *Proxy {
+	s.t.Helper()
+	p, used := s.borrow("hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
+	if used {
+		Exchange(s.t, p.Control, map[string]any{"lies": []any{}}, new(any))
+	}
+	return p
+}
+
+// Faulty is a fault proxy that knows no faults and has seen no requests.
+func (s Server) Faulty() *Proxy {
+	s.t.Helper()
+	p, used := s.borrow("fault-proxy.mjs", s.BaseURL)
+	if used {
+		req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPut, p.Control, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		read(s.t, res, err, p)
+	}
 	return p
 }
 

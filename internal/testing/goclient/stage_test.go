@@ -42,7 +42,7 @@ type (
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := devserver.Start(t)
-	return &stage{Server: s, proxy: s.Before("fault-proxy.mjs", s.BaseURL), t: t}
+	return &stage{Server: s, proxy: s.Faulty(), t: t}
 }
 
 // newStageWithout is a stage whose clients have no proxy before the server.
