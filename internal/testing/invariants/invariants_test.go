@@ -765,6 +765,20 @@ func TestKeyIsChargedOnce(t *testing.T) {
 	}
 }
 
+// TestArrivedMoneyIsAChargeForWhatItPays: a restore has lost the order that it was signed for, and it has paid another.
+func TestArrivedMoneyIsAChargeForWhatItPays(t *testing.T) {
+	r := good()
+	r.chain.used[1].Payer, r.chain.used[2].Payer = alice, alice
+	r.signed = []Signed{{alice, "key-a", "0x0a"}, {alice, "key-a", "0x0c"}}
+	if broken := oneChargePerKey(r); len(broken) != 0 {
+		t.Errorf("what was signed for one key and has paid for another breaks %v", broken)
+	}
+	r.payments, r.signed = r.payments[:3], append(r.signed, Signed{alice, "key-c", "0x0d"})
+	if broken := oneChargePerKey(r); len(broken) != 1 {
+		t.Errorf("two charges for the other key break %v", broken)
+	}
+}
+
 // TestFeeThatWasWrittenOffComesBack: it stayed on its card, and is its owner's.
 func TestFeeThatWasWrittenOffComesBack(t *testing.T) {
 	for amount, broken := range map[int64]int{2400: 0, 2501: 1} {

@@ -1,6 +1,9 @@
 package invariants
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // creditsAreThePayments compares the transfers to the payee with the recorded payments, one by one.
 func creditsAreThePayments(r *records) []string {
@@ -120,22 +123,24 @@ func onePaymentPerPurchase(r *records) []string {
 }
 
 // oneChargePerKey compares what buyers have signed with what moved, whatever the database knows of it: one that was put
-// back may have lost the first payment. What was sent back, and lost with its order, is no charge.
+// back may have lost the first payment. What was sent back, and lost with its order, is no charge. What has arrived and
+// is known without its order pays for whatever its payer buys next at that price: then it is a charge for that key.
 func oneChargePerKey(r *records) []string {
 	var f findings
 	moved, charged := r.usesByNonce(), map[[2]string]map[string]bool{}
-	credits, back := r.creditsByPlace(), r.arrivedAndBack()
+	credits, back, bought := r.creditsByPlace(), r.arrivedAndBack(), r.keysByTransfer()
 	for _, s := range r.signed {
-		at := [2]string{lower(s.Payer), s.Key}
-		if charged[at] == nil {
-			charged[at] = map[string]bool{}
-		}
 		for _, u := range moved[[2]string{lower(s.Payer), lower(s.Nonce)}] {
 			// The transfer is the next event. A payer may have used the nonce to pay somebody else.
 			transfer := place{lower(u.Transaction), u.LogIndex + 1}
-			if _, paid := credits[transfer]; paid && !back[transfer] {
-				charged[at][lower(s.Nonce)] = true
+			if _, paid := credits[transfer]; !paid || back[transfer] {
+				continue
 			}
+			at := [2]string{lower(s.Payer), cmp.Or(bought[transfer], s.Key)}
+			if charged[at] == nil {
+				charged[at] = map[string]bool{}
+			}
+			charged[at][lower(s.Nonce)] = true
 		}
 	}
 	for at, nonces := range charged {
@@ -144,6 +149,17 @@ func oneChargePerKey(r *records) []string {
 		}
 	}
 	return f
+}
+
+// keysByTransfer are the keys of the orders that were paid by transfers, where the orders have one.
+func (r *records) keysByTransfer() map[place]string {
+	orders, keys := r.ordersByID(), map[place]string{}
+	for _, p := range r.paidPayments() {
+		if p.Transaction != nil && p.LogIndex != nil {
+			keys[place{lower(*p.Transaction), *p.LogIndex}] = orders[p.Order].Key
+		}
+	}
+	return keys
 }
 
 // fulfilledOrRefunded reads every order's whole story, not only its end.

@@ -104,8 +104,11 @@ type grant struct {
 	rounds int
 	// answer is how long the answer takes.
 	answer time.Duration
-	// delay is how long an order for goods that is lost is on its way, in every second case; zero in the others.
+	// delay is how long an order for goods is on its way whose answer is lost, or whose sender has died, in every second
+	// case; zero in the others.
 	delay time.Duration
+	// dice are those of who goes on with the answer. How many were thrown before, by others, is not always the same.
+	dice uint64
 }
 
 func newBus(seed uint64, randomize func(n uint64)) *bus {
@@ -318,7 +321,7 @@ func (b *bus) draw(c *call) grant {
 		}
 	}
 	n := rng.IntN(all)
-	g := grant{fate: done, answer: 1 + jitterOf(rng, w.latency), rounds: rng.IntN(4)}
+	g := grant{fate: done, answer: 1 + jitterOf(rng, w.latency), rounds: rng.IntN(4), dice: rng.Uint64()}
 	if c.of.immortal {
 		return g
 	}
@@ -335,17 +338,17 @@ func (b *bus) draw(c *call) grant {
 	switch g.fate {
 	case late:
 		g.answer = jitterOf(rng, 40*time.Second)
-	case lost:
+	case lost, crashAfter:
 		if rng.IntN(2) == 0 {
 			g.delay = jitterOf(rng, longestDelay)
 		}
-	case done, refused, crashBefore, crashAfter:
+	case done, refused, crashBefore:
 	}
 	return g
 }
 
-// longestDelay is how long an order for goods may be on its way after who sent it has given up. It is less than a
-// provider is waited for until it is taken not to know a reference.
+// longestDelay is how long an order for goods may be on its way after who sent it has given up or died. It is less than
+// a provider is waited for until it is taken not to know a reference.
 const longestDelay = 20 * time.Second
 
 // pause sleeps for a while; false when it was ended before.

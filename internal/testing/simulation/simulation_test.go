@@ -242,13 +242,6 @@ func planInMemory(seed uint64) plan {
 	return p
 }
 
-// unrepeated are kept seeds that do not pass it: what three processes with three nodes do in the moment in which one of
-// them goes on is not always in an order that the seed knows.
-var unrepeated = []uint64{16}
-
-// unrepeatedInMemory are those that do not pass it in memory, where 120 buyers wait for one of three processes.
-var unrepeatedInMemory = []uint64{10}
-
 // TestSeedIsRepeatedExactly: a run is made by its seed alone.
 func TestSeedIsRepeatedExactly(t *testing.T) {
 	if os.Getenv("ROAMCARD_TORTURE") == "" {
@@ -265,12 +258,8 @@ func TestSeedIsRepeatedExactly(t *testing.T) {
 		all = []uint64{*firstSeed}
 	}
 	for _, seed := range all {
-		if !slices.Contains(unrepeated, seed) || *firstSeed != 0 {
-			s.repeated(t, planOf(seed))
-		}
-		if !slices.Contains(unrepeatedInMemory, seed) || *firstSeed != 0 {
-			(*server)(nil).repeated(t, planInMemory(seed))
-		}
+		s.repeated(t, planOf(seed))
+		(*server)(nil).repeated(t, planInMemory(seed))
 	}
 }
 

@@ -31,7 +31,8 @@ type way struct {
 // have them; other changes are, so that a late one of them would undo what came after it.
 var orders = []string{"/orders", "/esim/order", "/cards"}
 
-// comesLater reports whether a request happens only after who sent it has been told that it is lost. It does so then.
+// comesLater reports whether a request happens only after who sent it has been told that it is lost, or has died. It
+// does so then.
 func (w *way) comesLater(r *http.Request, after time.Duration, happen func()) bool {
 	ordering := func(end string) bool { return strings.HasSuffix(r.URL.Path, end) }
 	if after == 0 || r.Method != http.MethodPost || !slices.ContainsFunc(orders, ordering) {
@@ -78,7 +79,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.comesLater(r, g.delay, func() {
 		to.ServeHTTP(httptest.NewRecorder(), asked.WithContext(context.WithoutCancel(r.Context())))
 	}) {
-		return nil, errBroken
+		return nil, ended(r, g.after(w.of, nil))
 	}
 	answer, answered := httptest.NewRecorder(), make(chan struct{})
 	go func() {

@@ -100,6 +100,7 @@ func (g grant) after(of *process, give <-chan struct{}) error {
 		}
 		return errGone
 	}
+	fix(g.dice, "answer", 0)
 	return nil
 }
 

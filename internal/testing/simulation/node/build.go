@@ -65,7 +65,7 @@ func (c *Chain) build(number uint64, waiting []*sent) bool {
 	}
 	for i, e := range b.entries {
 		e.receipt.BlockHash, e.receipt.TransactionIndex = b.hash, uint(i)
-		c.included[e.tx.Hash()] = e
+		c.included[e.tx.Hash()], e.sent.included = e, true
 	}
 	c.blocks, c.head = append(c.blocks, b), number
 	c.remove()

@@ -310,6 +310,7 @@ func (c *Chain) Reorganise(depth int, drop func(tx common.Hash) bool) error {
 		c.state.undo(b.undo)
 		for _, e := range slices.Backward(b.entries) {
 			delete(c.included, e.tx.Hash())
+			e.sent.included = false
 			if drop == nil || !drop(e.tx.Hash()) {
 				back = append(back, e.sent)
 			}

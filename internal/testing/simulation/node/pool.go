@@ -19,6 +19,8 @@ type sent struct {
 	from common.Address
 	// unsigned is one of Execute.
 	unsigned bool
+	// included says that it is in a block.
+	included bool
 }
 
 // take puts a signed transaction into the pool, by the rules and with the errors of reth.
@@ -133,7 +135,7 @@ func (c *Chain) best(waiting []*sent, baseFee *big.Int, passed map[*sent]bool) (
 func (c *Chain) remove() {
 	c.pool = slices.DeleteFunc(c.pool, func(p *sent) bool {
 		if p.unsigned {
-			return c.included[p.tx.Hash()] != nil
+			return p.included
 		}
 		return p.tx.Nonce() < c.state.GetNonce(p.from)
 	})
