@@ -387,12 +387,9 @@ type trace struct {
 // keptLines is how much of a trace a failure shows.
 const keptLines = 400
 
-// keepAll keeps all of every trace.
-var keepAll bool
-
 func newTrace() trace {
 	t := trace{sum: sha256.New(), began: time.Now(), keep: keptLines}
-	if *wholeTrace || keepAll {
+	if *wholeTrace {
 		t.keep = 1 << 30
 	}
 	return t

@@ -173,13 +173,7 @@ type outcome struct {
 }
 
 // simulate runs a world to its rest, and looks for what is broken.
-func simulate(t *testing.T, s *server, p plan) outcome { t.Helper(); return s.run(t, p, true) }
-
-// repeat runs a world and looks at nothing: what looks throws the runtime's dice, which may then remember more than it
-// did when the next world begins.
-func repeat(t *testing.T, s *server, p plan) outcome { t.Helper(); return s.run(t, p, false) }
-
-func (s *server) run(t *testing.T, p plan, checked bool) outcome {
+func simulate(t *testing.T, s *server, p plan) outcome {
 	t.Helper()
 	warmUp.Do(func() {
 		runWorld(t, s, plan{
@@ -187,7 +181,7 @@ func (s *server) run(t *testing.T, p plan, checked bool) outcome {
 			weather: weather{latency: time.Millisecond},
 		}, false)
 	})
-	return runWorld(t, s, p, checked)
+	return runWorld(t, s, p, true)
 }
 
 func runWorld(t *testing.T, s *server, p plan, checked bool) (out outcome) {
