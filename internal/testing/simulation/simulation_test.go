@@ -244,8 +244,8 @@ func planInMemory(seed uint64) plan {
 	return p
 }
 
-// unrepeated are kept seeds whose worlds over PostgreSQL do not pass it: several things that go on in one moment ask the
-// same of the same node there, in an order that the seed does not know, and the world may go on in another way.
+// unrepeated are kept seeds whose worlds over PostgreSQL do not pass it: several things that go on in one moment ask
+// the same of the same node there, in an order that the seed does not know, and the world may go on in another way.
 var unrepeated = []uint64{13, 16}
 
 // TestSeedIsRepeatedExactly: a run is made by its seed alone. Each is one of a process of its own, as people repeat it:
