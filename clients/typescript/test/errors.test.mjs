@@ -1,14 +1,9 @@
 // What a program acts on is in every error, and the package's types need no browser.
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import * as roamcard from "roamcard";
 import * as node from "roamcard/node";
-import { tsc } from "./support/snippets.mjs";
-
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
+import { asModules, tsc } from "./support/snippets.mjs";
 
 /** One error of each class that the package exports. */
 function everyError() {
@@ -39,20 +34,15 @@ test("every error has a code of its own, also in JSON", () => {
 });
 
 test("the types need no library of a browser", async () => {
-  const folder = mkdtempSync(join(root, "dist", "no-dom-"));
-  try {
-    writeFileSync(
-      join(folder, "use.mts"),
-      'import { type CallOptions, Roamcard } from "../index.js";\nimport { fromEnv } from "../node/index.js";\n' +
-        "export const used: [typeof Roamcard, typeof fromEnv] = [Roamcard, fromEnv];\n" +
-        'export const options: CallOptions = { headers: { "x-gateway": "1" } };\n',
-    );
-    const told = await tsc(
+  const use =
+    'import { type CallOptions, Roamcard } from "../index.js";\nimport { fromEnv } from "../node/index.js";\n' +
+    "export const used: [typeof Roamcard, typeof fromEnv] = [Roamcard, fromEnv];\n" +
+    'export const options: CallOptions = { headers: { "x-gateway": "1" } };\n';
+  const told = await asModules([use], (folder, names) =>
+    tsc(
       folder, "--noEmit", "--strict", "--target", "es2022", "--lib", "es2023", "--types", "node", "--module",
-      "nodenext", "--moduleResolution", "nodenext", "use.mts",
-    );
-    assert.deepEqual(told.filter((line) => !line.includes("node_modules")), []);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+      "nodenext", "--moduleResolution", "nodenext", ...names,
+    ),
+  );
+  assert.deepEqual(told.filter((line) => !line.includes("node_modules")), []);
 });

@@ -8,15 +8,11 @@ import (
 // creditsAreThePayments compares the transfers to the payee with the recorded payments, one by one.
 func creditsAreThePayments(r *records) []string {
 	var f findings
-	paid := map[place]paymentRow{}
+	paid, back := r.paymentsByPlace(), r.arrivedAndBack()
 	var recorded, moved, unmatched int64
 	for _, p := range r.paidPayments() {
 		recorded += p.Value
-		if p.Transaction != nil && p.LogIndex != nil {
-			paid[place{lower(*p.Transaction), *p.LogIndex}] = p
-		}
 	}
-	back := r.arrivedAndBack()
 	for _, c := range r.chain.credits {
 		moved += c.Value
 		at := place{lower(c.Transaction), c.LogIndex}
@@ -128,7 +124,7 @@ func onePaymentPerPurchase(r *records) []string {
 func oneChargePerKey(r *records) []string {
 	var f findings
 	moved, charged := r.usesByNonce(), map[[2]string]map[string]bool{}
-	credits, back, bought := r.creditsByPlace(), r.arrivedAndBack(), r.keysByTransfer()
+	credits, back, payments, orders := r.creditsByPlace(), r.arrivedAndBack(), r.paymentsByPlace(), r.ordersByID()
 	for _, s := range r.signed {
 		for _, u := range moved[[2]string{lower(s.Payer), lower(s.Nonce)}] {
 			// The transfer is the next event. A payer may have used the nonce to pay somebody else.
@@ -136,7 +132,7 @@ func oneChargePerKey(r *records) []string {
 			if _, paid := credits[transfer]; !paid || back[transfer] {
 				continue
 			}
-			at := [2]string{lower(s.Payer), cmp.Or(bought[transfer], s.Key)}
+			at := [2]string{lower(s.Payer), cmp.Or(orders[payments[transfer].Order].Key, s.Key)}
 			if charged[at] == nil {
 				charged[at] = map[string]bool{}
 			}
@@ -151,15 +147,15 @@ func oneChargePerKey(r *records) []string {
 	return f
 }
 
-// keysByTransfer are the keys of the orders that were paid by transfers, where the orders have one.
-func (r *records) keysByTransfer() map[place]string {
-	orders, keys := r.ordersByID(), map[place]string{}
+// paymentsByPlace are the recorded payments by where their transfers are.
+func (r *records) paymentsByPlace() map[place]paymentRow {
+	payments := map[place]paymentRow{}
 	for _, p := range r.paidPayments() {
 		if p.Transaction != nil && p.LogIndex != nil {
-			keys[place{lower(*p.Transaction), *p.LogIndex}] = orders[p.Order].Key
+			payments[place{lower(*p.Transaction), *p.LogIndex}] = p
 		}
 	}
-	return keys
+	return payments
 }
 
 // fulfilledOrRefunded reads every order's whole story, not only its end.

@@ -23,7 +23,7 @@ type way struct {
 	hosts map[string]http.Handler
 	// down reports whether a host does not answer.
 	down func(host string) bool
-	// delayed are the requests that are on their way although who sent them has given up.
+	// delayed are the requests that are on their way although who sent them has given up or died.
 	delayed *sync.WaitGroup
 }
 

@@ -77,7 +77,7 @@ type world struct {
 	down     map[string]bool
 	crashes  int
 	restores restores
-	// delayed are orders at providers that are on their way, although who sent them has given up.
+	// delayed are orders at providers that are on their way, although who sent them has given up or died.
 	delayed sync.WaitGroup
 }
 

@@ -40,7 +40,7 @@ func zipped(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// TestCompressedMessageIsUnpackedToItsBound: 47 kB may hold a thousand times as much, and nobody unpacks it.
+// TestCompressedMessageIsUnpackedToItsBound: 24 kB may hold a thousand times as much, and nobody unpacks it.
 func TestCompressedMessageIsUnpackedToItsBound(t *testing.T) {
 	const most = 4 << 10
 	bomb := zipped(t, strings.Repeat(" ", 24<<20))

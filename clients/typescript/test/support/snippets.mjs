@@ -24,7 +24,7 @@ export async function snippetsOf(file, language) {
 }
 
 /** Snippets as modules of a folder that has this package next to it, for as long as they are used. */
-async function asModules(snippets, use) {
+export async function asModules(snippets, use) {
   const folder = await mkdtemp(join(root, "dist", "snippets-"));
   const names = snippets.map((_, i) => `${i + 1}.mts`);
   try {
