@@ -23,7 +23,8 @@ func (deliverArgs) Kind() job.Kind { return delivering }
 type Deliveries struct {
 	Store *memory.Store
 	Queue memory.Jobs
-	// Deliver is the product's. Ended, which may be nil, gets the outcome of each delivery.
+	// Deliver is the product's. Ended, which may be nil, gets the outcome of each delivery before the order has its new
+	// status: a card is free for the next movement with that, and its postings must be there by then.
 	Deliver func(context.Context, *job.Lease, order.Order) (order.Progress, error)
 	Ended   func(order.Order, order.Progress)
 	// Slots is how many run at once; the runner's default if zero.
@@ -95,12 +96,12 @@ func (d *Deliveries) deliver(ctx context.Context, l *job.Lease) (job.Outcome, er
 	a.Order.Status = map[order.ProgressState]order.Status{
 		order.Delivered: order.Fulfilled, order.Refused: order.RefundPending, order.Doubtful: order.OperatorReview,
 	}[at.State]
+	if d.Ended != nil {
+		d.Ended(a.Order, at)
+	}
 	d.Store.Orders().Put(a.Order)
 	d.mu.Lock()
 	d.done[a.Order.ID] = at
 	d.mu.Unlock()
-	if d.Ended != nil {
-		d.Ended(a.Order, at)
-	}
 	return job.Done(), nil
 }
