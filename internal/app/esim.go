@@ -23,7 +23,6 @@ import (
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
-	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 func esimRegistration() Registration {
@@ -352,7 +351,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 		Workers:   p.Workers(settlement.Fulfilling, esim.Syncing),
 		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout,
 		Deadline: c.Deadline, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
-		SyncEvery: c.SyncEvery,
+		SyncEvery: c.SyncEvery, Limits: p.limits, Metrics: a.metrics,
 	})
 	p.noticed = append(p.noticed, e.Look)
 	cancels := &esim.Cancellations{Esims: e, Store: a.store.Esims(), Chain: a.chain}
@@ -368,7 +367,7 @@ func (a *App) esims(p *Parts) (Made, error) {
 			all.Esims = rpc.EsimService{
 				Sales: s.Sales, Orders: s.sells, Plans: e, Delivery: e, Profiles: e, Cancellations: cancels,
 				Topups:       topups,
-				Capabilities: e.Capabilities(), Session: rpcx.SessionOf(s.who), Limits: s.limits,
+				Capabilities: e.Capabilities(),
 				Availability: s.availability, Terms: a.config.terms(), Now: a.config.now,
 			}
 			all.Operator.Cancellations = cancels

@@ -45,57 +45,57 @@ type Finder interface {
 	Found(ctx context.Context, o order.Order) (bool, error)
 }
 
-// arrived answers a payment that was transferred and that no order has claimed. The transfer is stored first. The
-// proven payer gets the order; anyone else gets a challenge to prove to be the payer, since a settled payment is
-// public.
-func (c *Checkout) arrived(
-	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error, at payment.Receipt,
-) (PaidOrder, error) {
-	a := payment.Arrived{Network: c.Terms.Network, Asset: c.Terms.Asset, Authorization: pay.Authorization, Receipt: at}
-	if err := c.Store.Arrive(ctx, a); err != nil {
-		return PaidOrder{}, fmt.Errorf("store the transfer: %w", errors.Join(err, unknownYet("")))
+// arrived claims the order of an attempt with its payment, which was transferred and which no order has claimed. The
+// transfer is stored first. Only the proven payer gets the order; anyone else gets a challenge to prove to be the payer,
+// since a settled payment is public.
+func (c *Checkout) arrived(ctx context.Context, a attempt, refused error, at payment.Receipt) (claim, error) {
+	transfer := payment.Arrived{
+		Network: c.Terms.Network, Asset: c.Terms.Asset, Authorization: a.signed.Authorization, Receipt: at,
 	}
-	c.Log.WarnContext(ctx, "payment was transferred without an order", slog.String("kind", string(p.Kind)),
+	if err := c.Store.Arrive(ctx, transfer); err != nil {
+		return claim{}, fmt.Errorf("store the transfer: %w", errors.Join(err, unknownYet("")))
+	}
+	c.Log.WarnContext(ctx, "payment was transferred without an order", slog.String("kind", string(a.Kind)),
 		slog.String("transaction", at.Transaction.String()))
 	faultpoint.Reach("arrive.committed")
-	if known != nil && known.Status != order.PaymentRequired {
-		return PaidOrder{}, refused // an order that takes no payment
+	if a.known != nil && a.known.Status != order.PaymentRequired {
+		return claim{}, refused // an order that takes no payment
 	}
-	owner := known == nil || known.Owner == pay.Authorization.From
-	promised := c.promised(p, pay, known, at.SettledAt)
-	offer, err := c.offer(ctx, p, promised)
+	owner := a.known == nil || a.known.Owner == a.payer()
+	promised := c.promised(a, at.SettledAt)
+	offer, err := c.offer(ctx, a.Purchase, promised)
 	switch {
 	case err != nil && promised != nil:
 		offer = *promised
 	case err != nil:
-		return PaidOrder{}, keptForPayer(err)
+		return claim{}, keptForPayer(err)
 	}
-	if !owner || offer.Price.USDC() != a.Authorization.Value {
+	a.offer = &offer
+	if !owner || offer.Price.USDC() != a.signed.Authorization.Value {
 		const detail = "The payment arrived, and it is not what is asked for here."
-		return PaidOrder{}, keptForPayer(fault.New(fault.TermsChanged, detail))
+		return claim{}, keptForPayer(fault.New(fault.TermsChanged, detail))
 	}
-	if !c.proven(ctx, p, pay) {
+	if !c.proven(ctx, a) {
 		if err != nil {
-			return PaidOrder{}, keptForPayer(err)
+			return claim{}, keptForPayer(err)
 		}
-		return PaidOrder{}, c.proofRequired(p, offer)
+		return claim{}, c.proofRequired(a.Purchase, offer)
 	}
 	var reserved order.Claim
 	if err == nil {
-		reserved, err = c.products[p.Kind].Reserve(ctx, a.Authorization.From, offer)
+		reserved, err = c.products[a.Kind].Reserve(ctx, a.payer(), offer)
 	}
-	req := c.claimRequest(p, pay, offer, reserved, known)
+	req := c.claimRequest(a, reserved)
 	req.Payment.ArrivedAt = &at.SettledAt
 	if f, ok := fault.As(err); ok && f.Status == http.StatusConflict {
-		req.Order.Item = offer.Item
-		return c.claimToRefund(ctx, p, pay, req, a, f)
+		// It can no longer be sold: settlement refunds the order.
+		req.Order.Item, req.Order.RefundReason = offer.Item, f.Detail
+		err = nil
 	}
 	if err != nil {
-		return PaidOrder{}, err
+		return claim{}, err
 	}
-	paid, err := c.claimWithUnmatched(ctx, p, pay, req, a)
-	paid.ProvenCaller = false // the payment is public: secrets need a session
-	return paid, err
+	return c.claimUnused(ctx, a, req, transfer)
 }
 
 // keptForPayer is an error about money that arrived and stays with us, for its payer's next purchase or an operator.
@@ -120,21 +120,21 @@ const derivedAttempts = 16
 
 // proven reports whether the sender of a spent authorization is its payer: by a session, or because the nonce is
 // derived from this purchase and its key, which is not public. Our clients derive nonces so.
-func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) bool {
-	payer := pay.Authorization.From
-	if c.Session != nil && c.Session(ctx, payer) {
+func (c *Checkout) proven(ctx context.Context, a attempt) bool {
+	payer := a.payer()
+	if c.signedIn(ctx, payer) {
 		return true
 	}
-	site, err := url.Parse(p.Resource.URL)
+	site, err := url.Parse(a.Resource.URL)
 	if err != nil {
 		return false
 	}
-	path, key := c.products[p.Kind].Path(), p.Key
-	if p.of != nil {
-		path, key = "/pay/"+string(p.of.ID), string(p.of.ID)
+	path, key := c.products[a.Kind].Path(), a.Key
+	if a.of != nil {
+		path, key = "/pay/"+string(a.of.ID), string(a.of.ID)
 	}
 	for attempt := range derivedAttempts {
-		if x402.DerivedNonce(site.Scheme+"://"+site.Host, path, payer, key, attempt) == pay.Authorization.Nonce {
+		if x402.DerivedNonce(site.Scheme+"://"+site.Host, path, payer, key, attempt) == a.signed.Authorization.Nonce {
 			return true
 		}
 	}
@@ -144,41 +144,41 @@ func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) b
 // unmatched finds an unmatched transfer of the payer that pays for an offer. The payer is proven by a payment that
 // nobody has seen; that payment is never sent. The stored transfer may have been read from a single node, so the chain
 // is asked again, and a transfer that it does not show now is not used. order.ErrNotFound when there is none.
-func (c *Checkout) unmatched(ctx context.Context, pay payment.Signed, offer order.Offer) (payment.Arrived, error) {
+func (c *Checkout) unmatched(ctx context.Context, a attempt) (payment.Arrived, error) {
 	q := UnmatchedQuery{
-		Network: c.Terms.Network, Asset: c.Terms.Asset, PayTo: c.Terms.PayTo, Payer: pay.Authorization.From,
-		Value: offer.Price.USDC(),
+		Network: c.Terms.Network, Asset: c.Terms.Asset, PayTo: c.Terms.PayTo, Payer: a.payer(),
+		Value: a.offer.Price.USDC(),
 	}
-	a, err := c.Store.Unmatched(ctx, q)
+	found, err := c.Store.Unmatched(ctx, q)
 	if err != nil {
-		return a, fmt.Errorf("find an unmatched transfer: %w", err)
+		return found, fmt.Errorf("find an unmatched transfer: %w", err)
 	}
-	switch unseen, err := c.unseen(ctx, pay); {
+	switch unseen, err := c.unseen(ctx, a.signed.Authorization); {
 	case err != nil:
-		return a, fmt.Errorf("look for the payment: %w", errors.Join(err, noChain()))
+		return found, fmt.Errorf("look for the payment: %w", errors.Join(err, noChain()))
 	case !unseen:
-		return a, order.ErrNotFound
+		return found, order.ErrNotFound
 	}
 	for {
-		if a.Receipt.SettledAt.IsZero() {
-			if a.Receipt.SettledAt, err = c.blockTime(ctx, a.Receipt.Block); err != nil {
-				return a, fmt.Errorf("read the time of the transfer: %w", errors.Join(err, noChain()))
+		if found.Receipt.SettledAt.IsZero() {
+			if found.Receipt.SettledAt, err = c.blockTime(ctx, found.Receipt.Block); err != nil {
+				return found, fmt.Errorf("read the time of the transfer: %w", errors.Join(err, noChain()))
 			}
 		}
-		verdict, err := c.verifyArrived(ctx, a)
+		verdict, err := c.verifyArrived(ctx, found)
 		switch {
 		case err != nil:
-			return a, err
+			return found, err
 		case verdict.State == payment.Settled:
-			return a, nil
+			return found, nil
 		case verdict.State != payment.Void:
-			return a, arrivalUnknown()
+			return found, arrivalUnknown()
 		}
-		c.Log.WarnContext(ctx, "stored transfer is not on the chain", slog.String("payer", pay.Authorization.From.String()),
-			slog.String("transaction", a.Receipt.Transaction.String()), slog.String("reason", verdict.Reason))
-		q.Except = append(q.Except, a.Authorization.Nonce)
-		if a, err = c.Store.Unmatched(ctx, q); err != nil {
-			return a, fmt.Errorf("find another unmatched transfer: %w", err)
+		c.Log.WarnContext(ctx, "stored transfer is not on the chain", slog.String("payer", a.payer().String()),
+			slog.String("transaction", found.Receipt.Transaction.String()), slog.String("reason", verdict.Reason))
+		q.Except = append(q.Except, found.Authorization.Nonce)
+		if found, err = c.Store.Unmatched(ctx, q); err != nil {
+			return found, fmt.Errorf("find another unmatched transfer: %w", err)
 		}
 	}
 }
@@ -208,52 +208,47 @@ func (c *Checkout) blockTime(ctx context.Context, number uint64) (time.Time, err
 
 // unseen reports whether only its payer knows an authorization: no order has claimed it, and the chain does not show
 // it.
-func (c *Checkout) unseen(ctx context.Context, pay payment.Signed) (bool, error) {
-	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
+func (c *Checkout) unseen(ctx context.Context, a x402.Authorization) (bool, error) {
+	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, a)
 	if err != nil || claimed {
 		return false, err
 	}
-	verdict, err := c.Chain.Verdict(ctx, pay.Authorization, payment.SearchFrom(c.Now()))
+	verdict, err := c.Chain.Verdict(ctx, a, payment.SearchFrom(c.Now()))
 	return err == nil && verdict.State == payment.Unused, err
 }
 
 // errTaken says that an unmatched transfer was claimed, or resolved by an operator, concurrently.
 var errTaken = errors.New("the unmatched transfer is taken")
 
-// payWithUnmatched pays with an unmatched transfer. order.ErrNotFound when the payer has none.
-func (c *Checkout) payWithUnmatched(
-	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer,
-) (PaidOrder, error) {
+// claimWithUnmatched claims an order with an unmatched transfer. order.ErrNotFound when the payer has none.
+func (c *Checkout) claimWithUnmatched(ctx context.Context, a attempt) (claim, error) {
 	for {
-		a, err := c.unmatched(ctx, pay, offer)
+		transfer, err := c.unmatched(ctx, a)
 		if err != nil {
-			return PaidOrder{}, err
+			return claim{}, err
 		}
-		reserved, err := c.products[p.Kind].Reserve(ctx, pay.Authorization.From, offer)
+		reserved, err := c.products[a.Kind].Reserve(ctx, a.payer(), *a.offer)
 		if err != nil {
-			return c.unlessKnown(ctx, p, pay, err)
+			return claim{}, err
 		}
-		req := c.claimRequest(p, pay, offer, reserved, known)
-		req.Payment = a.Claim(req.Payment.ID, req.Order.ID, c.Terms.MaxValidity, c.Now())
-		paid, err := c.claimWithUnmatched(ctx, p, pay, req, a)
+		req := c.claimRequest(a, reserved)
+		req.Payment = transfer.Claim(req.Payment.ID, req.Order.ID, c.Terms.MaxValidity, c.Now())
+		made, err := c.claimUnused(ctx, a, req, transfer)
 		if !errors.Is(err, errTaken) {
-			return paid, err
+			return made, err
 		}
 		// There may be another one. When there is none, the new payment is sent.
 	}
 }
 
-// claimWithUnmatched claims an order with an unmatched transfer, unless the transfer may have bought goods or may have
-// been refunded.
-func (c *Checkout) claimWithUnmatched(
-	ctx context.Context, p Purchase, pay payment.Signed, req ClaimRequest, a payment.Arrived,
-) (PaidOrder, error) {
-	if err := c.checkUnused(ctx, a, req.Order); err != nil {
-		return PaidOrder{}, err
+// claimUnused claims an order with a transfer, unless that may have bought goods or may have been refunded.
+func (c *Checkout) claimUnused(
+	ctx context.Context, a attempt, req ClaimRequest, transfer payment.Arrived,
+) (claim, error) {
+	if err := c.checkUnused(ctx, transfer, req.Order); err != nil {
+		return claim{}, err
 	}
-	paid, err := c.claimOrder(ctx, p, pay, req)
-	paid.Replayed = err == nil
-	return paid, err
+	return c.claimOrder(ctx, a, req)
 }
 
 // checkUnused checks that a transfer was neither refunded nor used for an order in data that we have lost.
@@ -306,34 +301,6 @@ func (c *Checkout) checkNotRefunded(ctx context.Context, a payment.Arrived) erro
 func forOperator(why string) error {
 	return fault.New(fault.SettlementUnknown, "The payment arrived, and "+why+
 		". An operator looks into it; nothing was sent.").After(time.Minute)
-}
-
-// claimToRefund refunds a transfer for something that can no longer be sold: it claims an order with it, which
-// settlement refunds.
-func (c *Checkout) claimToRefund(
-	ctx context.Context, p Purchase, pay payment.Signed, req ClaimRequest, a payment.Arrived, why *fault.Fault,
-) (PaidOrder, error) {
-	req.Order.RefundReason = why.Detail
-	if err := c.screen(ctx, a.Authorization.From); err != nil {
-		return PaidOrder{}, err
-	}
-	if err := c.checkUnused(ctx, a, req.Order); err != nil {
-		return PaidOrder{}, err
-	}
-	result, err := c.Store.Claim(ctx, req)
-	if err != nil {
-		return PaidOrder{}, fmt.Errorf("claim the order: %w", errors.Join(err, unknownYet("")))
-	}
-	switch result.Claim {
-	case Repeated:
-		return c.repeat(ctx, p, pay, result.Order)
-	case Reused:
-		return PaidOrder{}, authorizationReused()
-	case Fresh:
-	}
-	// The buyer is answered at once: the refund does not depend on the job's first attempt.
-	c.Runner.Adopt(result.Job, c.Settlement.Begin(result.Order, req.Payment, make(chan payment.Decided, 1)))
-	return PaidOrder{}, refunding(result.Order)
 }
 
 // refunding is the answer for an order whose payment is being, or has been, refunded.

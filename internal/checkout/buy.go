@@ -24,25 +24,22 @@ import (
 func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
 	ctx, cancel := c.detached(ctx, p.Payment)
 	defer cancel()
-	pay, excess, err := c.presented(ctx, p)
+	a, err := c.presented(ctx, p)
 	if err != nil {
 		return PaidOrder{}, err
 	}
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
 	defer span.End()
-	known, err := c.find(ctx, p, pay.Authorization.From, "")
+	known, err := c.find(ctx, p, a.payer(), "")
 	switch {
-	case err == nil && known.Status != order.PaymentRequired:
-		c.pace(ctx, excess, known)
-		return c.repeat(ctx, p, pay, known)
-	case err != nil && !errors.Is(err, order.ErrNotFound):
+	case err == nil:
+		a.known = &known
+	case !errors.Is(err, order.ErrNotFound):
 		return PaidOrder{}, fmt.Errorf("look the purchase up: %w", err)
-	case excess != nil:
-		return PaidOrder{}, excess // the claim died since it was counted as claimed
-	case err != nil:
-		return c.claim(ctx, p, pay, nil)
+	case a.excess != nil:
+		return PaidOrder{}, a.excess // the claim died since it was counted as claimed
 	}
-	return c.claim(ctx, p, pay, &known)
+	return c.buy(ctx, a)
 }
 
 // detached is ctx for a request that may have a payment. A paid request survives client disconnect and the client's own
@@ -57,40 +54,135 @@ func (c *Checkout) detached(ctx context.Context, paid string) (context.Context, 
 // paidGrace is what a paid request may take in addition to waiting for its settlement.
 const paidGrace = 10 * time.Second
 
-// claim verifies a payment, claims the order and waits for its settlement. known is the order when it exists unpaid.
-func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (PaidOrder, error) {
-	if known != nil && known.Fingerprint != p.fingerprint() {
-		return PaidOrder{}, keyReused(known.ID)
+// attempt is one request to buy, with a payment that its payer signed.
+type attempt struct {
+	Purchase
+	signed payment.Signed
+	// excess is the answer if the request turns out to prove nothing; see countPayment. Nil below the limit.
+	excess error
+	// known is the order that exists for the purchase; nil when there is none.
+	known *order.Order
+	// offer is what the payment buys; nil as long as the product has not said so.
+	offer *order.Offer
+}
+
+func (a attempt) payer() x402.Address { return a.signed.Authorization.From }
+
+// barred is the reason why a payment cannot claim the order that it names, or nil.
+func (a attempt) barred() error {
+	switch {
+	case a.of == nil:
+		return nil
+	case a.payer() != a.of.Owner:
+		return notTheOwner()
+	case a.of.Status == order.Expired:
+		return expired(a.of.ID)
 	}
-	if err := c.screenKnown(ctx, pay.Authorization.From); err != nil {
-		return c.unlessKnown(ctx, p, pay, err)
+	return nil
+}
+
+// claim is an order that an attempt has claimed, or found claimed.
+type claim struct {
+	ClaimResult
+	payment payment.Payment
+	// leave ends the claim in the limits.
+	leave func()
+}
+
+// buy answers an attempt: from the record of an order that has claimed a payment, else by claiming one with this.
+func (c *Checkout) buy(ctx context.Context, a attempt) (PaidOrder, error) {
+	var made claim
+	var err error
+	switch barred := a.barred(); {
+	case barred != nil:
+		made, err = c.refuseCounted(ctx, a, barred)
+	case a.known != nil && a.known.Status != order.PaymentRequired:
+		c.pace(ctx, a.excess, *a.known)
+		return c.repeat(ctx, a, *a.known)
+	default:
+		made, err = c.claim(ctx, a)
 	}
-	available := c.products[p.Kind].Availability()
-	if err := available.RecordedOf(ctx, pay.Authorization.From); err != nil {
-		return c.unlessKnown(ctx, p, pay, err)
-	}
-	offer, err := c.offer(ctx, p, c.promised(p, pay, known, c.Now()))
 	if err != nil {
-		return c.refuse(ctx, p, pay, known, nil, err)
+		return c.unlessClaimed(ctx, a, err)
 	}
-	if err := c.Terms.Check(pay, offer.Price.USDC(), c.Now()); err != nil {
-		return c.refuse(ctx, p, pay, known, &offer, err)
+	defer made.leave()
+	return c.follow(ctx, a, made)
+}
+
+// unlessClaimed is the one way out for attempts that have claimed nothing. It returns err, unless a copy of the request
+// has claimed the purchase meanwhile.
+func (c *Checkout) unlessClaimed(ctx context.Context, a attempt, err error) (PaidOrder, error) {
+	if a.of != nil && a.payer() != a.of.Owner {
+		return PaidOrder{}, err
 	}
-	if paid, err := c.payWithUnmatched(ctx, p, pay, known, offer); !errors.Is(err, order.ErrNotFound) {
-		return paid, err
+	known, lookup := c.Store.FindByKey(ctx, a.Kind, a.payer(), a.Key)
+	switch {
+	case lookup == nil && known.Status != order.PaymentRequired:
+		return c.repeat(ctx, a, known)
+	case lookup == nil || errors.Is(lookup, order.ErrNotFound):
+		return PaidOrder{}, err
 	}
-	if err := c.verify(ctx, pay, offer); err != nil {
-		return c.refuse(ctx, p, pay, known, &offer, err)
+	if f, ok := fault.As(err); ok && f.Code == fault.SettlementUnknown {
+		return PaidOrder{}, err // which claims nothing that the record could belie
+	}
+	return PaidOrder{}, fmt.Errorf("look the purchase up again: %w", lookup)
+}
+
+// follow waits until the payment of a claim is decided. Money that had arrived before pays like a repeat; who presents
+// no other payment than that, and no session, is proven by nothing but what is public.
+func (c *Checkout) follow(ctx context.Context, a attempt, made claim) (paid PaidOrder, err error) {
+	arrived := made.payment.ArrivedAt != nil
+	public := arrived && made.payment.Authorization.Nonce == a.signed.Authorization.Nonce
+	if made.Claim == Repeated {
+		paid, err = c.repeat(ctx, a, made.Order)
+	} else {
+		decided := make(chan payment.Decided, 1)
+		c.Runner.Adopt(made.Job, c.Settlement.Begin(made.Order, made.payment, decided))
+		if made.Order.RefundReason != "" {
+			return PaidOrder{}, refunding(made.Order) // the refund does not depend on the job's first attempt
+		}
+		paid, err = c.await(ctx, a.Purchase, made.Order.ID, decided, c.Wait)
+	}
+	paid.Replayed = err == nil && (paid.Replayed || arrived)
+	paid.ProvenCaller = err == nil && (paid.ProvenCaller && !public || c.signedIn(ctx, made.Order.Owner))
+	return paid, err
+}
+
+// claim verifies a payment and claims the order with it, or with money of its payer that has arrived before.
+func (c *Checkout) claim(ctx context.Context, a attempt) (claim, error) {
+	if a.known != nil && a.known.Fingerprint != a.fingerprint() {
+		return claim{}, keyReused(a.known.ID)
+	}
+	if err := c.screenKnown(ctx, a.payer()); err != nil {
+		return claim{}, err
+	}
+	product := c.products[a.Kind]
+	if err := product.Availability().RecordedOf(ctx, a.payer()); err != nil {
+		return claim{}, err
+	}
+	offer, err := c.offer(ctx, a.Purchase, c.promised(a, c.Now()))
+	if err != nil {
+		return c.refuse(ctx, a, err)
+	}
+	a.offer = &offer
+	if err := c.Terms.Check(a.signed, offer.Price.USDC(), c.Now()); err != nil {
+		return c.refuse(ctx, a, err)
+	}
+	if made, err := c.claimWithUnmatched(ctx, a); !errors.Is(err, order.ErrNotFound) {
+		return made, err
+	}
+	if err := c.verify(ctx, a.signed, offer); err != nil {
+		return c.refuse(ctx, a, err)
 	}
 	faultpoint.Reach("buy.verified")
-	if err := available.Settle(ctx); err != nil {
-		return c.unlessKnown(ctx, p, pay, err)
+	if err := product.Availability().Settle(ctx); err != nil {
+		return claim{}, err
 	}
-	reserved, err := c.products[p.Kind].Reserve(ctx, pay.Authorization.From, offer)
+	reserved, err := product.Reserve(ctx, a.payer(), offer)
 	if err != nil {
-		return c.refuse(ctx, p, pay, known, &offer, err)
+		return c.refuse(ctx, a, err)
 	}
-	return c.claimOrder(ctx, p, pay, c.claimRequest(p, pay, offer, reserved, known))
+	return c.claimOrder(ctx, a, c.claimRequest(a, reserved))
 }
 
 // screenKnown fails with a fault when a payer is known not to be served.
@@ -132,70 +224,69 @@ func noChain() *fault.Fault {
 		Then(fault.RetrySameRequest)
 }
 
-// claimOrder claims an order and waits until its payment is decided.
-func (c *Checkout) claimOrder(
-	ctx context.Context, p Purchase, pay payment.Signed, req ClaimRequest,
-) (PaidOrder, error) {
-	leave, err := c.countClaim(pay.Authorization.From, req.Existing)
-	if err != nil {
-		return c.unlessKnown(ctx, p, pay, err)
+// claimOrder claims an order, within the payer's limits.
+func (c *Checkout) claimOrder(ctx context.Context, a attempt, req ClaimRequest) (made claim, err error) {
+	made.payment = req.Payment
+	if made.leave, err = c.countClaim(a.payer(), req.Existing); err != nil {
+		return made, err
 	}
-	defer leave()
-	if err := c.screen(ctx, pay.Authorization.From); err != nil {
-		return c.unlessKnown(ctx, p, pay, err)
-	}
-	result, err := c.Store.Claim(ctx, req)
-	if errors.Is(err, ErrUncovered) {
-		if req.Funds, err = c.Chain.Funds(ctx, pay.Authorization.From); err != nil {
-			return c.unlessKnown(ctx, p, pay, fmt.Errorf("read the payer's funds: %w", errors.Join(err, noChain())))
+	defer func() {
+		if err != nil {
+			made.leave()
 		}
-		result, err = c.Store.Claim(ctx, req)
+	}()
+	if err := c.screen(ctx, a.payer()); err != nil {
+		return made, err
 	}
+	made.ClaimResult, err = c.Store.Claim(ctx, req)
 	if errors.Is(err, ErrUncovered) {
-		return c.unlessKnown(ctx, p, pay, uncovered())
+		if req.Funds, err = c.Chain.Funds(ctx, a.payer()); err != nil {
+			return made, fmt.Errorf("read the payer's funds: %w", errors.Join(err, noChain()))
+		}
+		made.ClaimResult, err = c.Store.Claim(ctx, req)
 	}
+	switch {
+	case err != nil:
+		return made, c.unclaimed(a.Kind, err)
+	case made.Claim != Reused:
+		return made, nil
+	case req.Payment.Authorization.Nonce != a.signed.Authorization.Nonce:
+		return made, errTaken
+	}
+	return made, authorizationReused()
+}
+
+// unclaimed is the answer to an error of Store.Claim.
+func (c *Checkout) unclaimed(kind order.Kind, err error) error {
+	available := c.products[kind].Availability()
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
-		return c.unlessKnown(ctx, p, pay, short.Fault())
-	}
-	if errors.Is(err, ErrHistoryLost) {
-		return PaidOrder{}, fmt.Errorf("claim the order: %w", c.products[p.Kind].Availability().Lost(err))
-	}
-	if errors.Is(err, ErrUndecided) {
-		return c.unlessKnown(ctx, p, pay, undecided())
+		return short.Fault()
 	}
 	if refusal, ok := errors.AsType[*limit.Refusal](err); ok {
-		return c.unlessKnown(ctx, p, pay, refusal)
+		return refusal
 	}
-	if errors.Is(err, availability.ErrPaused) {
-		return c.unlessKnown(ctx, p, pay, c.products[p.Kind].Availability().Fault())
+	switch {
+	case errors.Is(err, ErrUncovered):
+		return uncovered()
+	case errors.Is(err, ErrUndecided):
+		return undecided()
+	case errors.Is(err, availability.ErrPaused):
+		return available.Fault()
+	case errors.Is(err, ErrHistoryLost):
+		return fmt.Errorf("claim the order: %w", available.Lost(err))
 	}
-	if err != nil {
-		// The transaction may have committed: only repeating the same request is safe.
-		return PaidOrder{}, fmt.Errorf("claim the order: %w", errors.Join(err, unknownYet("")))
-	}
-	switch result.Claim {
-	case Repeated:
-		return c.repeat(ctx, p, pay, result.Order)
-	case Reused:
-		if req.Payment.Authorization.Nonce != pay.Authorization.Nonce {
-			return PaidOrder{}, errTaken
-		}
-		return PaidOrder{}, authorizationReused()
-	case Fresh:
-	}
-	decided := make(chan payment.Decided, 1)
-	c.Runner.Adopt(result.Job, c.Settlement.Begin(result.Order, req.Payment, decided))
-	return c.await(ctx, p, result.Order.ID, decided, c.Wait)
+	// The transaction may have committed: only repeating the same request is safe.
+	return fmt.Errorf("claim the order: %w", errors.Join(err, unknownYet("")))
 }
 
 // promised is the offer that a payment was made for: the order's, or that of the quote it echoes if the quote was valid
 // at a time; nil when there is none.
-func (c *Checkout) promised(p Purchase, pay payment.Signed, known *order.Order, at time.Time) *order.Offer {
-	if known != nil {
-		return offerOf(*known)
+func (c *Checkout) promised(a attempt, at time.Time) *order.Offer {
+	if a.known != nil {
+		return offerOf(*a.known)
 	}
-	id, _ := pay.Accepted.Extra["quoteId"].(string)
-	quoted, err := c.quotes.openAt(id, p.Kind, p.fingerprint(), at)
+	id, _ := a.signed.Accepted.Extra["quoteId"].(string)
+	quoted, err := c.quotes.openAt(id, a.Kind, a.fingerprint(), at)
 	if err != nil {
 		return nil
 	}
@@ -217,26 +308,25 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	return product.Offer(ctx, order.OfferRequest{Key: p.Key, Body: p.Request, Quoted: promised})
 }
 
-func (c *Checkout) claimRequest(
-	p Purchase, pay payment.Signed, offer order.Offer, reserved order.Claim, known *order.Order,
-) ClaimRequest {
-	o := c.newOrder(p, pay.Authorization.From, offer.Price, reserved.Item)
-	if known != nil {
-		o = *known
+// claimRequest asks for the order of an attempt, whose offer is known.
+func (c *Checkout) claimRequest(a attempt, reserved order.Claim) ClaimRequest {
+	o := c.newOrder(a.Purchase, a.payer(), a.offer.Price, reserved.Item)
+	if a.known != nil {
+		o = *a.known
 	}
 	id := newID()
 	return ClaimRequest{
 		Order: o,
 		Payment: payment.Payment{
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
-			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
+			Authorization: a.signed.Authorization, Signature: a.signed.Signature, CreatedAt: c.Now(),
 		},
 		Reservations: reserved.Reservations, Provider: reserved.Provider, MaxUndecided: c.Limits.Most(limit.Undecided),
 		MaxInFlight: c.Limits.Most(limit.InFlight), InFlightSince: c.Now().Add(-c.Wait),
-		Turns:    c.claimTurns(pay, known != nil),
+		Turns:    c.claimTurns(a.signed, a.known != nil),
 		Job:      c.Runner.Own(c.Settlement.Job(o.ID, id.String())),
 		Goods:    c.goods(o),
-		Existing: known != nil,
+		Existing: a.known != nil,
 	}
 }
 
@@ -248,148 +338,4 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 		Price: price, Item: item, Reference: order.ReferenceOf(p.Kind, owner, p.Key), Delivery: 1, CreatedAt: now,
 		UpdatedAt: now,
 	}
-}
-
-// repeat answers an existing purchase from its record, once its payment is decided.
-func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o order.Order) (PaidOrder, error) {
-	if o.Fingerprint != p.fingerprint() {
-		return PaidOrder{}, keyReused(o.ID)
-	}
-	timeout, leave := c.waiting(o)
-	defer leave()
-	paid, err := c.await(ctx, p, o.ID, nil, timeout)
-	paid.ProvenCaller = err == nil && c.provenCaller(ctx, p, pay, paid)
-	return paid, err
-}
-
-// await waits until the order's payment is decided, or for the timeout; the payment continues either way. here receives
-// the decision when the order's job started in this process. It is nil for a repeat, which reads the order at once.
-func (c *Checkout) await(
-	ctx context.Context, p Purchase, id order.ID, here <-chan payment.Decided, wait time.Duration,
-) (PaidOrder, error) {
-	wake, stop := c.Store.Watch(id)
-	defer stop()
-	timeout := time.NewTimer(wait)
-	defer timeout.Stop()
-	const often, seldom = 500 * time.Millisecond, 5 * time.Second // here reports what happens to the order
-	poll := time.NewTicker(often)
-	defer poll.Stop()
-	if here != nil {
-		poll.Reset(seldom)
-	}
-	replayed := here == nil
-	for looking := replayed; ; looking = true {
-		if looking {
-			o, err := c.Store.Find(ctx, id)
-			if err != nil {
-				return PaidOrder{}, fmt.Errorf("read the order: %w", errors.Join(err, unknownYet(id)))
-			}
-			if o.Status != order.Settling {
-				return c.decided(ctx, p, o, replayed)
-			}
-		}
-		changed := wake
-		if here != nil {
-			changed = nil // here reports the change
-		}
-		select {
-		case paid, told := <-here:
-			if told {
-				return c.answer(ctx, p, paid.Order, paid.Payment, false)
-			}
-			here = nil
-			poll.Reset(often)
-		case <-changed:
-		case <-poll.C:
-		case <-timeout.C:
-			c.Metrics.Settled(ctx, string(p.Kind), "unknown")
-			return PaidOrder{}, unknownYet(id)
-		case <-ctx.Done():
-			return PaidOrder{}, fmt.Errorf("wait for the settlement: %w", errors.Join(ctx.Err(), unknownYet(id)))
-		}
-	}
-}
-
-// decided answers for an order whose payment is decided.
-func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, replayed bool) (PaidOrder, error) {
-	if o.ExpiresAt != nil {
-		// The claim came too late, even if expiry is not recorded yet.
-		return PaidOrder{}, expired(o.ID)
-	}
-	pay, err := c.payment(ctx, o.ID)
-	if err != nil {
-		return PaidOrder{}, fmt.Errorf("read the payment: %w", errors.Join(err, unknownYet(o.ID)))
-	}
-	return c.answer(ctx, p, o, pay, replayed)
-}
-
-// answer is the order of a decided payment, or a challenge when the payment is dead.
-func (c *Checkout) answer(
-	ctx context.Context, p Purchase, o order.Order, pay payment.Payment, replayed bool,
-) (PaidOrder, error) {
-	if o.RefundReason != "" {
-		return PaidOrder{}, refunding(o)
-	}
-	if o.Status.Paid() {
-		if replayed {
-			c.Metrics.Replayed(ctx, string(p.Kind))
-		}
-		return c.paid(ctx, o, pay, replayed)
-	}
-	offer, err := c.offer(ctx, p, nil)
-	if err != nil {
-		return PaidOrder{}, err
-	}
-	return PaidOrder{}, c.deadChallenge(p, offer, pay)
-}
-
-// paid is an order whose payment has arrived, with its refund if there is one.
-func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment, replayed bool) (PaidOrder, error) {
-	paid := PaidOrder{Order: o, Payment: pay, Replayed: replayed, ProvenCaller: !replayed}
-	refunds, err := c.refunds(ctx, []order.Order{o})
-	if err != nil {
-		return PaidOrder{}, errors.Join(err, unknownYet(o.ID))
-	}
-	if r, ok := refunds[o.ID]; ok {
-		paid.Refund = &r
-	}
-	return paid, nil
-}
-
-func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
-	rejection, ok := errors.AsType[*payment.Rejection](err)
-	if !ok {
-		return fmt.Errorf("check the signature: %w", err)
-	}
-	return c.reject(ctx, p, rejection)
-}
-
-// reject answers with a challenge, and with the reason why the payment was rejected, if there was one. An order that
-// takes no payment gets no challenge.
-func (c *Checkout) reject(ctx context.Context, p Purchase, rejection *payment.Rejection) error {
-	if err := c.invites(ctx, p.of); err != nil {
-		return err
-	}
-	offer, err := c.offer(ctx, p, nil)
-	if err != nil {
-		return err
-	}
-	if err := c.products[p.Kind].Availability().Invite(ctx); err != nil {
-		return err
-	}
-	faultpoint.Reach("buy.challenged")
-	return c.challenge(p, offer, rejection)
-}
-
-func unknownYet(id order.ID) *fault.Fault {
-	return fault.New(fault.SettlementUnknown, "The payment is on its way.").About(string(id)).After(2 * time.Second)
-}
-
-func authorizationReused() *fault.Fault {
-	return fault.New(fault.AuthorizationAlreadyUsed,
-		"This authorization pays for another request. Sign a new one for this key.")
-}
-
-func keyReused(id order.ID) *fault.Fault {
-	return fault.New(fault.IdempotencyKeyReused, "This idempotencyKey was used with another body.").About(string(id))
 }

@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -27,6 +29,31 @@ func (c *Challenge) Unwrap() error { return c.fault }
 // Headers are the payment headers of the answer: PAYMENT-REQUIRED, and PAYMENT-RESPONSE when a payment
 // that was claimed is proven dead.
 func (c *Challenge) Headers() http.Header { return c.headers }
+
+func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
+	rejection, ok := errors.AsType[*payment.Rejection](err)
+	if !ok {
+		return fmt.Errorf("check the signature: %w", err)
+	}
+	return c.reject(ctx, p, rejection)
+}
+
+// reject answers with a challenge, and with the reason why the payment was rejected, if there was one. An order that
+// takes no payment gets no challenge.
+func (c *Checkout) reject(ctx context.Context, p Purchase, rejection *payment.Rejection) error {
+	if err := c.invites(ctx, p.of); err != nil {
+		return err
+	}
+	offer, err := c.offer(ctx, p, nil)
+	if err != nil {
+		return err
+	}
+	if err := c.products[p.Kind].Availability().Invite(ctx); err != nil {
+		return err
+	}
+	faultpoint.Reach("buy.challenged")
+	return c.challenge(p, offer, rejection)
+}
 
 // challenge states the terms of an offer. A rejection adds why the payment was not accepted.
 func (c *Checkout) challenge(p Purchase, o order.Offer, rejection *payment.Rejection) error {

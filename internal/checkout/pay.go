@@ -34,33 +34,12 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 		resource.URL = o.Resource
 	}
 	p := Purchase{Kind: o.Kind, Key: o.Key, Payment: paid, Resource: resource, of: &o}
-	pay, excess, err := c.presented(ctx, p)
+	a, err := c.presented(ctx, p)
 	if err != nil {
 		return PaidOrder{}, err
 	}
-	if pay.Authorization.From != o.Owner {
-		return c.refuseCounted(ctx, p, pay, excess, notTheOwner())
-	}
-	if o.Status == order.Expired {
-		return c.refuseCounted(ctx, p, pay, excess, expired(o.ID))
-	}
-	if o.Status != order.PaymentRequired {
-		c.pace(ctx, excess, o)
-		return c.repeat(ctx, p, pay, o)
-	}
-	return c.claim(ctx, p, pay, &o)
-}
-
-// refuseCounted refuses a payment that cannot claim the order. It counts as unproven, because refusing it asks the
-// chain.
-func (c *Checkout) refuseCounted(
-	ctx context.Context, p Purchase, pay payment.Signed, excess, why error,
-) (paid PaidOrder, err error) {
-	err = c.unproven(ctx, excess, func() error {
-		paid, err = c.refuse(ctx, p, pay, p.of, nil, why)
-		return err
-	})
-	return paid, err
+	a.known = &o
+	return c.buy(ctx, a)
 }
 
 func notTheOwner() *payment.Rejection {

@@ -349,3 +349,15 @@ func TestUnavailableProductIsNeitherCreatedNorPaid(t *testing.T) {
 		}
 	})
 }
+
+// TestStrangerIsNotAnsweredWithItsOwnOrder: keys are each owner's own, so a stranger may have used the same.
+func TestStrangerIsNotAnsweredWithItsOwnOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b, stranger := s.NewBuyer(t), s.NewBuyer(t)
+		s.MustBuy(t, s.PaidCard(t, stranger, "shared"))
+		o := mustCreate(t, s, newOrder(b, "shared"))
+		_, err := s.Pay(t.Context(), o.ID, stranger.Pay(t, termsOf(t, s, o.ID)), at)
+		checkouttest.WantFault(t, err, fault.WrongPayer)
+	})
+}

@@ -14,29 +14,31 @@ import (
 )
 
 // presented reads the payment of a purchase. Without a payment, or with one that its payer did not sign, the error is
-// the answer. excess is as in countPayment.
-func (c *Checkout) presented(ctx context.Context, p Purchase) (signed payment.Signed, excess, err error) {
+// the answer.
+func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 	if p.Payment == "" {
-		return signed, nil, c.reject(ctx, p, nil)
+		return attempt{}, c.reject(ctx, p, nil)
 	}
 	pay, err := x402.DecodePayment(p.Payment)
 	if p.Payment == x402.PaymentV1 {
 		// A payment of version 1 cannot be accepted, so the request counts as unpaid.
-		return signed, nil, c.undecoded(ctx, p, err)
+		return attempt{}, c.undecoded(ctx, p, err)
 	}
 	if err != nil {
-		return signed, nil, c.unproven(ctx, nil, func() error { return c.undecoded(ctx, p, err) })
+		return attempt{}, c.unproven(ctx, nil, func() error { return c.undecoded(ctx, p, err) })
 	}
 	faultpoint.Reach("buy.decoded")
-	if excess, err = c.countPayment(ctx, p, pay.Authorization.From); err != nil {
-		return signed, nil, err
+	excess, err := c.countPayment(ctx, p, pay.Authorization.From)
+	if err != nil {
+		return attempt{}, err
 	}
 	// From here on the payer is who signed: nobody sees an order by naming another's wallet.
-	if signed, err = c.Terms.Authentic(pay); err != nil {
-		return signed, nil, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
+	signed, err := c.Terms.Authentic(pay)
+	if err != nil {
+		return attempt{}, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
 	}
 	limit.NotUnpaid(ctx)
-	return signed, excess, nil
+	return attempt{Purchase: p, signed: signed, excess: excess}, nil
 }
 
 // undecoded answers a payment that is malformed, or of a kind that is not accepted.

@@ -14,72 +14,66 @@ import (
 )
 
 // refuse answers a paid request that claimed nothing. Before a payer is told that paying again is safe, the chain is
-// asked for the verdict on this payment: it may have been sent by someone else, or for an order that we have lost.
-// offer is nil when there was none.
-func (c *Checkout) refuse(
-	ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer, why error,
-) (PaidOrder, error) {
+// asked for the verdict on this payment: it may have been sent by someone else, or for an order that we have lost. Money
+// that it shows as arrived claims the order after all.
+func (c *Checkout) refuse(ctx context.Context, a attempt, why error) (claim, error) {
 	rejection, rejected := errors.AsType[*payment.Rejection](why)
 	refused := why
 	switch {
-	case rejected && offer != nil:
-		refused = c.challenge(p, *offer, rejection)
+	case rejected && a.offer != nil:
+		refused = c.challenge(a.Purchase, *a.offer, rejection)
 	case rejected:
-		refused = c.reject(ctx, p, rejection)
+		refused = c.reject(ctx, a.Purchase, rejection)
 	}
 	f, ok := fault.As(refused)
-	late := known != nil && known.Status == order.Expired
+	late := a.known != nil && a.known.Status == order.Expired
 	if !ok || !f.SafeToPayAgain && !late {
-		return c.unlessKnown(ctx, p, pay, refused)
+		return claim{}, refused
 	}
-	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
+	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, a.signed.Authorization)
 	if err != nil {
-		return PaidOrder{}, fmt.Errorf("look the authorization up: %w", err)
+		return claim{}, fmt.Errorf("look the authorization up: %w", err)
 	}
 	if claimed {
-		return c.unlessKnown(ctx, p, pay, c.claimedBefore(ctx, pay, known, offer, refused))
+		return claim{}, c.claimedBefore(ctx, a, refused)
 	}
-	verdict, err := c.verdict(ctx, pay.Authorization)
+	verdict, err := c.verdict(ctx, a.signed.Authorization)
 	switch {
 	case err != nil:
-		return c.unlessKnown(ctx, p, pay, err)
+		return claim{}, err
 	case verdict.State == payment.Settled:
-		return c.arrived(ctx, p, pay, known, refused, *verdict.Receipt)
+		return c.arrived(ctx, a, refused, *verdict.Receipt)
 	case verdict.State == payment.Void:
-		return c.unlessKnown(ctx, p, pay, c.void(refused, pay, verdict.Reason))
+		return claim{}, c.void(refused, a.signed, verdict.Reason)
 	case verdict.State == payment.Unused && (!rejected || rejection.Reason != x402.ReasonNonceUsed):
-		return c.unlessKnown(ctx, p, pay, refused)
+		return claim{}, refused
 	}
 	// The authorization is used and no node shows its transfer, or it has expired at a block that may be reorganised.
-	return c.unlessKnown(ctx, p, pay, unknownYet(""))
+	return claim{}, unknownYet("")
 }
 
-// unlessKnown returns err, unless a copy of the request has claimed the purchase meanwhile.
-func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Signed, err error) (PaidOrder, error) {
-	known, lookup := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
-	switch {
-	case lookup == nil && known.Status != order.PaymentRequired:
-		return c.repeat(ctx, p, pay, known)
-	case lookup != nil && !errors.Is(lookup, order.ErrNotFound):
-		return PaidOrder{}, fmt.Errorf("look the purchase up again: %w", lookup)
-	}
-	return PaidOrder{}, err
+// refuseCounted refuses a payment that cannot claim the order. It counts as unproven, because refusing it asks the
+// chain.
+func (c *Checkout) refuseCounted(ctx context.Context, a attempt, why error) (made claim, err error) {
+	err = c.unproven(ctx, a.excess, func() error {
+		made, err = c.refuse(ctx, a, why)
+		return err
+	})
+	return made, err
 }
 
 // claimedBefore answers a payment that an order has claimed: this order, in an earlier attempt, or another one.
-func (c *Checkout) claimedBefore(
-	ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer, refused error,
-) error {
-	if known != nil && known.ExpiresAt == nil {
-		own, err := c.payment(ctx, known.ID)
+func (c *Checkout) claimedBefore(ctx context.Context, a attempt, refused error) error {
+	if a.known != nil && a.known.ExpiresAt == nil {
+		own, err := c.payment(ctx, a.known.ID)
 		if err != nil && !errors.Is(err, order.ErrNotFound) {
 			return fmt.Errorf("read the payment: %w", err)
 		}
-		if err == nil && own.Authorization.Nonce == pay.Authorization.Nonce && own.Status == payment.Dead {
+		if err == nil && own.Authorization.Nonce == a.signed.Authorization.Nonce && own.Status == payment.Dead {
 			return refused // the chain proved it dead when it was marked so
 		}
 	}
-	if offer != nil && offer.Price.USDC() != pay.Authorization.Value {
+	if a.offer != nil && a.offer.Price.USDC() != a.signed.Authorization.Value {
 		return refused // it paid for something else
 	}
 	return authorizationReused()

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/jitter"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
@@ -148,7 +149,8 @@ func (e *Esims) refuse(
 }
 
 // Await waits until an order's delivery has ended, or until a time, and returns the order as it is then. It holds no
-// database connection. Above Config.Waiters it returns at once. The delivery does not depend on it.
+// database connection. When enough calls wait for this order, or for any, it returns at once. The delivery does not
+// depend on it.
 func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order.Order {
 	return e.await(ctx, o, until, e.Store.Order)
 }
@@ -156,12 +158,38 @@ func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order
 func (e *Esims) await(
 	ctx context.Context, o order.Order, until time.Time, read func(context.Context, order.ID) (order.Order, error),
 ) order.Order {
+	if !underWay(o) {
+		return o
+	}
+	leave, err := e.Limits.Enter(limit.Waiting, string(o.ID))
+	if err != nil {
+		return o
+	}
+	defer leave()
 	select {
 	case e.waiting <- struct{}{}:
 		defer func() { <-e.waiting }()
 	default:
 		return o
 	}
+	began, outcome := e.Now(), "ended"
+	o = e.watch(ctx, o, until, read)
+	switch {
+	case o.Status == order.Fulfilled:
+		outcome = "delivered"
+	case underWay(o):
+		outcome = "pending"
+	}
+	e.Metrics.Waited(ctx, outcome, e.Now().Sub(began))
+	return o
+}
+
+// underWay says that the delivery of an order is not decided.
+func underWay(o order.Order) bool { return o.Status == order.Settled || o.Status == order.Provisioning }
+
+func (e *Esims) watch(
+	ctx context.Context, o order.Order, until time.Time, read func(context.Context, order.ID) (order.Order, error),
+) order.Order {
 	wake, stop := e.Store.Watch(o.ID)
 	defer stop()
 	timer := time.NewTimer(0)
@@ -182,7 +210,7 @@ func (e *Esims) await(
 			o = now
 		}
 		left := until.Sub(e.Now())
-		if left <= 0 || (o.Status != order.Settled && o.Status != order.Provisioning) {
+		if left <= 0 || !underWay(o) {
 			return o
 		}
 		timer.Reset(min(left, lookEvery/2+jitter.Below(lookEvery)))

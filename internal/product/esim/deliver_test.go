@@ -1,6 +1,7 @@
 package esim_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
@@ -170,26 +172,67 @@ func TestRequestWaitsForItsESIMAtMostAsLongAsItMay(t *testing.T) {
 	})
 }
 
+// TestAboveTheirBoundRequestsDoNotWait, for all orders together and for each.
 func TestAboveTheirBoundRequestsDoNotWait(t *testing.T) {
+	for name, bounded := range map[string]func(*esim.Config){
+		"for all": func(c *esim.Config) { c.Waiters = 3 },
+		"for one order": func(c *esim.Config) {
+			c.Limits = limit.New(limit.Rates{limit.Waiting: {Count: 3}}, time.Now)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, careful, func(s *shop) {
+				bounded(&s.Config)
+				s.Esims = esim.New(s.Config)
+				s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
+				o := s.paid()
+				until := time.Now().Add(esim.InlineWait)
+				var waiting sync.WaitGroup
+				for range 3 {
+					waiting.Go(func() { s.Await(s.Context(), o, until) })
+				}
+				synctest.Wait()
+				began := time.Now()
+				s.Await(s.Context(), o, until)
+				if took := time.Since(began); took != 0 {
+					t.Errorf("the fourth waited %s", took)
+				}
+				waiting.Wait()
+				if took := time.Since(began); took != esim.InlineWait {
+					t.Errorf("the others waited %s", took)
+				}
+			})
+		})
+	}
+}
+
+// TestOnlyTheProvenPayerIsHandedSecrets, even when the call's own deadline has passed.
+func TestOnlyTheProvenPayerIsHandedSecrets(t *testing.T) {
 	story(t, careful, func(s *shop) {
-		s.Waiters = 3
-		s.Esims = esim.New(s.Config)
+		delivered := s.paid()
+		s.pass(10 * time.Second)
 		s.supplier.Fault(esimtest.Order, fulfilmenttest.StaysPending)
-		o := s.paid()
-		until := time.Now().Add(esim.InlineWait)
-		var waiting sync.WaitGroup
-		for range 3 {
-			waiting.Go(func() { s.Await(s.Context(), o, until) })
-		}
-		synctest.Wait()
-		began := time.Now()
-		s.Await(s.Context(), o, until)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("the fourth waited %s", took)
-		}
-		waiting.Wait()
-		if took := time.Since(began); took != esim.InlineWait {
-			t.Errorf("the others waited %s", took)
+		open := s.paid()
+		late, cancel := context.WithCancel(s.Context())
+		cancel()
+		for name, c := range map[string]struct {
+			order              order.Order
+			proven             bool
+			token, credentials bool
+		}{
+			"a delivered order":               {delivered, true, true, true},
+			"a delivered order of a stranger": {delivered, false, false, false},
+			"an open order":                   {open, true, true, false},
+		} {
+			o, err := s.Store.Order(s.Context(), c.order.ID)
+			if err != nil {
+				s.Fatal(err)
+			}
+			got, err := s.HandOver(late, o, c.proven, time.Now().Add(esim.InlineWait))
+			if err != nil || got.Order.ID != o.ID ||
+				(got.Token != nil) != c.token || (got.Credentials != nil) != c.credentials {
+				s.Errorf("%s: %+v, %v", name, got, err)
+			}
 		}
 	})
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/recent"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -55,6 +57,10 @@ type Config struct {
 	UnsettledPercent int
 	// Waiters is how many paid requests may wait for their eSIM at once; others are answered without it.
 	Waiters int
+	// Limits bounds how many calls wait for one order; nil does not limit.
+	Limits *limit.Limiter
+	// Metrics count what waiting brought; nil counts nothing.
+	Metrics *telemetry.Metrics
 }
 
 // Esims sells eSIMs and serves their owners.

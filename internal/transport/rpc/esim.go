@@ -15,7 +15,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -38,10 +37,6 @@ type EsimService struct {
 	Topups EsimTopups
 	// Capabilities are the supplier's.
 	Capabilities esim.Capabilities
-	// Session reports whether a session of the wallet came with the call, see rpcx.SessionOf.
-	Session func(ctx context.Context, wallet x402.Address) bool
-	// Limits bounds how many calls wait for one order; nil does not limit.
-	Limits *limit.Limiter
 	// Availability has the kind of eSIMs.
 	Availability map[order.Kind]availability.Product
 	Terms        payment.Terms
@@ -60,9 +55,9 @@ type EsimPlans interface {
 
 // EsimDelivery gives the owner what an order delivered.
 type EsimDelivery interface {
-	// Await is the order once it is decided, or as it is at the deadline.
-	Await(ctx context.Context, o order.Order, until time.Time) order.Order
-	Token(ctx context.Context, o order.Order) (esim.Token, error)
+	// HandOver waits for a paid order until it is decided or the deadline has passed, and gives the proven payer what it
+	// delivered.
+	HandOver(ctx context.Context, o order.Order, proven bool, until time.Time) (esim.Handed, error)
 	// RotateToken makes the order's earlier tokens void.
 	RotateToken(ctx context.Context, o order.Order) (esim.Token, error)
 	// Credentials is an order_not_fulfilled before there are any.
@@ -195,61 +190,22 @@ func (s EsimService) PurchaseEsim(
 	if err != nil {
 		return nil, err
 	}
-	proven := paid.ProvenCaller || s.Session(ctx, paid.Order.Owner)
-	var token esim.Token
-	// Read before the wait: when the wait ends for many calls at once, only delivered eSIMs are read.
-	if err := s.answer(ctx, paid.Order.ID, func(ctx context.Context) (err error) {
-		token, err = s.Delivery.Token(ctx, paid.Order)
-		return err
-	}); err != nil {
-		return nil, err
+	handed, err := s.Delivery.HandOver(ctx, paid.Order, paid.ProvenCaller, until)
+	if err != nil {
+		return nil, unshown(paid.Order.ID, err)
 	}
-	paid.Order = s.await(ctx, paid.Order, until, s.Delivery.Await) // as long as the caller waits
+	paid.Order = handed.Order
 	m, err := s.shown(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
-	if proven {
-		showToken(m.Delivery, token)
+	if handed.Token != nil {
+		showToken(m.Delivery, *handed.Token)
 	}
-	if proven && paid.Order.Status == order.Fulfilled {
-		if err := s.answer(ctx, paid.Order.ID, func(ctx context.Context) error {
-			c, err := s.Delivery.Credentials(ctx, paid.Order)
-			if err == nil {
-				m.Credentials = esimCredentials(c)
-			}
-			return err
-		}); err != nil {
-			return nil, err
-		}
+	if handed.Credentials != nil {
+		m.Credentials = esimCredentials(*handed.Credentials)
 	}
 	return &roamcardv1.PurchaseEsimResponse{Order: m}, nil
-}
-
-// await waits for the delivery of an order that is not decided yet, and counts the outcome.
-func (s EsimService) await(
-	ctx context.Context, o order.Order, until time.Time,
-	wait func(context.Context, order.Order, time.Time) order.Order,
-) order.Order {
-	pending := func() bool { return o.Status == order.Settled || o.Status == order.Provisioning }
-	if !pending() {
-		return o
-	}
-	leave, err := s.Limits.Enter(limit.Waiting, string(o.ID))
-	if err != nil {
-		return o // enough calls wait for it
-	}
-	defer leave()
-	began, outcome := s.Now(), "ended"
-	o = wait(ctx, o, until)
-	switch {
-	case o.Status == order.Fulfilled:
-		outcome = "delivered"
-	case pending():
-		outcome = "pending"
-	}
-	s.Metrics.Waited(ctx, outcome, s.Now().Sub(began))
-	return o
 }
 
 // CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.

@@ -47,7 +47,7 @@ func (s EsimService) TopUpEsim(
 	if err != nil {
 		return nil, err
 	}
-	paid.Order = s.await(ctx, paid.Order, until, s.Topups.Await)
+	paid.Order = s.Topups.Await(ctx, paid.Order, until)
 	o, err := s.shown(ctx, paid)
 	if err != nil {
 		return nil, err

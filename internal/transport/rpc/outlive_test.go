@@ -66,8 +66,8 @@ func (s shelf) Await(_ context.Context, o order.Order, _ time.Time) order.Order 
 
 func (shelf) Plans(context.Context, order.Order) ([]esim.Plan, error) { return nil, nil }
 
-func (s shelf) Token(ctx context.Context, _ order.Order) (t esim.Token, err error) {
-	return t, s.read(ctx)
+func (s shelf) HandOver(_ context.Context, o order.Order, _ bool, _ time.Time) (esim.Handed, error) {
+	return esim.Handed{Order: o}, s.broken
 }
 
 func (s shelf) RotateToken(ctx context.Context, _ order.Order) (t esim.Token, err error) {
@@ -100,7 +100,6 @@ func paidCalls(t *testing.T, s shelf) map[string]func() (*roamcardv1.Order, erro
 		Cards: CardService{Sales: sales("")},
 		Esims: EsimService{
 			Sales: sales(""), Delivery: s, Topups: s, Now: time.Now,
-			Session: func(context.Context, x402.Address) bool { return false },
 		},
 		Orders: OrderService{Sales: sales(esim.Kind), Links: till{esim.Kind}, Orders: ownOrders{till{esim.Kind}}},
 	}

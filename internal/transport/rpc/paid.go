@@ -88,10 +88,14 @@ const answerTimeout = 10 * time.Second
 func (s Sales) answer(ctx context.Context, id order.ID, make func(context.Context) error) error {
 	ctx, cancel := fault.Outlive(ctx, answerTimeout)
 	defer cancel()
-	err := make(ctx)
-	if err == nil {
-		return nil
+	if err := make(ctx); err != nil {
+		return unshown(id, err)
 	}
+	return nil
+}
+
+// unshown is the answer to a paid request whose order cannot be shown.
+func unshown(id order.ID, err error) error {
 	unknown := fault.New(fault.SettlementUnknown,
 		"The payment was taken, and the order cannot be shown now.").About(string(id)).After(2 * time.Second)
 	return fmt.Errorf("answer a paid request: %w", errors.Join(unknown, err))
