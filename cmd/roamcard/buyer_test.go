@@ -250,9 +250,9 @@ func (c customer) usesItsEsim(order string) {
 func (c customer) setsSwitches() {
 	c.t.Helper()
 	c.runs([]command{
-		{"admin switches pause card_topup --reason test", exitOK, "true", ""},
+		{"admin switches pause card_topup --reason test", exitOK, "yes", ""},
 		{"admin switches list", exitOK, "card_topup", ""},
-		{"admin switches resume card_topup --reason test", exitOK, "false", ""},
+		{"admin switches resume card_topup --reason test", exitOK, "no", ""},
 		{"admin switches pause nonsense --reason test", exitFailure, "", "schema_invalid"},
 	})
 }
@@ -268,7 +268,7 @@ func (c customer) mintsTokens() {
 		{"admin tokens mint --name carol --role root --expires 1h --reason test", exitUsage, "", "--role is "},
 		{"admin tokens mint --name carol --role viewer --expires 0s --reason test", exitUsage, "", "--expires"},
 		{"admin tokens list --status active", exitOK, "carol", ""},
-		{"admin tokens revoke 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "token_not_found"},
+		{"admin tokens revoke " + nobody + " --yes --reason test", exitFailure, "", "token_not_found"},
 	})
 }
 
@@ -276,22 +276,25 @@ func (c customer) mintsTokens() {
 func (c customer) asksForApprovals() {
 	c.t.Helper()
 	c.runs([]command{
-		{"admin approvals list --status expired", exitOK, "ASKED BY", ""},
-		{"admin approvals show 00000000-0000-4000-8000-000000000000", exitFailure, "", "approval_not_found"},
-		{"admin approvals approve 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "approval_not_found"},
-		{"admin approvals reject 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "approval_not_found"},
+		{"admin approvals list --status expired", exitOK, "REQUESTED BY", ""},
+		{"admin approvals show " + nobody, exitFailure, "", "approval_not_found"},
+		{"admin approvals approve " + nobody + " --yes --reason test", exitFailure, "", "approval_not_found"},
+		{"admin approvals reject " + nobody + " --reason test", exitFailure, "", "approval_not_found"},
 	})
 }
+
+// nobody is an id that nothing has.
+const nobody = "00000000-0000-4000-8000-000000000000"
 
 // readsOrders lists orders, as an operator.
 func (c customer) readsOrders() {
 	c.t.Helper()
 	c.runs([]command{
-		{"admin orders queue", exitOK, "REASON", ""},
-		{"admin orders queue --status fulfilled --kind esim_topup --sort newest", exitOK, "esim_topup", ""},
-		{"admin orders queue --sort sideways", exitUsage, "", "--sort is oldest or newest"},
-		{"admin orders queue --request nobody-4.2", exitOK, "REASON", ""},
-		{"admin orders queue --request no'body", exitFailure, "", "schema_invalid"},
+		{"admin orders list", exitOK, "REASON", ""},
+		{"admin orders list --status fulfilled --kind esim_topup --sort newest", exitOK, "esim_topup", ""},
+		{"admin orders list --sort sideways", exitUsage, "", "--sort is newest or oldest"},
+		{"admin orders list --request nobody-4.2", exitOK, "REASON", ""},
+		{"admin orders list --request no'body", exitFailure, "", "schema_invalid"},
 		{"admin orders count", exitOK, "STATUS", ""},
 	})
 }
@@ -303,8 +306,8 @@ func (c customer) decides(order string) {
 		{"admin orders show " + order, exitOK, "payment_required -> settling by buyer", ""},
 		{"admin orders show " + order, exitOK, "request ", ""},
 		{"admin orders review " + order, exitOK, "no: Only an order in operator_review can be decided.", ""},
-		{"admin orders decide " + order + " refund --reason test", exitFailure, "", "order_not_in_review"},
-		{"admin orders decide " + order + " retry --version 1 --reason test", exitFailure, "", "version_changed"},
+		{"admin orders refund " + order + " --yes --reason test", exitFailure, "", "order_not_in_review"},
+		{"admin orders retry " + order + " --version 1 --reason test", exitFailure, "", "version_changed"},
 	})
 }
 
@@ -312,7 +315,7 @@ func (c customer) decides(order string) {
 func (c customer) readsTheAuditTrail() {
 	c.t.Helper()
 	c.runs([]command{
-		{"admin audit list --action switch.set --most 1", exitOK, "switch.set", ""},
+		{"admin audit list --action switch.set --limit 1", exitOK, "switch.set", ""},
 		{"admin audit list --since yesterday", exitFailure, "", "schema_invalid"},
 		{"admin audit export --action switch.set", exitOK, `"after":"{`, ""},
 		{"admin audit export --action switch.set --format csv", exitOK, "id,at,actor,action,subject", ""},
@@ -333,14 +336,14 @@ func (c customer) readsFigures() {
 func (c customer) worksOnJobs() {
 	c.t.Helper()
 	c.runs([]command{
-		{"admin cards retry 00000000-0000-4000-8000-000000000000 --revision 1 --reason test", exitFailure, "", "_not_found"},
-		{"admin cards closings", exitOK, "STAGE", ""},
-		{"admin esims cancellations --status succeeded", exitOK, "STAGE", ""},
+		{"admin closings retry " + nobody + " --revision 1 --reason test", exitFailure, "", "_not_found"},
+		{"admin closings list", exitOK, "STAGE", ""},
+		{"admin cancellations list --status succeeded", exitOK, "STAGE", ""},
 		{"admin jobs list", exitOK, "ATTEMPTS", ""},
 		{"admin jobs list --status succeeded --kind order_fulfill", exitOK, "order_fulfill", ""},
-		{"admin jobs show 00000000-0000-4000-8000-000000000000", exitFailure, "", "job_not_found"},
-		{"admin jobs retry 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "job_not_found"},
-		{"admin jobs drop 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "job_not_found"},
+		{"admin jobs show " + nobody, exitFailure, "", "job_not_found"},
+		{"admin jobs retry " + nobody + " --reason test", exitFailure, "", "job_not_found"},
+		{"admin jobs drop " + nobody + " --yes --reason test", exitFailure, "", "job_not_found"},
 	})
 }
 
@@ -351,9 +354,9 @@ func (c customer) resolves() {
 		{"admin findings list", exitOK, "RESOLUTION", ""},
 		{"admin findings resolve 4711 --reason test", exitFailure, "", "finding_not_found"},
 		{"admin transfers list", exitOK, "RESOLUTION", ""},
-		{"admin transfers resolve 0x1 --as donation --reason test", exitUsage, "", "log index"},
+		{"admin transfers resolve 0x1 --as donation --yes --reason test", exitUsage, "", "with a slash"},
 		{
-			"admin transfers resolve 0x" + strings.Repeat("1", 64) + "#5 --as refunded-by-hand --reason test", exitFailure, "",
+			"admin transfers resolve 0x" + strings.Repeat("1", 64) + "#5 --as donation --yes --reason test", exitFailure, "",
 			"transfer_not_found",
 		},
 	})
@@ -385,12 +388,14 @@ func (c customer) comparesTheBooks() {
 	c.t.Helper()
 	c.runs([]command{
 		{"admin fee-jobs list --json", exitOK, `"version": 1`, ""},
-		{"admin fee-jobs retry 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "job_not_found"},
-		{"admin fee-jobs write-off 00000000-0000-4000-8000-000000000000 --reason test", exitFailure, "", "job_not_found"},
-		{"admin orders stuck", exitOK, "REASON", ""},
+		{"admin fee-jobs retry " + nobody + " --reason test", exitFailure, "", "job_not_found"},
+		{"admin fee-jobs write-off " + nobody + " --yes --reason test", exitFailure, "", "job_not_found"},
+		{"admin fee-jobs list --output csv", exitOK, "ID,ORDER,STATUS,VERSION,REASON", ""},
+		{"admin fee-jobs retry " + nobody, exitUsage, "", "\"reason\" not set"},
+		{"admin jobs drop " + nobody + " --reason test", exitUsage, "", "say --yes"},
 		{"admin books compare", exitOK, "checked", ""},
 		{"admin books show --json", exitOK, `"findings": []`, ""},
-		{"admin reconciliations list --outcome agreed --most 1", exitOK, "agreed", ""},
+		{"admin reconciliations list --outcome agreed --limit 1", exitOK, "agreed", ""},
 		{"admin reconciliations list --outcome lost", exitUsage, "", "--outcome is agreed"},
 	})
 }
@@ -425,7 +430,7 @@ func (c customer) freezesItsCard() {
 		{"card transactions", exitOK, "MERCHANT", ""},
 		{"__complete card unfreeze ''", exitOK, "\tFROZEN ", ""},
 		{"card unfreeze --json", exitOK, `"ACTIVE"`, ""},
-		{"card unfreeze 00000000-0000-4000-8000-000000000000", exitFailure, "", "card_not_found"},
+		{"card unfreeze " + nobody, exitFailure, "", "card_not_found"},
 	})
 }
 

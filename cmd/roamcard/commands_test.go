@@ -213,7 +213,7 @@ func TestManualHasEveryCommand(t *testing.T) {
 	if _, stderr, code := runWith(t, "man", dir); code != exitOK {
 		t.Fatalf("%d: %s", code, stderr)
 	}
-	for _, page := range []string{"roamcard", "roamcard-serve", "roamcard-config-check", "roamcard-admin-orders-decide"} {
+	for _, page := range []string{"roamcard", "roamcard-serve", "roamcard-config-check", "roamcard-admin-orders-refund"} {
 		text, err := os.ReadFile(filepath.Join(dir, page+".1"))
 		if err != nil || !strings.Contains(string(text), ".SH SYNOPSIS") || strings.Contains(string(text), "\ufffd") {
 			t.Errorf("%s: %v", page, err)

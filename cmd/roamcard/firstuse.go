@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,10 +24,16 @@ func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 // finish gives every command what all of them have.
 func finish(cmd *cobra.Command) {
 	if act := cmd.RunE; act != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := checkChoices(cmd); err != nil {
+		cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+			if err := cmp.Or(givenEmpty(cmd), checkChoices(cmd)); err != nil {
 				return err
 			}
+			if err := cmd.ValidateRequiredFlags(); err != nil { // afterwards cobra says it, as a failure
+				return fmt.Errorf("%w: %w", errUsage, err)
+			}
+			return nil
+		}
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := act(cmd, args)
 			if errors.Is(err, roamcard.ErrNoSigner) {
 				return errNoWallet
@@ -102,13 +109,14 @@ var examples = map[string]string{
 	"roamcard card buy": "  roamcard card buy\n  roamcard card buy --key my-first-card --yes --max 25.00 --wait",
 	"roamcard card topup": "  roamcard card topup 50.00\n" +
 		"  roamcard card topup 50.00 --key october --yes --max 50.00",
-	"roamcard esim buy":           "  roamcard esim buy jp-1gb-7d\n  roamcard esim buy --key my-trip --yes --max 5.00",
-	"roamcard esim plans":         "  roamcard esim plans --country JP",
-	"roamcard orders list":        "  roamcard orders list --active --kind esim",
-	"roamcard orders create":      "  roamcard orders create --esim jp-1gb-7d",
-	"roamcard card reveal":        "  roamcard card reveal --present browser",
-	"roamcard mcp install":        "  roamcard mcp install --client claude-code --max 25.00 --max-day 50.00",
-	"roamcard admin tokens mint":  "  roamcard admin tokens mint --name ada --role viewer --expires 720h",
+	"roamcard esim buy":      "  roamcard esim buy jp-1gb-7d\n  roamcard esim buy --key my-trip --yes --max 5.00",
+	"roamcard esim plans":    "  roamcard esim plans --country JP",
+	"roamcard orders list":   "  roamcard orders list --active --kind esim",
+	"roamcard orders create": "  roamcard orders create --esim jp-1gb-7d",
+	"roamcard card reveal":   "  roamcard card reveal --present browser",
+	"roamcard mcp install":   "  roamcard mcp install --client claude-code --max 25.00 --max-day 50.00",
+	"roamcard admin tokens mint": "  roamcard admin tokens mint --name ada --role viewer --expires 720h " +
+		`--reason "joins the team"`,
 	"roamcard admin audit export": "  roamcard admin audit export --format csv",
 	"roamcard dev":                "  roamcard dev --data ./data --ready-file ./ready.json",
 	"roamcard serve":              "  roamcard serve --config /etc/roamcard/roamcard.yaml",

@@ -24,18 +24,25 @@ func (b *buyer) show(cmd *cobra.Command, m proto.Message, text func(w io.Writer)
 
 // showText prints lines of columns.
 func (b *buyer) showText(cmd *cobra.Command, text func(w io.Writer)) error {
-	w := tabwriter.NewWriter(printable{cmd.OutOrStdout()}, 0, 4, 2, ' ', 0)
+	return writeColumns(cmd.OutOrStdout(), text)
+}
+
+// writeColumns writes lines whose cells are separated by tabs.
+func writeColumns(to io.Writer, text func(w io.Writer)) error {
+	w := tabwriter.NewWriter(printable{to}, 0, 4, 2, ' ', 0)
 	text(w)
 	return w.Flush()
 }
 
 // showJSON prints a document, always spelled the same.
-func (b *buyer) showJSON(cmd *cobra.Command, v any) error {
+func (b *buyer) showJSON(cmd *cobra.Command, v any) error { return writeJSON(cmd.OutOrStdout(), v) }
+
+func writeJSON(w io.Writer, v any) error {
 	document, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	_, err = cmd.OutOrStdout().Write(append(escaped(document), '\n'))
+	_, err = w.Write(append(escaped(document), '\n'))
 	return err
 }
 

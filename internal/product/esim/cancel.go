@@ -285,7 +285,7 @@ func (c *Cancellations) List(ctx context.Context, q CancelQuery, act order.Act) 
 
 // Jobs are the cancellations.
 func (c *Cancellations) Jobs() []job.Work {
-	return []job.Work{{Kind: CancelJob, Handler: c.Work, Resume: "admin esims retry-cancel"}}
+	return []job.Work{{Kind: CancelJob, Handler: c.Work, Resume: "admin cancellations retry"}}
 }
 
 // Work handles a cancellation: it takes every step that is possible now.

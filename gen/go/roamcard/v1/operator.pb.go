@@ -8037,7 +8037,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\brevision\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
 	"\t_revision\"?\n" +
 	"\x16WriteOffFeeJobResponse\x12%\n" +
-	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\xc5\x03\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\xf2\x03\n" +
 	"\x06FeeJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -8055,7 +8055,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\voutstanding\x18\v \x01(\bR\voutstanding\x12\x1f\n" +
 	"\vwritten_off\x18\f \x01(\bR\n" +
 	"writtenOff\x12\x1a\n" +
-	"\brevision\x18\r \x01(\rR\brevisionB\t\n" +
+	"\brevision\x18\r \x01(\rR\brevision:+\xa2\xb5\x18'\n" +
+	"\x02id\n" +
+	"\border_id\n" +
+	"\x06status\n" +
+	"\aversion\n" +
+	"\x06reasonB\t\n" +
 	"\a_reason\"P\n" +
 	"\x10CloseCardRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
@@ -8084,10 +8089,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\brevision\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
 	"\t_revision\"N\n" +
 	"\x18RetryCardClosingResponse\x122\n" +
-	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\xcf\x01\n" +
+	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\x8c\x02\n" +
 	"\x1aConcludeCardClosingRequest\x12\x18\n" +
-	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12<\n" +
-	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12y\n" +
+	"\vtransaction\x18\x02 \x01(\tBW\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x189\x127the hash of the transaction that refunded the remainderR\vtransaction\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12(\n" +
 	"\brevision\x18\x04 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
@@ -8099,14 +8104,14 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"b\n" +
 	"\x1dRetryEsimCancellationResponse\x12A\n" +
-	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xa9\x01\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xdb\x01\n" +
 	"\x1fConcludeEsimCancellationRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12<\n" +
-	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12n\n" +
+	"\vtransaction\x18\x02 \x01(\tBL\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x18.\x12,the hash of the transaction that refunded itR\vtransaction\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"e\n" +
 	" ConcludeEsimCancellationResponse\x12A\n" +
-	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xb8\x04\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xf7\x04\n" +
 	"\vCardClosing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -8125,7 +8130,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\vrefunded_by\x18\f \x01(\tH\x02R\n" +
 	"refundedBy\x88\x01\x01\x12\x1a\n" +
 	"\brevision\x18\r \x01(\rR\brevision\x12@\n" +
-	"\x10pending_approval\x18\x0e \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\x16\n" +
+	"\x10pending_approval\x18\x0e \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval:=\xa2\xb5\x189\n" +
+	"\x02id\n" +
+	"\acard_id\n" +
+	"\x06status\n" +
+	"\x05stage\n" +
+	"\x13remainder_usd_cents\n" +
+	"\x06reasonB\x16\n" +
 	"\x14_remainder_usd_centsB\t\n" +
 	"\a_reasonB\x0e\n" +
 	"\f_refunded_by\"\x12\n" +
@@ -8164,7 +8175,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\tmovements\x18\x06 \x01(\rR\tmovements\"?\n" +
 	"\rLedgerBalance\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\tR\x05units\"\xeb\x04\n" +
+	"\x05units\x18\x02 \x01(\tR\x05units\"\xc9\x05\n" +
 	"\aFinding\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n" +
 	"\border_id\x18\x02 \x01(\tH\x00R\aorderId\x88\x01\x01\x12\x18\n" +
@@ -8186,7 +8197,18 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\boperator\x18\x0e \x01(\tH\x05R\boperator\x88\x01\x01\x12;\n" +
 	"\vresolved_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"resolvedAt\x12\x18\n" +
-	"\aversion\x18\x10 \x01(\rR\aversionB\v\n" +
+	"\aversion\x18\x10 \x01(\rR\aversion:\\\xa2\xb5\x18X\n" +
+	"\x02id\n" +
+	"\x04code\n" +
+	"\x06blocks\n" +
+	"\x05owner\n" +
+	"\rfirst_seen_at\n" +
+	"\x06status\n" +
+	"\n" +
+	"resolution\n" +
+	"\boperator\n" +
+	"\border_id\n" +
+	"\x06detailB\v\n" +
 	"\t_order_idB\b\n" +
 	"\x06_ownerB\n" +
 	"\n" +
@@ -8200,10 +8222,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"resolution\x18\x02 \x01(\tR\n" +
 	"resolution\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"\xfd\x01\n" +
-	"\x1aListReconciliationsRequest\x12J\n" +
-	"\aoutcome\x18\x01 \x01(\tB+\xbaH(r&R\x06agreedR\bdifferedR\n" +
-	"incompleteR\x06failedH\x00R\aoutcome\x88\x01\x01\x12+\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\x9b\x02\n" +
+	"\x1aListReconciliationsRequest\x12h\n" +
+	"\aoutcome\x18\x01 \x01(\tBI\xbaH(r&R\x06agreedR\bdifferedR\n" +
+	"incompleteR\x06failed\x9a\xb5\x18\x1a\x12\x18only those that ended soH\x00R\aoutcome\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12=\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x02R\tpageToken\x88\x01\x01B\n" +
@@ -8215,7 +8237,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x1bListReconciliationsResponse\x12H\n" +
 	"\x0freconciliations\x18\x01 \x03(\v2\x1e.roamcard.v1.ReconciliationRunR\x0freconciliations\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\xf5\x04\n" +
+	"\x10_next_page_token\"\x92\x06\n" +
 	"\x11ReconciliationRun\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x125\n" +
 	"\bbegan_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\abeganAt\x125\n" +
@@ -8237,11 +8259,23 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\bresolved\x18\x0e \x01(\rR\bresolved\x12+\n" +
 	"\x04sums\x18\x0f \x03(\v2\x17.roamcard.v1.FindingSumR\x04sums\x126\n" +
 	"\bbalances\x18\x10 \x03(\v2\x1a.roamcard.v1.LedgerBalanceR\bbalances\x12&\n" +
-	"\x0fspent_usd_cents\x18\x11 \x01(\rR\rspentUsdCentsB\t\n" +
-	"\a_unread\"\x96\x02\n" +
-	"\x13ListFindingsRequest\x122\n" +
-	"\x06status\x18\x01 \x01(\tB\x15\xbaH\x12r\x10R\x04openR\bresolvedH\x00R\x06status\x88\x01\x01\x12.\n" +
-	"\x04code\x18\x02 \x01(\tB\x15\xbaH\x12r\x102\x0e^[a-z_]{1,64}$H\x01R\x04code\x88\x01\x01\x12+\n" +
+	"\x0fspent_usd_cents\x18\x11 \x01(\rR\rspentUsdCents:\x9a\x01\xa2\xb5\x18\x95\x01\n" +
+	"\bended_at\n" +
+	"\vduration_ms\n" +
+	"\aoutcome\n" +
+	"\x06unread\n" +
+	"\x16first_block/last_block\n" +
+	"\x0echecked.orders\n" +
+	"\x11checked.transfers\n" +
+	"\x10checked.postings\n" +
+	"\x06opened\n" +
+	"\x06closed\n" +
+	"\x04open\n" +
+	"\bresolvedB\t\n" +
+	"\a_unread\"\xc0\x02\n" +
+	"\x13ListFindingsRequest\x12<\n" +
+	"\x06status\x18\x01 \x01(\tB\x1f\xbaH\x12r\x10R\x04openR\bresolved\x9a\xb5\x18\x06\x1a\x04openH\x00R\x06status\x88\x01\x01\x12N\n" +
+	"\x04code\x18\x02 \x01(\tB5\xbaH\x12r\x102\x0e^[a-z_]{1,64}$\x9a\xb5\x18\x1c\x12\x1aonly findings of this codeH\x01R\x04code\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x02R\bpageSize\x88\x01\x01\x12=\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x03R\tpageToken\x88\x01\x01B\t\n" +
@@ -8262,9 +8296,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"\b_version\"H\n" +
 	"\x16ResolveFindingResponse\x12.\n" +
-	"\afinding\x18\x01 \x01(\v2\x14.roamcard.v1.FindingR\afinding\"\xde\x01\n" +
-	"\x14ListTransfersRequest\x122\n" +
-	"\x06status\x18\x01 \x01(\tB\x15\xbaH\x12r\x10R\x04openR\bresolvedH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\afinding\x18\x01 \x01(\v2\x14.roamcard.v1.FindingR\afinding\"\xe8\x01\n" +
+	"\x14ListTransfersRequest\x12<\n" +
+	"\x06status\x18\x01 \x01(\tB\x1f\xbaH\x12r\x10R\x04openR\bresolved\x9a\xb5\x18\x06\x1a\x04openH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12=\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x02R\tpageToken\x88\x01\x01B\t\n" +
@@ -8275,12 +8309,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x15ListTransfersResponse\x12<\n" +
 	"\ttransfers\x18\x01 \x03(\v2\x1e.roamcard.v1.UnmatchedTransferR\ttransfers\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\x95\x02\n" +
+	"\x10_next_page_token\"\xb4\x02\n" +
 	"\x16ResolveTransferRequest\x12<\n" +
 	"\vtransaction\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\x1b\n" +
-	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12H\n" +
+	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12g\n" +
 	"\n" +
-	"resolution\x18\x03 \x01(\tB(\xbaH%r#R\x10refunded_by_handR\bdonationR\x05knownR\n" +
+	"resolution\x18\x03 \x01(\tBG\xbaH%r#R\x10refunded_by_handR\bdonationR\x05known\x9a\xb5\x18\x1b\n" +
+	"\x02as\x12\x15what has become of itR\n" +
 	"resolution\x12\"\n" +
 	"\x06reason\x18\x04 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
@@ -8288,7 +8323,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"\b_version\"U\n" +
 	"\x17ResolveTransferResponse\x12:\n" +
-	"\btransfer\x18\x01 \x01(\v2\x1e.roamcard.v1.UnmatchedTransferR\btransfer\"\x84\x04\n" +
+	"\btransfer\x18\x01 \x01(\v2\x1e.roamcard.v1.UnmatchedTransferR\btransfer\"\xde\x04\n" +
 	"\x11UnmatchedTransfer\x12 \n" +
 	"\vtransaction\x18\x01 \x01(\tR\vtransaction\x12\x1b\n" +
 	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12\x14\n" +
@@ -8306,21 +8341,34 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\vresolved_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"resolvedAt\x12\x18\n" +
 	"\aversion\x18\f \x01(\rR\aversion\x12@\n" +
-	"\x10pending_approval\x18\r \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApprovalB\r\n" +
+	"\x10pending_approval\x18\r \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval:X\xa2\xb5\x18T\n" +
+	"\x15transaction/log_index\n" +
+	"\x04from\n" +
+	"\x06amount\n" +
+	"\aseen_at\n" +
+	"\x06status\n" +
+	"\n" +
+	"resolution\n" +
+	"\boperator\n" +
+	"\x06reasonB\r\n" +
 	"\v_resolutionB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator\"\x92\x05\n" +
-	"\x15ListOrderQueueRequest\x12\x94\x01\n" +
-	"\x06status\x18\x01 \x01(\tBw\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\t_operator\"\xb9\b\n" +
+	"\x15ListOrderQueueRequest\x12\xfa\x01\n" +
+	"\x06status\x18\x01 \x01(\tB\xdc\x01\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_review\x9a\xb5\x18a\x12_the status to list; by default operator_review, or any with --owner, --transaction or --requestH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12-\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\tpageToken\x88\x01\x01\x12.\n" +
-	"\x04sort\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06newestR\x06oldestH\x03R\x04sort\x88\x01\x01\x126\n" +
-	"\x04kind\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$H\x04R\x04kind\x88\x01\x01\x125\n" +
-	"\x05owner\x18\x06 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{40}$H\x05R\x05owner\x88\x01\x01\x12A\n" +
-	"\vtransaction\x18\a \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$H\x06R\vtransaction\x88\x01\x01\x12A\n" +
+	"page_token\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\tpageToken\x88\x01\x01\x12L\n" +
+	"\x04sort\x18\x04 \x01(\tB3\xbaH\x12r\x10R\x06newestR\x06oldest\x9a\xb5\x18\x1a\x12\x10which come first\x1a\x06oldestH\x03R\x04sort\x88\x01\x01\x12~\n" +
+	"\x04kind\x18\x05 \x01(\tBe\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$\x9a\xb5\x18D\x12\x18only orders of this kind\"\n" +
+	"card_issue\"\n" +
+	"card_topup\"\x04esim\"\n" +
+	"esim_topupH\x04R\x04kind\x88\x01\x01\x12\\\n" +
+	"\x05owner\x18\x06 \x01(\tBA\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{40}$\x9a\xb5\x18#\x12!only orders that this wallet paysH\x05R\x05owner\x88\x01\x01\x12\x80\x01\n" +
+	"\vtransaction\x18\a \x01(\tBY\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x18;\x129only the order that this transaction paid for or refundedH\x06R\vtransaction\x88\x01\x01\x12\xb4\x01\n" +
 	"\n" +
-	"request_id\x18\b \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$H\aR\trequestId\x88\x01\x01B\t\n" +
+	"request_id\x18\b \x01(\tB\x8f\x01\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$\x9a\xb5\x18n\n" +
+	"\arequest\x12conly orders that this request created, paid or decided: what answers call X-Request-Id or requestIdH\aR\trequestId\x88\x01\x01B\t\n" +
 	"\a_statusB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
@@ -8333,7 +8381,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x16ListOrderQueueResponse\x12/\n" +
 	"\x06orders\x18\x01 \x03(\v2\x17.roamcard.v1.ReviewItemR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\xf4\x02\n" +
+	"\x10_next_page_token\"\xb3\x03\n" +
 	"\n" +
 	"ReviewItem\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x12\n" +
@@ -8347,7 +8395,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x18\n" +
 	"\aversion\x18\t \x01(\rR\aversion\x12@\n" +
 	"\x10pending_approval\x18\n" +
-	" \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval\";\n" +
+	" \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval:=\xa2\xb5\x189\n" +
+	"\border_id\n" +
+	"\x04kind\n" +
+	"\x06status\n" +
+	"\x10amount_usd_cents\n" +
+	"\x05since\n" +
+	"\x06reason\";\n" +
 	"\x13InspectOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\x94\x03\n" +
 	"\x14InspectOrderResponse\x12(\n" +
@@ -8466,15 +8520,18 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x17.roamcard.v1.ReviewItemR\x05order\"\x15\n" +
 	"\x13ListSwitchesRequest\"G\n" +
 	"\x14ListSwitchesResponse\x12/\n" +
-	"\bswitches\x18\x01 \x03(\v2\x13.roamcard.v1.SwitchR\bswitches\"\xd2\x01\n" +
-	"\x10SetSwitchRequest\x12j\n" +
-	"\aproduct\x18\x01 \x01(\tBP\xbaHMrK2I^(card_issue|card_topup|esim|esim_topup|provider\\.[a-z][a-z0-9_-]{0,31})$R\aproduct\x12#\n" +
+	"\bswitches\x18\x01 \x03(\v2\x13.roamcard.v1.SwitchR\bswitches\"\x81\x02\n" +
+	"\x10SetSwitchRequest\x12\x98\x01\n" +
+	"\aproduct\x18\x01 \x01(\tB~\xbaHMrK2I^(card_issue|card_topup|esim|esim_topup|provider\\.[a-z][a-z0-9_-]{0,31})$\x9a\xb5\x18*\"\n" +
+	"card_issue\"\n" +
+	"card_topup\"\x04esim\"\n" +
+	"esim_topupR\aproduct\x12#\n" +
 	"\x06paused\x18\x02 \x01(\bB\x06\xbaH\x03\xc8\x01\x01H\x00R\x06paused\x88\x01\x01\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reasonB\t\n" +
 	"\a_paused\"@\n" +
 	"\x11SetSwitchResponse\x12+\n" +
-	"\x06switch\x18\x01 \x01(\v2\x13.roamcard.v1.SwitchR\x06switch\"\xf5\x01\n" +
+	"\x06switch\x18\x01 \x01(\v2\x13.roamcard.v1.SwitchR\x06switch\"\xb0\x02\n" +
 	"\x06Switch\x12\x18\n" +
 	"\aproduct\x18\x01 \x01(\tR\aproduct\x12\x16\n" +
 	"\x06paused\x18\x02 \x01(\bR\x06paused\x12\x1b\n" +
@@ -8482,7 +8539,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\boperator\x18\x04 \x01(\tH\x01R\boperator\x88\x01\x01\x129\n" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12(\n" +
-	"\x10paused_by_config\x18\x06 \x01(\bR\x0epausedByConfigB\t\n" +
+	"\x10paused_by_config\x18\x06 \x01(\bR\x0epausedByConfig:9\xa2\xb5\x185\n" +
+	"\aproduct\n" +
+	"\x06paused\n" +
+	"\x10paused_by_config\n" +
+	"\boperator\n" +
+	"\x06reasonB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_operator\"\x0f\n" +
 	"\rWhoAmIRequest\"\x93\x01\n" +
@@ -8494,20 +8556,24 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06source\x18\x04 \x01(\tR\x06source\"\x14\n" +
 	"\x12CountOrdersRequest\"F\n" +
 	"\x13CountOrdersResponse\x12/\n" +
-	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\xb4\x01\n" +
+	"\x06counts\x18\x01 \x03(\v2\x17.roamcard.v1.OrderCountR\x06counts\"\xd6\x01\n" +
 	"\n" +
 	"OrderCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\rR\x05count\x120\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x122\n" +
-	"\x06latest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06latest\"\x90\x03\n" +
-	"\x10ListAuditRequest\x12$\n" +
-	"\x05actor\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18xH\x00R\x05actor\x88\x01\x01\x123\n" +
-	"\x06action\x18\x02 \x01(\tB\x16\xbaH\x13r\x112\x0f^[a-z_.]{1,64}$H\x01R\x06action\x88\x01\x01\x12(\n" +
-	"\asubject\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18dH\x02R\asubject\x88\x01\x01\x12$\n" +
-	"\x05since\x18\x04 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x03R\x05since\x88\x01\x01\x12$\n" +
-	"\x05until\x18\x05 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18(H\x04R\x05until\x88\x01\x01\x12+\n" +
+	"\x06latest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06latest: \xa2\xb5\x18\x1c\n" +
+	"\x04kind\n" +
+	"\x06status\n" +
+	"\x05count\n" +
+	"\x05since\"\xfc\x04\n" +
+	"\x10ListAuditRequest\x12E\n" +
+	"\x05actor\x18\x01 \x01(\tB*\xbaH\x06r\x04\x10\x01\x18x\x9a\xb5\x18\x1d\x12\x1bonly what this operator didH\x00R\x05actor\x88\x01\x01\x12h\n" +
+	"\x06action\x18\x02 \x01(\tBK\xbaH\x13r\x112\x0f^[a-z_.]{1,64}$\x9a\xb5\x181\x12/only actions of this name, such as order.decideH\x01R\x06action\x88\x01\x01\x12d\n" +
+	"\asubject\x18\x03 \x01(\tBE\xbaH\x06r\x04\x10\x01\x18d\x9a\xb5\x188\x126only what was done to this order, job, card or productH\x02R\asubject\x88\x01\x01\x12Y\n" +
+	"\x05since\x18\x04 \x01(\tB>\xbaH\x06r\x04\x10\x01\x18(\x9a\xb5\x181\x12/the earliest time, such as 2026-05-04T10:00:00ZH\x03R\x05since\x88\x01\x01\x12I\n" +
+	"\x05until\x18\x05 \x01(\tB.\xbaH\x06r\x04\x10\x01\x18(\x9a\xb5\x18!\x12\x1fthe first time that is too lateH\x04R\x05until\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x06 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x05R\bpageSize\x88\x01\x01\x12,\n" +
 	"\n" +
 	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x06R\tpageToken\x88\x01\x01B\b\n" +
@@ -8523,7 +8589,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x11ListAuditResponse\x122\n" +
 	"\arecords\x18\x01 \x03(\v2\x18.roamcard.v1.AuditRecordR\arecords\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\x86\x02\n" +
+	"\x10_next_page_token\"\xb0\x02\n" +
 	"\vAuditRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
@@ -8532,7 +8598,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\asubject\x18\x05 \x01(\tR\asubject\x12\x1b\n" +
 	"\x06reason\x18\x06 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1b\n" +
 	"\x06before\x18\a \x01(\tH\x01R\x06before\x88\x01\x01\x12\x19\n" +
-	"\x05after\x18\b \x01(\tH\x02R\x05after\x88\x01\x01B\t\n" +
+	"\x05after\x18\b \x01(\tH\x02R\x05after\x88\x01\x01:(\xa2\xb5\x18$\n" +
+	"\x02at\n" +
+	"\x05actor\n" +
+	"\x06action\n" +
+	"\asubject\n" +
+	"\x06reasonB\t\n" +
 	"\a_reasonB\t\n" +
 	"\a_beforeB\b\n" +
 	"\x06_after\"\x12\n" +
@@ -8563,11 +8634,11 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x1f\n" +
 	"\vage_seconds\x18\x03 \x01(\rR\n" +
-	"ageSeconds\"\xb1\x02\n" +
+	"ageSeconds\"\xde\x02\n" +
 	"\x0fListJobsRequest\x12Z\n" +
 	"\x06status\x18\x01 \x01(\tB=\xbaH:r8R\x06queuedR\n" +
-	"processingR\tsucceededR\x06failedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x126\n" +
-	"\x04kind\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$H\x01R\x04kind\x88\x01\x01\x12+\n" +
+	"processingR\tsucceededR\x06failedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12c\n" +
+	"\x04kind\x18\x02 \x01(\tBJ\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$\x9a\xb5\x18)\x12'only jobs of this kind, such as webhookH\x01R\x04kind\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x02R\bpageSize\x88\x01\x01\x12,\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x03R\tpageToken\x88\x01\x01B\t\n" +
@@ -8601,7 +8672,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"\b_version\"!\n" +
 	"\x0fDropJobResponse\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xa9\x04\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xf6\x04\n" +
 	"\vOperatorJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -8621,7 +8692,16 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\aversion\x18\v \x01(\rR\aversion\x12#\n" +
 	"\rattempts_used\x18\f \x01(\rR\fattemptsUsed\x12!\n" +
 	"\fmax_attempts\x18\r \x01(\rR\vmaxAttempts\x12C\n" +
-	"\x0fallowed_actions\x18\x0e \x03(\v2\x1a.roamcard.v1.AllowedActionR\x0eallowedActionsB\a\n" +
+	"\x0fallowed_actions\x18\x0e \x03(\v2\x1a.roamcard.v1.AllowedActionR\x0eallowedActions:K\xa2\xb5\x18G\n" +
+	"\x02id\n" +
+	"\x04kind\n" +
+	"\x06status\n" +
+	"\rattempts_used\n" +
+	"\fmax_attempts\n" +
+	"\n" +
+	"unique_key\n" +
+	"\n" +
+	"last_errorB\a\n" +
 	"\x05_stepB\r\n" +
 	"\v_last_error\"\xe3\x01\n" +
 	"\x14ListApprovalsRequest\x12H\n" +
@@ -8652,7 +8732,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"K\n" +
 	"\x16RejectDecisionResponse\x121\n" +
-	"\bapproval\x18\x01 \x01(\v2\x15.roamcard.v1.ApprovalR\bapproval\"\xd2\x04\n" +
+	"\bapproval\x18\x01 \x01(\v2\x15.roamcard.v1.ApprovalR\bapproval\"\xa9\x05\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x18\n" +
@@ -8673,16 +8753,26 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"decided_by\x18\f \x01(\tH\x02R\tdecidedBy\x88\x01\x01\x12,\n" +
 	"\x0fdecision_reason\x18\r \x01(\tH\x03R\x0edecisionReason\x88\x01\x01\x129\n" +
 	"\n" +
-	"decided_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAtB\r\n" +
+	"decided_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt:U\xa2\xb5\x18Q\n" +
+	"\x02id\n" +
+	"\x06action\n" +
+	"\asubject\n" +
+	"\x10amount_usd_cents\n" +
+	"\x06status\n" +
+	"\frequested_by\n" +
+	"\n" +
+	"expires_at\n" +
+	"\x06reasonB\r\n" +
 	"\v_resolutionB\n" +
 	"\n" +
 	"\b_versionB\r\n" +
 	"\v_decided_byB\x12\n" +
-	"\x10_decision_reason\"\xf2\x01\n" +
-	"\x10MintTokenRequest\x12@\n" +
-	"\x04name\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._@+|=-]{0,99}$R\x04name\x12<\n" +
-	"\x04role\x18\x02 \x01(\tB(\xbaH%r#R\x06viewerR\asupportR\ttreasurerR\x05adminR\x04role\x12:\n" +
-	"\x12expires_in_seconds\x18\x03 \x01(\rB\f\xbaH\t*\a\x18\x80\xb0\xbd\x10(<R\x10expiresInSeconds\x12\"\n" +
+	"\x10_decision_reason\"\x98\x03\n" +
+	"\x10MintTokenRequest\x12\x87\x01\n" +
+	"\x04name\x18\x01 \x01(\tBs\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._@+|=-]{0,99}$\x9a\xb5\x18C\x12Athe operator's name, for the audit trail; one person has one nameR\x04name\x12Z\n" +
+	"\x04role\x18\x02 \x01(\tBF\xbaH%r#R\x06viewerR\asupportR\ttreasurerR\x05admin\x9a\xb5\x18\x1a\x12\x18what the operator may doR\x04role\x12z\n" +
+	"\x12expires_in_seconds\x18\x03 \x01(\rBL\xbaH\t*\a\x18\x80\xb0\xbd\x10(<\x9a\xb5\x18<\n" +
+	"\aexpires\x121how long it is valid, such as 720h; at most 9600hR\x10expiresInSeconds\x12\"\n" +
 	"\x06reason\x18\x04 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"r\n" +
 	"\x11MintTokenResponse\x120\n" +
@@ -8707,7 +8797,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"G\n" +
 	"\x13RevokeTokenResponse\x120\n" +
-	"\x05token\x18\x01 \x01(\v2\x1a.roamcard.v1.OperatorTokenR\x05token\"\x9c\x03\n" +
+	"\x05token\x18\x01 \x01(\v2\x1a.roamcard.v1.OperatorTokenR\x05token\"\xdf\x03\n" +
 	"\rOperatorToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -8723,10 +8813,19 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"revoked_by\x18\t \x01(\tH\x00R\trevokedBy\x88\x01\x01\x129\n" +
 	"\n" +
 	"revoked_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAtB\r\n" +
-	"\v_revoked_by\"K\n" +
-	"\x11GetSummaryRequest\x12)\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\aorderId\x88\x01\x01B\v\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt:A\xa2\xb5\x18=\n" +
+	"\x02id\n" +
+	"\x04name\n" +
+	"\x04role\n" +
+	"\x06status\n" +
+	"\tminted_by\n" +
+	"\n" +
+	"expires_at\n" +
+	"\flast_used_atB\r\n" +
+	"\v_revoked_by\"}\n" +
+	"\x11GetSummaryRequest\x12[\n" +
+	"\border_id\x18\x01 \x01(\tB;\xbaH\x06r\x04\x10\x01\x18@\x9a\xb5\x18.\n" +
+	"\x05order\x12%the order whose version is shown, tooH\x00R\aorderId\x88\x01\x01B\v\n" +
 	"\t_order_id\"\xa9\x03\n" +
 	"\x12GetSummaryResponse\x12/\n" +
 	"\x05as_of\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12/\n" +
@@ -8755,7 +8854,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x1dListEsimCancellationsResponse\x12F\n" +
 	"\rcancellations\x18\x01 \x03(\v2 .roamcard.v1.EsimCancellationJobR\rcancellations\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\xb8\x03\n" +
+	"\x10_next_page_token\"\xee\x03\n" +
 	"\x13EsimCancellationJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x16\n" +
@@ -8769,57 +8868,108 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vfinished_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAtB\x10\n" +
+	"finishedAt:4\xa2\xb5\x180\n" +
+	"\border_id\n" +
+	"\x06status\n" +
+	"\x05stage\n" +
+	"\rrefund_amount\n" +
+	"\x06reasonB\x10\n" +
 	"\x0e_credit_amountB\x10\n" +
 	"\x0e_refund_amountB\t\n" +
-	"\a_reason2\xa3F\n" +
-	"\x0fOperatorService\x12\x9d\x01\n" +
-	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"K\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xda\x01\n" +
-	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"|\x8a\xb5\x18>\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\x86\x02\n" +
-	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xb3\x01\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\x93\x02\n" +
-	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xb7\x01\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\x93\x02\n" +
-	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\xc6\x01\x8a\xb5\x18\x92\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x10approval_pending:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xa6\x01\n" +
-	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"E\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xf5\x01\n" +
-	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"\x93\x01\x8a\xb5\x18X\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xbb\x02\n" +
-	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xd0\x01\x8a\xb5\x18\x91\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\x83\x02\n" +
-	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"\x92\x01\x8a\xb5\x18G\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xc9\x02\n" +
-	"\x18ConcludeEsimCancellation\x12,.roamcard.v1.ConcludeEsimCancellationRequest\x1a-.roamcard.v1.ConcludeEsimCancellationResponse\"\xcf\x01\x8a\xb5\x18\x80\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x02D:\x01*b\fcancellation\"1/api/admin/esim/orders/{order_id}/conclude-cancel\x12\xa3\x01\n" +
+	"\a_reason2\x88j\n" +
+	"\x0fOperatorService\x12\xe6\x01\n" +
+	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"\x93\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18D\n" +
+	"\rfee-jobs list\x123List the withdrawals of the issue fee, newest first\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xbe\x02\n" +
+	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"\xdf\x01\x8a\xb5\x18>\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_downX\x02\x92\xb5\x18_\n" +
+	"\x12fee-jobs reconcile\x12ERead what became of a withdrawal at the issuer; nothing is sent again\x1a\x02id\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xea\x02\n" +
+	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\x97\x02\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18`\n" +
+	"\x0efee-jobs retry\x12JQueue the next version of a withdrawal that the issuer confirmed as failed\x1a\x02id\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xa4\x03\n" +
+	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xc8\x02\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18\x8c\x01\n" +
+	"\x12fee-jobs write-off\x12\\Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again\x1a\x02id*\x14The fee is given up.\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xc7\x03\n" +
+	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\xfa\x02\x8a\xb5\x18\x92\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x10approval_pending:\x16idempotency_key_reusedX\x03\x92\xb5\x18\xaf\x01\n" +
+	"\vcards close\x12QClose a card: what is left on it is taken back and refunded to its owner on chain\x1a\x02id*IThe card is closed for good, and what is left on it is sent to its owner.\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xe4\x01\n" +
+	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"\x82\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x189\n" +
+	"\rclosings list\x12(List the closings of cards, newest first\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xcc\x02\n" +
+	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"\xea\x01\x8a\xb5\x18X\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x92\xb5\x18S\n" +
+	"\x0eclosings retry\x12=Let a closing that waits for an operator go on from its stage\x1a\x02id\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xd1\x03\n" +
+	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xe6\x02\x8a\xb5\x18\x91\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x92\xb5\x18\x91\x01\n" +
+	"\x11closings conclude\x12LLet a closing go on whose remainder was refunded by hand, by the transaction\x1a\x02id**The service will not refund the remainder.\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\xff\x02\n" +
+	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"\x8e\x02\x8a\xb5\x18G\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x16idempotency_key_reusedX\x03\x92\xb5\x18x\n" +
+	"\x13cancellations retry\x12WLet the cancellation of an order's eSIM that waits for an operator go on from its stage\x1a\border_id\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xf2\x03\n" +
+	"\x18ConcludeEsimCancellation\x12,.roamcard.v1.ConcludeEsimCancellationRequest\x1a-.roamcard.v1.ConcludeEsimCancellationResponse\"\xf8\x02\x8a\xb5\x18\x80\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x16idempotency_key_reusedX\x03\x92\xb5\x18\xa4\x01\n" +
+	"\x16cancellations conclude\x12YEnd the cancellation of an order's eSIM whose refund was done by hand, by the transaction\x1a\border_id*%The service will not refund the eSIM.\x82\xd3\xe4\x93\x02D:\x01*b\fcancellation\"1/api/admin/esim/orders/{order_id}/conclude-cancel\x12\xa3\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"W\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbf\x01\n" +
-	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"[\x8a\xb5\x180\b\x04(\x01:\x16operator_token_invalid:\x10report_not_foundX\x01\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\xb1\x01\n" +
-	"\x13ListReconciliations\x12'.roamcard.v1.ListReconciliationsRequest\x1a(.roamcard.v1.ListReconciliationsResponse\"G\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/reconciliations\x90\x02\x01\x12\x95\x01\n" +
-	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\"@\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\x9d\x02\n" +
-	"\x0eResolveFinding\x12\".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\"\xc1\x01\x8a\xb5\x18\x88\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x11finding_not_found:\x10finding_resolved:\x18second_operator_required:\x16idempotency_key_reused:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x02.:\x01*b\afinding\" /api/admin/findings/{id}/resolve\x12\x99\x01\n" +
-	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"A\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\xb1\x02\n" +
-	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xd2\x01\x8a\xb5\x18\x82\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused:\x10approval_pending:\x0fversion_changedX\x03\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x99\x01\n" +
-	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xaf\x01\n" +
-	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"Z\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xa2\x02\n" +
-	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xcf\x01\x8a\xb5\x18\x95\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x0fversion_changed:\x16idempotency_key_reused:\x10approval_pendingX\x03\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\xa2\x02\n" +
-	"\fProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\"\xcc\x01\x8a\xb5\x18\x91\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x11order_not_payable:\x11transfer_unproven:\x0fversion_changed:\x16idempotency_key_reused:\x0fdependency_downX\x03\x82\xd3\xe4\x93\x020:\x01*b\x05order\"$/api/admin/orders/{order_id}/payment\x12\x95\x01\n" +
-	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\"@\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xcb\x01\n" +
-	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"\x7f\x8a\xb5\x18K\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x02b\x11\n" +
-	"\x06paused\x12\x05false\x18\x04\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}\x12\xa9\x01\n" +
-	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"9\x8a\xb5\x18\x06\b\x04(\x01X\x01\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\x90\x01\n" +
-	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"2\x8a\xb5\x18\x06\b\x04(\x01X\x02\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/prune\x12\x81\x01\n" +
-	"\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/whoami\x90\x02\x01\x12\xb3\x01\n" +
-	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"a\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\x9c\x01\n" +
-	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"J\x8a\xb5\x18$\b\x04(\x01:\x16operator_token_invalidR\x04pollX\x01\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\x89\x01\n" +
-	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\"=\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\x90\x01\n" +
-	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\"D\x8a\xb5\x18$\b\x04(\x01:\x16operator_token_invalidR\x04pollX\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\x85\x01\n" +
-	"\bListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse\"<\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/admin/jobs\x90\x02\x01\x12\x98\x01\n" +
-	"\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\rjob_not_foundX\x01\x82\xd3\xe4\x93\x02\x1bb\x03job\x12\x14/api/admin/jobs/{id}\x90\x02\x01\x12\xe1\x01\n" +
-	"\bRetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\"\x97\x01\x8a\xb5\x18i\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reusedX\x02\x82\xd3\xe4\x93\x02$:\x01*b\x03job\"\x1a/api/admin/jobs/{id}/retry\x12\xd8\x01\n" +
-	"\aDropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\"\x91\x01\x8a\xb5\x18i\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/admin/jobs/{id}/drop\x12\x99\x01\n" +
-	"\rListApprovals\x12!.roamcard.v1.ListApprovalsRequest\x1a\".roamcard.v1.ListApprovalsResponse\"A\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/approvals\x90\x02\x01\x12\xb6\x01\n" +
-	"\vGetApproval\x12\x1f.roamcard.v1.GetApprovalRequest\x1a .roamcard.v1.GetApprovalResponse\"d\x8a\xb5\x182\b\x04(\x01:\x16operator_token_invalid:\x12approval_not_foundX\x01\x82\xd3\xe4\x93\x02%b\bapproval\x12\x19/api/admin/approvals/{id}\x90\x02\x01\x12\xba\x03\n" +
-	"\x0fApproveDecision\x12#.roamcard.v1.ApproveDecisionRequest\x1a$.roamcard.v1.ApproveDecisionResponse\"\xdb\x02\x8a\xb5\x18\xa0\x02\b\x04 \x02(\x01:\x16operator_token_invalid:\x12approval_not_found:\x0fapproval_closed:\x18second_operator_required:\x0fversion_changed:\x13order_not_in_review:\x12refund_unavailable:\x12transfer_not_found:\x11transfer_resolved:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x020:\x01*b\bapproval\"!/api/admin/approvals/{id}/approve\x12\xf2\x01\n" +
-	"\x0eRejectDecision\x12\".roamcard.v1.RejectDecisionRequest\x1a#.roamcard.v1.RejectDecisionResponse\"\x96\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12approval_not_found:\x0fapproval_closed:\x16idempotency_key_reusedX\x03\x82\xd3\xe4\x93\x02/:\x01*b\bapproval\" /api/admin/approvals/{id}/reject\x12\xa4\x01\n" +
-	"\tMintToken\x12\x1d.roamcard.v1.MintTokenRequest\x1a\x1e.roamcard.v1.MintTokenResponse\"X\x8a\xb5\x188\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x04\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/api/admin/tokens\x12\x8d\x01\n" +
+	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"[\x8a\xb5\x180\b\x04(\x01:\x16operator_token_invalid:\x10report_not_foundX\x01\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x9d\x02\n" +
+	"\x13ListReconciliations\x12'.roamcard.v1.ListReconciliationsRequest\x1a(.roamcard.v1.ListReconciliationsResponse\"\xb2\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18g\n" +
+	"\x14reconciliations list\x12OList comparisons of the books, newest first: how they ended and what they found\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/admin/reconciliations\x90\x02\x01\x12\xe1\x01\n" +
+	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\"\x8b\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18G\n" +
+	"\rfindings list\x126List what comparisons of the books found, newest first\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\x82\x03\n" +
+	"\x0eResolveFinding\x12\".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\"\xa6\x02\x8a\xb5\x18\x88\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x11finding_not_found:\x10finding_resolved:\x18second_operator_required:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18a\n" +
+	"\x10findings resolve\x12IMark a finding as understood: it blocks nothing until there is more of it\x1a\x02id\x82\xd3\xe4\x93\x02.:\x01*b\afinding\" /api/admin/findings/{id}/resolve\x12\xf5\x01\n" +
+	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"\x9c\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18W\n" +
+	"\x0etransfers list\x12EList the transfers to the payee that belong to no order, newest first\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\xbf\x03\n" +
+	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xe0\x02\x8a\xb5\x18\x82\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused:\x10approval_pending:\x0fversion_changedX\x03\x92\xb5\x18\x89\x01\n" +
+	"\x11transfers resolve\x124Record what has become of a transfer; no money moves\x1a\x15transaction/log_index*'The transfer pays for nothing any more.\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x87\x02\n" +
+	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"\xab\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18i\n" +
+	"\vorders list\x12ZList orders, oldest first: those that wait for an operator, or those that the flags select\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\x98\x02\n" +
+	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"\xc2\x01\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x92\xb5\x18d\n" +
+	"\vorders show\x12KShow payments, refund, jobs, provider references and every move of an order\x1a\border_id\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xca\x05\n" +
+	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xf7\x04\x8a\xb5\x18\x95\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x0fversion_changed:\x16idempotency_key_reused:\x10approval_pendingX\x03\x92\xb5\x18\x82\x01\n" +
+	"\rorders refund\x12\"Refund an order in operator_review\x1a\border_id\"\raction=refund*&The payment is sent back to its payer.2\fInspectOrder\x92\xb5\x18]\n" +
+	"\forders retry\x125Let the delivery of an order in operator_review go on\x1a\border_id\"\faction=retry\x92\xb5\x18\xbb\x01\n" +
+	"\rorders fulfil\x12IEnd an order in operator_review as delivered, without asking the provider\x1a\border_id\"\x10action=fulfilled*5The order ends as delivered, and the payment is kept.2\fInspectOrder\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\x9c\x03\n" +
+	"\fProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\"\xc6\x02\x8a\xb5\x18\x91\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x11order_not_payable:\x11transfer_unproven:\x0fversion_changed:\x16idempotency_key_reused:\x0fdependency_downX\x03\x92\xb5\x18v\n" +
+	"\forders prove\x12OName the transaction that made an order's payment; the chain must show it there\x1a\border_id\x1a\vtransaction\x82\xd3\xe4\x93\x020:\x01*b\x05order\"$/api/admin/orders/{order_id}/payment\x12\xeb\x01\n" +
+	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\"\x95\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18Q\n" +
+	"\rswitches list\x12@Show which products and providers are closed, since when and why\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xf1\x03\n" +
+	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"\xa4\x03\x8a\xb5\x18K\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x02b\x11\n" +
+	"\x06paused\x12\x05false\x18\x04\x92\xb5\x18\x98\x01\n" +
+	"\x0eswitches pause\x12pClose the sale of card_issue, card_topup, esim or esim_topup, or over provider.NAME; orders that were paid go on\x1a\aproduct\"\vpaused=true\x92\xb5\x18\x83\x01\n" +
+	"\x0fswitches resume\x12YOpen the sale of card_issue, card_topup, esim or esim_topup, or over provider.NAME, again\x1a\aproduct\"\fpaused=false\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}\x12\x86\x02\n" +
+	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"\x95\x01\x8a\xb5\x18\x06\b\x04(\x01X\x01\x92\xb5\x18X\n" +
+	"\x14challenges retention\x12@Show how long sign-in challenges are kept and how many are stale\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\xcb\x01\n" +
+	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"m\x8a\xb5\x18\x06\b\x04(\x01X\x02\x92\xb5\x187\n" +
+	"\x10challenges prune\x12#Delete stale sign-in challenges now\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/prune\x12\xc5\x01\n" +
+	"\x06WhoAmI\x12\x1a.roamcard.v1.WhoAmIRequest\x1a\x1b.roamcard.v1.WhoAmIResponse\"\x81\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18?\n" +
+	"\x06whoami\x125Show whose token it is, its role, and when it expires\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/whoami\x90\x02\x01\x12\xb0\x02\n" +
+	"\vReviewOrder\x12\x1f.roamcard.v1.ReviewOrderRequest\x1a .roamcard.v1.ReviewOrderResponse\"\xdd\x01\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x92\xb5\x18x\n" +
+	"\rorders review\x12]Show what can be done with an order, its version, its postings and what operators did with it\x1a\border_id\x82\xd3\xe4\x93\x02%\x12#/api/admin/orders/{order_id}/review\x90\x02\x01\x12\xe8\x01\n" +
+	"\vCountOrders\x12\x1f.roamcard.v1.CountOrdersRequest\x1a .roamcard.v1.CountOrdersResponse\"\x95\x01\x8a\xb5\x18$\b\x04(\x01:\x16operator_token_invalidR\x04pollX\x01\x92\xb5\x18G\n" +
+	"\forders count\x127Count the orders that are not final, by kind and status\x82\xd3\xe4\x93\x02\x19\x12\x17/api/admin/order-counts\x90\x02\x01\x12\xcd\x01\n" +
+	"\tListAudit\x12\x1d.roamcard.v1.ListAuditRequest\x1a\x1e.roamcard.v1.ListAuditResponse\"\x80\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18?\n" +
 	"\n" +
-	"ListTokens\x12\x1e.roamcard.v1.ListTokensRequest\x1a\x1f.roamcard.v1.ListTokensResponse\">\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x04\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/tokens\x90\x02\x01\x12\xce\x01\n" +
-	"\vRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponse\"|\x8a\xb5\x18I\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ftoken_not_found:\x16idempotency_key_reusedX\x04\x82\xd3\xe4\x93\x02):\x01*b\x05token\"\x1d/api/admin/tokens/{id}/revoke\x12\xa5\x01\n" +
+	"audit list\x121List the records of the audit trail, newest first\x82\xd3\xe4\x93\x02\x12\x12\x10/api/admin/audit\x90\x02\x01\x12\xe6\x01\n" +
+	"\tGetGauges\x12\x1d.roamcard.v1.GetGaugesRequest\x1a\x1e.roamcard.v1.GetGaugesResponse\"\x99\x01\x8a\xb5\x18$\b\x04(\x01:\x16operator_token_invalidR\x04pollX\x01\x92\xb5\x18Q\n" +
+	"\x06gauges\x12GShow floats, accounts, jobs and the nodes of the chain, as they are now\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/gauges\x90\x02\x01\x12\xdf\x01\n" +
+	"\bListJobs\x12\x1c.roamcard.v1.ListJobsRequest\x1a\x1d.roamcard.v1.ListJobsResponse\"\x95\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18U\n" +
+	"\tjobs list\x12HList jobs, newest first: failed and parked ones unless a status is named\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/admin/jobs\x90\x02\x01\x12\xd6\x01\n" +
+	"\x06GetJob\x12\x1a.roamcard.v1.GetJobRequest\x1a\x1b.roamcard.v1.GetJobResponse\"\x92\x01\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\rjob_not_foundX\x01\x92\xb5\x189\n" +
+	"\tjobs show\x12(Show a job, and what can be done with it\x1a\x02id\x82\xd3\xe4\x93\x02\x1bb\x03job\x12\x14/api/admin/jobs/{id}\x90\x02\x01\x12\xbf\x02\n" +
+	"\bRetryJob\x12\x1c.roamcard.v1.RetryJobRequest\x1a\x1d.roamcard.v1.RetryJobResponse\"\xf5\x01\x8a\xb5\x18i\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reusedX\x02\x92\xb5\x18Z\n" +
 	"\n" +
-	"GetSummary\x12\x1e.roamcard.v1.GetSummaryRequest\x1a\x1f.roamcard.v1.GetSummaryResponse\"V\x8a\xb5\x185\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundR\x04pollX\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/api/admin/summary\x90\x02\x01\x12\xba\x01\n" +
-	"\x15ListEsimCancellations\x12).roamcard.v1.ListEsimCancellationsRequest\x1a*.roamcard.v1.ListEsimCancellationsResponse\"J\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/admin/esim-cancellations\x90\x02\x01B\xa9\x01\n" +
+	"jobs retry\x12HPut a job that has stopped back into the queue, with all of its attempts\x1a\x02id\x82\xd3\xe4\x93\x02$:\x01*b\x03job\"\x1a/api/admin/jobs/{id}/retry\x12\xde\x02\n" +
+	"\aDropJob\x12\x1b.roamcard.v1.DropJobRequest\x1a\x1c.roamcard.v1.DropJobResponse\"\x97\x02\x8a\xb5\x18i\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fjob_not_stopped:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x92\xb5\x18\x81\x01\n" +
+	"\tjobs drop\x129Delete a job that has stopped; its work is no longer done\x1a\x02id*-The job is deleted, and its work is not done.2\x06GetJob\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/admin/jobs/{id}/drop\x12\x8c\x02\n" +
+	"\rListApprovals\x12!.roamcard.v1.ListApprovalsRequest\x1a\".roamcard.v1.ListApprovalsResponse\"\xb3\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18n\n" +
+	"\x0eapprovals list\x12\\List decisions, newest first: those that wait for a second operator unless a status is named\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/approvals\x90\x02\x01\x12\x89\x02\n" +
+	"\vGetApproval\x12\x1f.roamcard.v1.GetApprovalRequest\x1a .roamcard.v1.GetApprovalResponse\"\xb6\x01\x8a\xb5\x182\b\x04(\x01:\x16operator_token_invalid:\x12approval_not_foundX\x01\x92\xb5\x18N\n" +
+	"\x0eapprovals show\x128Show a decision that waits for a second operator, or did\x1a\x02id\x82\xd3\xe4\x93\x02%b\bapproval\x12\x19/api/admin/approvals/{id}\x90\x02\x01\x12\xc3\x04\n" +
+	"\x0fApproveDecision\x12#.roamcard.v1.ApproveDecisionRequest\x1a$.roamcard.v1.ApproveDecisionResponse\"\xe4\x03\x8a\xb5\x18\xa0\x02\b\x04 \x02(\x01:\x16operator_token_invalid:\x12approval_not_found:\x0fapproval_closed:\x18second_operator_required:\x0fversion_changed:\x13order_not_in_review:\x12refund_unavailable:\x12transfer_not_found:\x11transfer_resolved:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x16idempotency_key_reusedX\x03\x92\xb5\x18\x84\x01\n" +
+	"\x11approvals approve\x12BApprove a decision of another operator, which takes effect with it\x1a\x02id*\x1aThe decision takes effect.2\vGetApproval\x82\xd3\xe4\x93\x020:\x01*b\bapproval\"!/api/admin/approvals/{id}/approve\x12\xbe\x02\n" +
+	"\x0eRejectDecision\x12\".roamcard.v1.RejectDecisionRequest\x1a#.roamcard.v1.RejectDecisionResponse\"\xe2\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12approval_not_found:\x0fapproval_closed:\x16idempotency_key_reusedX\x03\x92\xb5\x18H\n" +
+	"\x10approvals reject\x120Reject a decision that waits; it takes no effect\x1a\x02id\x82\xd3\xe4\x93\x02/:\x01*b\bapproval\" /api/admin/approvals/{id}/reject\x12\xe6\x01\n" +
+	"\tMintToken\x12\x1d.roamcard.v1.MintTokenRequest\x1a\x1e.roamcard.v1.MintTokenResponse\"\x99\x01\x8a\xb5\x188\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x04\x92\xb5\x18=\n" +
+	"\vtokens mint\x12.Mint a token for an operator; it is shown once\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/api/admin/tokens\x12\xce\x01\n" +
+	"\n" +
+	"ListTokens\x12\x1e.roamcard.v1.ListTokensRequest\x1a\x1f.roamcard.v1.ListTokensResponse\"\x7f\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x04\x92\xb5\x18=\n" +
+	"\vtokens list\x12.List the tokens that were minted, newest first\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/tokens\x90\x02\x01\x12\x9c\x02\n" +
+	"\vRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponse\"\xc9\x01\x8a\xb5\x18I\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ftoken_not_found:\x16idempotency_key_reusedX\x04\x92\xb5\x18I\n" +
+	"\rtokens revoke\x12\x16Revoke a token at once\x1a\x02id*\x1cThe token never works again.\x82\xd3\xe4\x93\x02):\x01*b\x05token\"\x1d/api/admin/tokens/{id}/revoke\x12\xf9\x01\n" +
+	"\n" +
+	"GetSummary\x12\x1e.roamcard.v1.GetSummaryRequest\x1a\x1f.roamcard.v1.GetSummaryResponse\"\xa9\x01\x8a\xb5\x185\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundR\x04pollX\x01\x92\xb5\x18O\n" +
+	"\asummary\x12DCount what waits for operators: orders, jobs, findings and transfers\x82\xd3\xe4\x93\x02\x14\x12\x12/api/admin/summary\x90\x02\x01\x12\x82\x02\n" +
+	"\x15ListEsimCancellations\x12).roamcard.v1.ListEsimCancellationsRequest\x1a*.roamcard.v1.ListEsimCancellationsResponse\"\x91\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18C\n" +
+	"\x12cancellations list\x12-List the cancellations of eSIMs, newest first\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/admin/esim-cancellations\x90\x02\x01B\xa9\x01\n" +
 	"\x0fcom.roamcard.v1B\rOperatorProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (

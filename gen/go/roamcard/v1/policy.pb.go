@@ -461,6 +461,218 @@ func (x *Price) GetMaxUsdCents() uint32 {
 	return 0
 }
 
+// How operators call a method from the command line, below `roamcard admin`. What is not said here follows from the
+// messages: a field of the request is a flag of its name, which must be given where the field's rules want a value.
+type Command struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its words, such as "orders refund".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it does, in one line.
+	Short string `protobuf:"bytes,2,opt,name=short,proto3" json:"short,omitempty"`
+	// The fields of the request that are arguments and no flags, in their order. Fields joined by a slash are one
+	// argument.
+	Arguments []string `protobuf:"bytes,3,rep,name=arguments,proto3" json:"arguments,omitempty"`
+	// Fields of the request that the command itself sets, as field=value.
+	Sets []string `protobuf:"bytes,4,rep,name=sets,proto3" json:"sets,omitempty"`
+	// What it does that nobody can take back, as a sentence. It is asked about before the call.
+	Irreversible string `protobuf:"bytes,5,opt,name=irreversible,proto3" json:"irreversible,omitempty"`
+	// The method that shows what the command is about before that. Its request has the command's first argument.
+	Preview       string `protobuf:"bytes,6,opt,name=preview,proto3" json:"preview,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Command) Reset() {
+	*x = Command{}
+	mi := &file_roamcard_v1_policy_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Command) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Command) ProtoMessage() {}
+
+func (x *Command) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_policy_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Command.ProtoReflect.Descriptor instead.
+func (*Command) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Command) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Command) GetShort() string {
+	if x != nil {
+		return x.Short
+	}
+	return ""
+}
+
+func (x *Command) GetArguments() []string {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *Command) GetSets() []string {
+	if x != nil {
+		return x.Sets
+	}
+	return nil
+}
+
+func (x *Command) GetIrreversible() string {
+	if x != nil {
+		return x.Irreversible
+	}
+	return ""
+}
+
+func (x *Command) GetPreview() string {
+	if x != nil {
+		return x.Preview
+	}
+	return ""
+}
+
+// How a field of a request is given on the command line.
+type Flag struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The flag's name; empty for the field's.
+	Name  string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Words string `protobuf:"bytes,2,opt,name=words,proto3" json:"words,omitempty"`
+	// The value when the flag is not given.
+	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	// Values that a shell proposes, besides those that the field's rules name.
+	Proposes      []string `protobuf:"bytes,4,rep,name=proposes,proto3" json:"proposes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Flag) Reset() {
+	*x = Flag{}
+	mi := &file_roamcard_v1_policy_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Flag) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Flag) ProtoMessage() {}
+
+func (x *Flag) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_policy_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Flag.ProtoReflect.Descriptor instead.
+func (*Flag) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Flag) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Flag) GetWords() string {
+	if x != nil {
+		return x.Words
+	}
+	return ""
+}
+
+func (x *Flag) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Flag) GetProposes() []string {
+	if x != nil {
+		return x.Proposes
+	}
+	return nil
+}
+
+// How messages are listed on the command line.
+type Table struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their fields, in the order of the columns. A field of a message below has that message's name and a dot in front;
+	// fields joined by a slash are one column.
+	Columns       []string `protobuf:"bytes,1,rep,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Table) Reset() {
+	*x = Table{}
+	mi := &file_roamcard_v1_policy_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Table) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Table) ProtoMessage() {}
+
+func (x *Table) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_policy_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Table.ProtoReflect.Descriptor instead.
+func (*Table) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Table) GetColumns() []string {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
 var file_roamcard_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -468,6 +680,30 @@ var file_roamcard_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 		Field:         50001,
 		Name:          "roamcard.v1.policy",
 		Tag:           "bytes,50001,opt,name=policy",
+		Filename:      "roamcard/v1/policy.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: ([]*Command)(nil),
+		Field:         50002,
+		Name:          "roamcard.v1.command",
+		Tag:           "bytes,50002,rep,name=command",
+		Filename:      "roamcard/v1/policy.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*Flag)(nil),
+		Field:         50003,
+		Name:          "roamcard.v1.flag",
+		Tag:           "bytes,50003,opt,name=flag",
+		Filename:      "roamcard/v1/policy.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
+		ExtensionType: (*Table)(nil),
+		Field:         50004,
+		Name:          "roamcard.v1.table",
+		Tag:           "bytes,50004,opt,name=table",
 		Filename:      "roamcard/v1/policy.proto",
 	},
 }
@@ -478,6 +714,26 @@ var (
 	//
 	// optional roamcard.v1.Policy policy = 50001;
 	E_Policy = &file_roamcard_v1_policy_proto_extTypes[0]
+	// The commands by which operators call it.
+	//
+	// repeated roamcard.v1.Command command = 50002;
+	E_Command = &file_roamcard_v1_policy_proto_extTypes[1]
+)
+
+// Extension fields to descriptorpb.FieldOptions.
+var (
+	// How operators give it on the command line.
+	//
+	// optional roamcard.v1.Flag flag = 50003;
+	E_Flag = &file_roamcard_v1_policy_proto_extTypes[2]
+)
+
+// Extension fields to descriptorpb.MessageOptions.
+var (
+	// How such messages are listed on the command line.
+	//
+	// optional roamcard.v1.Table table = 50004;
+	E_Table = &file_roamcard_v1_policy_proto_extTypes[3]
 )
 
 var File_roamcard_v1_policy_proto protoreflect.FileDescriptor
@@ -505,7 +761,21 @@ const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\x04role\x18\x03 \x01(\x0e2\x11.roamcard.v1.RoleR\x04role\"O\n" +
 	"\x05Price\x12\"\n" +
 	"\rmin_usd_cents\x18\x01 \x01(\rR\vminUsdCents\x12\"\n" +
-	"\rmax_usd_cents\x18\x02 \x01(\rR\vmaxUsdCents*\x95\x01\n" +
+	"\rmax_usd_cents\x18\x02 \x01(\rR\vmaxUsdCents\"\xa3\x01\n" +
+	"\aCommand\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05short\x18\x02 \x01(\tR\x05short\x12\x1c\n" +
+	"\targuments\x18\x03 \x03(\tR\targuments\x12\x12\n" +
+	"\x04sets\x18\x04 \x03(\tR\x04sets\x12\"\n" +
+	"\firreversible\x18\x05 \x01(\tR\firreversible\x12\x18\n" +
+	"\apreview\x18\x06 \x01(\tR\apreview\"b\n" +
+	"\x04Flag\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05words\x18\x02 \x01(\tR\x05words\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12\x1a\n" +
+	"\bproposes\x18\x04 \x03(\tR\bproposes\"!\n" +
+	"\x05Table\x12\x18\n" +
+	"\acolumns\x18\x01 \x03(\tR\acolumns*\x95\x01\n" +
 	"\x06Access\x12\x16\n" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rACCESS_PUBLIC\x10\x01\x12\x10\n" +
@@ -525,7 +795,10 @@ const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\x0eROLE_TREASURER\x10\x03\x12\x0e\n" +
 	"\n" +
 	"ROLE_ADMIN\x10\x04:M\n" +
-	"\x06policy\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x13.roamcard.v1.PolicyR\x06policyB\xa7\x01\n" +
+	"\x06policy\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x13.roamcard.v1.PolicyR\x06policy:P\n" +
+	"\acommand\x12\x1e.google.protobuf.MethodOptions\x18҆\x03 \x03(\v2\x14.roamcard.v1.CommandR\acommand:F\n" +
+	"\x04flag\x12\x1d.google.protobuf.FieldOptions\x18ӆ\x03 \x01(\v2\x11.roamcard.v1.FlagR\x04flag:K\n" +
+	"\x05table\x12\x1f.google.protobuf.MessageOptions\x18Ԇ\x03 \x01(\v2\x12.roamcard.v1.TableR\x05tableB\xa7\x01\n" +
 	"\x0fcom.roamcard.v1B\vPolicyProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -541,30 +814,41 @@ func file_roamcard_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_roamcard_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_roamcard_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_roamcard_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_roamcard_v1_policy_proto_goTypes = []any{
-	(Access)(0),                        // 0: roamcard.v1.Access
-	(IdempotencyHeader)(0),             // 1: roamcard.v1.IdempotencyHeader
-	(Role)(0),                          // 2: roamcard.v1.Role
-	(*Policy)(nil),                     // 3: roamcard.v1.Policy
-	(*RoleWhen)(nil),                   // 4: roamcard.v1.RoleWhen
-	(*Price)(nil),                      // 5: roamcard.v1.Price
-	(*descriptorpb.MethodOptions)(nil), // 6: google.protobuf.MethodOptions
+	(Access)(0),                         // 0: roamcard.v1.Access
+	(IdempotencyHeader)(0),              // 1: roamcard.v1.IdempotencyHeader
+	(Role)(0),                           // 2: roamcard.v1.Role
+	(*Policy)(nil),                      // 3: roamcard.v1.Policy
+	(*RoleWhen)(nil),                    // 4: roamcard.v1.RoleWhen
+	(*Price)(nil),                       // 5: roamcard.v1.Price
+	(*Command)(nil),                     // 6: roamcard.v1.Command
+	(*Flag)(nil),                        // 7: roamcard.v1.Flag
+	(*Table)(nil),                       // 8: roamcard.v1.Table
+	(*descriptorpb.MethodOptions)(nil),  // 9: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),   // 10: google.protobuf.FieldOptions
+	(*descriptorpb.MessageOptions)(nil), // 11: google.protobuf.MessageOptions
 }
 var file_roamcard_v1_policy_proto_depIdxs = []int32{
-	0, // 0: roamcard.v1.Policy.access:type_name -> roamcard.v1.Access
-	1, // 1: roamcard.v1.Policy.idempotency_header:type_name -> roamcard.v1.IdempotencyHeader
-	5, // 2: roamcard.v1.Policy.price:type_name -> roamcard.v1.Price
-	2, // 3: roamcard.v1.Policy.role:type_name -> roamcard.v1.Role
-	4, // 4: roamcard.v1.Policy.role_when:type_name -> roamcard.v1.RoleWhen
-	2, // 5: roamcard.v1.RoleWhen.role:type_name -> roamcard.v1.Role
-	6, // 6: roamcard.v1.policy:extendee -> google.protobuf.MethodOptions
-	3, // 7: roamcard.v1.policy:type_name -> roamcard.v1.Policy
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	7, // [7:8] is the sub-list for extension type_name
-	6, // [6:7] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	0,  // 0: roamcard.v1.Policy.access:type_name -> roamcard.v1.Access
+	1,  // 1: roamcard.v1.Policy.idempotency_header:type_name -> roamcard.v1.IdempotencyHeader
+	5,  // 2: roamcard.v1.Policy.price:type_name -> roamcard.v1.Price
+	2,  // 3: roamcard.v1.Policy.role:type_name -> roamcard.v1.Role
+	4,  // 4: roamcard.v1.Policy.role_when:type_name -> roamcard.v1.RoleWhen
+	2,  // 5: roamcard.v1.RoleWhen.role:type_name -> roamcard.v1.Role
+	9,  // 6: roamcard.v1.policy:extendee -> google.protobuf.MethodOptions
+	9,  // 7: roamcard.v1.command:extendee -> google.protobuf.MethodOptions
+	10, // 8: roamcard.v1.flag:extendee -> google.protobuf.FieldOptions
+	11, // 9: roamcard.v1.table:extendee -> google.protobuf.MessageOptions
+	3,  // 10: roamcard.v1.policy:type_name -> roamcard.v1.Policy
+	6,  // 11: roamcard.v1.command:type_name -> roamcard.v1.Command
+	7,  // 12: roamcard.v1.flag:type_name -> roamcard.v1.Flag
+	8,  // 13: roamcard.v1.table:type_name -> roamcard.v1.Table
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	10, // [10:14] is the sub-list for extension type_name
+	6,  // [6:10] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_policy_proto_init() }
@@ -578,8 +862,8 @@ func file_roamcard_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_policy_proto_rawDesc), len(file_roamcard_v1_policy_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   3,
-			NumExtensions: 1,
+			NumMessages:   6,
+			NumExtensions: 4,
 			NumServices:   0,
 		},
 		GoTypes:           file_roamcard_v1_policy_proto_goTypes,

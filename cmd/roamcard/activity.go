@@ -3,42 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
-
-func (b *buyer) challenges() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "challenges", Args: noArgs, Short: "Sign-in challenges that are past their time", RunE: help,
-	}
-	cmd.AddCommand(&cobra.Command{
-		Use: "retention", Args: noArgs, Short: "Show how long challenges are kept and how many are stale",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin().GetChallengeRetention(cmd.Context(), &roamcardv1.GetChallengeRetentionRequest{})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res, func(w io.Writer) {
-				kept := time.Duration(res.GetRetentionSeconds()) * time.Second
-				fmt.Fprintf(w, "kept for\t%s\nin all\t%d\nstale\t%d\n", kept, res.GetTotal(), res.GetStale())
-			})
-		}),
-	}, &cobra.Command{
-		Use: "prune", Args: noArgs, Short: "Delete stale challenges now",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Admin().PruneChallenges(cmd.Context(), &roamcardv1.PruneChallengesRequest{})
-			if err != nil {
-				return err
-			}
-			return b.show(cmd, res, func(w io.Writer) { fmt.Fprintf(w, "%d deleted\n", res.GetDeleted()) })
-		}),
-	})
-	return cmd
-}
 
 // Wallets that the service's configuration names read activity; an operator's token does not.
 func activity() *cobra.Command {

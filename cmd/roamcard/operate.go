@@ -1,0 +1,601 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// What operators do is made of the protos: each method of OperatorService says by which commands it is called, in the
+// option `command`, and how its fields are given and its messages are listed, in `flag` and `table`. A method that is
+// added there is a command without a line here, except for an answer that wants words of its own, see viewFor.
+
+// operation is one command of operators.
+type operation struct {
+	*roamcardv1.Command
+	b      *buyer
+	method protoreflect.MethodDescriptor
+	// yes says not to ask, key is the Idempotency-Key.
+	yes bool
+	key string
+	// limit is how many are listed, and watch how often they are listed again; zero for all, and once.
+	limit uint32
+	watch time.Duration
+}
+
+// operations are the commands that call a service, below the commands of their first words.
+func (b *buyer) operations(service protoreflect.ServiceDescriptor, subjects map[string]*cobra.Command) {
+	for i := range service.Methods().Len() {
+		method := service.Methods().Get(i)
+		for _, c := range optionOf[[]*roamcardv1.Command](method, roamcardv1.E_Command) {
+			subject, verb, below := strings.Cut(c.GetName(), " ")
+			o := &operation{Command: c, b: b, method: method}
+			if !below {
+				subjects[subject] = o.command(subject, subject)
+				continue
+			}
+			if subjects[subject] == nil {
+				subjects[subject] = &cobra.Command{Use: subject, Args: noArgs, Short: subjectWords[subject], RunE: help}
+			}
+			subjects[subject].AddCommand(o.command(subject, verb))
+		}
+	}
+}
+
+// optionOf is an option of something in the protos, or its zero value.
+func optionOf[T any](of protoreflect.Descriptor, option protoreflect.ExtensionType) T {
+	got, _ := proto.GetExtension(of.Options(), option).(T)
+	return got
+}
+
+func (o *operation) command(subject, verb string) *cobra.Command {
+	use := verb
+	for _, a := range o.GetArguments() {
+		use += " " + argumentName(subject, a)
+	}
+	cmd := &cobra.Command{Use: use, Short: o.GetShort(), RunE: o.b.run(o.run)}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if want := strings.Fields(use)[1:]; len(args) != len(want) {
+			return fmt.Errorf("%w: the arguments are: %s", errUsage, first(strings.Join(want, " "), "none"))
+		}
+		return nil
+	}
+	fields := o.method.Input().Fields()
+	for i := range fields.Len() {
+		if f := fields.Get(i); o.isFlag(f) {
+			addFlag(cmd, f)
+		}
+	}
+	if args := o.GetArguments(); len(args) > 0 {
+		of, _, _ := strings.Cut(args[0], "/")
+		said := optionOf[*roamcardv1.Flag](fields.ByName(protoreflect.Name(of)), roamcardv1.E_Flag)
+		cmd.ValidArgsFunction = firstArg(fixed(said.GetProposes()...))
+	}
+	if o.lists() {
+		cmd.Flags().Uint32Var(&o.limit, "limit", 100, "how many to list; 0 lists all")
+		cmd.Flags().DurationVar(&o.watch, "watch", 0, "list them again that often, such as 5s, whenever they have changed")
+	}
+	if optionOf[*roamcardv1.Policy](o.method, roamcardv1.E_Policy).GetIdempotencyHeader() != 0 {
+		cmd.Flags().StringVar(&o.key, "key", "", "Idempotency-Key; the same key does it once (default: a new one)")
+	}
+	cmd.Flags().String("output", "table", "table, json or csv")
+	choose(cmd, "output", "table", "json", "csv")
+	if o.GetIrreversible() != "" {
+		cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask before what cannot be taken back")
+	}
+	return cmd
+}
+
+// argumentName is how a usage line calls the argument of a field.
+func argumentName(subject, field string) string {
+	if field == "id" {
+		words := strings.Split(subject, "-")
+		return strings.ToUpper(strings.TrimSuffix(words[len(words)-1], "s"))
+	}
+	return strings.ToUpper(strings.TrimSuffix(strings.TrimSuffix(field, "_id"), "_index"))
+}
+
+// isFlag says that a field of the request is given by a flag.
+func (o *operation) isFlag(f protoreflect.FieldDescriptor) bool {
+	name := string(f.Name())
+	if name == "page_size" || name == "page_token" {
+		return false
+	}
+	for _, s := range o.GetSets() {
+		if field, _, _ := strings.Cut(s, "="); field == name {
+			return false
+		}
+	}
+	return !slices.Contains(strings.Split(strings.Join(o.GetArguments(), "/"), "/"), name)
+}
+
+// flagWords are those of flags that many commands have.
+var flagWords = map[protoreflect.Name]string{
+	"reason":   "why, for the audit trail",
+	"version":  "only while it is at this version, as it was read (default: at any)",
+	"revision": "only while it is at this revision, as it was read (default: at any)",
+	"status":   "only those in this status",
+	"kind":     "only those of this kind",
+}
+
+func flagName(f protoreflect.FieldDescriptor) string {
+	named := optionOf[*roamcardv1.Flag](f, roamcardv1.E_Flag).GetName()
+	return first(named, strings.ReplaceAll(string(f.Name()), "_", "-"))
+}
+
+// isDuration says that a field is a number of seconds, which is given as a duration.
+func isDuration(f protoreflect.FieldDescriptor) bool {
+	return strings.HasSuffix(string(f.Name()), "_seconds")
+}
+
+// addFlag adds the flag of a field. Its values and whether it must be given are the field's rules.
+func addFlag(cmd *cobra.Command, f protoreflect.FieldDescriptor) {
+	said, rules := optionOf[*roamcardv1.Flag](f, roamcardv1.E_Flag), optionOf[*validate.FieldRules](f, validate.E_Field)
+	name, words, text := flagName(f), first(said.GetWords(), flagWords[f.Name()]), rules.GetString()
+	if values := text.GetIn(); len(values) > 0 {
+		words += ": " + strings.Join(values, ", ")
+	}
+	switch {
+	case isDuration(f):
+		cmd.Flags().Duration(name, 0, words)
+	case f.Kind() == protoreflect.Uint32Kind:
+		cmd.Flags().Uint32(name, 0, words)
+	case f.Kind() == protoreflect.BoolKind:
+		cmd.Flags().Bool(name, false, words)
+	default:
+		cmd.Flags().String(name, said.GetValue(), words)
+	}
+	if values := text.GetIn(); len(values) > 0 {
+		choose(cmd, name, values...)
+	} else if len(said.GetProposes()) > 0 {
+		complete(cmd, name, fixed(said.GetProposes()...))
+	}
+	needed := rules.GetRequired() || rules.GetUint32().GetGte() > 0 || text.GetMinLen() > 0 || text.GetPattern() != "" ||
+		text.GetUuid() || len(text.GetIn()) > 0
+	if needed && !f.HasOptionalKeyword() {
+		_ = cmd.MarkFlagRequired(name) // there is such a flag
+	}
+}
+
+// request is what the command line asks for.
+func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Message, error) {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(o.method.Input().FullName())
+	if err != nil {
+		return nil, fmt.Errorf("find the request: %w", err)
+	}
+	req := kind.New()
+	fields := req.Descriptor().Fields()
+	for i, a := range o.GetArguments() {
+		names := strings.Split(a, "/")
+		values := []string{args[i]}
+		if len(names) > 1 { // reports have a # in front of the last part, too
+			values = strings.SplitN(strings.ReplaceAll(args[i], "#", "/"), "/", len(names))
+		}
+		if len(values) != len(names) {
+			return nil, fmt.Errorf("%w: %s is written with a slash", errUsage, strings.Fields(cmd.Use)[1+i])
+		}
+		for j, name := range names {
+			if err := set(req, fields.ByName(protoreflect.Name(name)), values[j]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, s := range o.GetSets() {
+		name, value, _ := strings.Cut(s, "=")
+		if err := set(req, fields.ByName(protoreflect.Name(name)), value); err != nil {
+			return nil, err
+		}
+	}
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if !o.isFlag(f) {
+			continue
+		}
+		if flag := cmd.Flags().Lookup(flagName(f)); flag.Changed || flag.Value.Type() == "string" && flag.DefValue != "" {
+			if err := set(req, f, flag.Value.String()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return req, nil
+}
+
+// set gives a field its value, which is written as on the command line.
+func set(m protoreflect.Message, f protoreflect.FieldDescriptor, text string) error {
+	wrong := func(is string) error { return fmt.Errorf("%w: --%s is %s, not %q", errUsage, flagName(f), is, text) }
+	switch {
+	case isDuration(f):
+		d, err := time.ParseDuration(text)
+		if seconds := d / time.Second; err == nil && seconds > 0 && seconds == time.Duration(uint32(seconds)) {
+			m.Set(f, protoreflect.ValueOfUint32(uint32(seconds)))
+			return nil
+		}
+		return wrong("a duration such as 12h or 720h")
+	case f.Kind() == protoreflect.Uint32Kind:
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return wrong("a number")
+		}
+		m.Set(f, protoreflect.ValueOfUint32(uint32(n)))
+	case f.Kind() == protoreflect.BoolKind:
+		m.Set(f, protoreflect.ValueOfBool(text == "true"))
+	default:
+		m.Set(f, protoreflect.ValueOfString(text))
+	}
+	return nil
+}
+
+func (o *operation) run(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+	req, err := o.request(cmd, args)
+	if err != nil {
+		return err
+	}
+	if o.lists() {
+		return o.list(cmd, client, req)
+	}
+	if err := o.confirm(cmd, client, req); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	if cmd.Flags().Lookup("key") != nil {
+		ctx = roamcard.WithIdempotencyKey(ctx, first(o.key, roamcard.NewKey()))
+	}
+	res, err := call(ctx, client, o.method, req)
+	if err != nil {
+		return err
+	}
+	return o.show(cmd, cmd.OutOrStdout(), res)
+}
+
+// call asks the service.
+func call(
+	ctx context.Context, client *roamcard.Client, method protoreflect.MethodDescriptor, req protoreflect.Message,
+) (proto.Message, error) {
+	to := reflect.ValueOf(client.Admin().OperatorServiceClient).MethodByName(string(method.Name()))
+	got := to.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(req.Interface())})
+	if err, _ := got[1].Interface().(error); err != nil {
+		return nil, err
+	}
+	return got[0].Interface().(proto.Message), nil
+}
+
+// confirm asks before what nobody can take back, and shows first what it is about. Without a person at a terminal it
+// takes --yes.
+func (o *operation) confirm(cmd *cobra.Command, client *roamcard.Client, req protoreflect.Message) error {
+	if o.GetIrreversible() == "" || o.yes {
+		return nil
+	}
+	in, ok := cmd.InOrStdin().(*os.File)
+	if !ok || !terminal(in) {
+		return fmt.Errorf("%w: %s Nobody is here to be asked: say --yes", errUsage, o.GetIrreversible())
+	}
+	w := printable{cmd.ErrOrStderr()}
+	if o.GetPreview() != "" {
+		if err := o.preview(cmd.Context(), cmd.ErrOrStderr(), client, req); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "%s Go on? [y/N] ", o.GetIrreversible())
+	answer, err := readLine(cmd.Context(), in)
+	if err != nil {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return fmt.Errorf("%w: nothing was done", roamcard.ErrApprovalDenied)
+	}
+	return nil
+}
+
+func (o *operation) preview(ctx context.Context, w io.Writer, client *roamcard.Client, req protoreflect.Message) error {
+	service, _ := o.method.Parent().(protoreflect.ServiceDescriptor)
+	method := service.Methods().ByName(protoreflect.Name(o.GetPreview()))
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
+	if err != nil {
+		return fmt.Errorf("find the request: %w", err)
+	}
+	about, name := kind.New(), protoreflect.Name(o.GetArguments()[0])
+	about.Set(about.Descriptor().Fields().ByName(name), req.Get(req.Descriptor().Fields().ByName(name)))
+	res, err := call(ctx, client, method, about)
+	if err != nil {
+		return err
+	}
+	tidy(res)
+	return writeColumns(w, func(w io.Writer) { viewOf(w, res, true) })
+}
+
+// lists says that the answer is a list: it has one repeated message, and nothing that is about all of them.
+func (o *operation) lists() bool { return listOf(o.method.Output()) != nil && o.GetArguments() == nil }
+
+// listOf is the field of an answer that is a list; nil when the answer is about something.
+func listOf(answer protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	var list protoreflect.FieldDescriptor
+	for i := range answer.Fields().Len() {
+		f := answer.Fields().Get(i)
+		switch {
+		case f.IsList() && f.Kind() == protoreflect.MessageKind && list == nil:
+			list = f
+		case f.Name() != "next_page_token":
+			return nil
+		}
+	}
+	return list
+}
+
+// list shows a list, again and again when it is watched.
+func (o *operation) list(cmd *cobra.Command, client *roamcard.Client, req protoreflect.Message) error {
+	shown := ""
+	for {
+		res, more, err := o.pages(cmd.Context(), client, req)
+		if err != nil {
+			return err
+		}
+		var out bytes.Buffer
+		if err := o.show(cmd, &out, res); err != nil {
+			return err
+		}
+		if out.String() != shown {
+			shown = out.String()
+			if _, err := io.WriteString(cmd.OutOrStdout(), shown); err != nil {
+				return fmt.Errorf("show the list: %w", err)
+			}
+			if more {
+				fmt.Fprintf(cmd.ErrOrStderr(), "There are more: these are %d; --limit 0 lists all.\n", o.limit)
+			}
+		}
+		if o.watch <= 0 {
+			return nil
+		}
+		select {
+		case <-time.After(o.watch):
+		case <-cmd.Context().Done():
+			return nil
+		}
+	}
+}
+
+// pages collects the pages of a list, up to its limit.
+func (o *operation) pages(
+	ctx context.Context, client *roamcard.Client, req protoreflect.Message,
+) (all proto.Message, more bool, err error) {
+	const largest = 100
+	list, fields := listOf(o.method.Output()), req.Descriptor().Fields()
+	size, token := fields.ByName("page_size"), fields.ByName("page_token")
+	next := o.method.Output().Fields().ByName("next_page_token")
+	for {
+		if size != nil {
+			req.Set(size, protoreflect.ValueOfUint32(min(o.limit-1, largest-1)+1)) // no limit is the largest number
+		}
+		res, err := call(ctx, client, o.method, req)
+		if err != nil {
+			return nil, false, err
+		}
+		page := res.ProtoReflect()
+		if all == nil {
+			all = res
+		} else {
+			for i := range page.Get(list).List().Len() {
+				all.ProtoReflect().Mutable(list).List().Append(page.Get(list).List().Get(i))
+			}
+		}
+		more = next != nil && page.Has(next)
+		found := all.ProtoReflect().Mutable(list).List()
+		if o.limit > 0 && found.Len() >= int(o.limit) {
+			more = more || found.Len() > int(o.limit)
+			found.Truncate(int(o.limit))
+			return all, more, nil
+		}
+		if !more {
+			return all, false, nil
+		}
+		req.Set(token, page.Get(next))
+	}
+}
+
+// errNoTable says that an answer has no columns.
+var errNoTable = fmt.Errorf("%w: this is no table: --output is table or json", errUsage)
+
+// show shows an answer: what it is about, where it has nothing else, or the rows of its list.
+func (o *operation) show(cmd *cobra.Command, w io.Writer, res proto.Message) error {
+	output, err := cmd.Flags().GetString("output")
+	if err != nil {
+		return err
+	}
+	isView := viewFor(res) != nil
+	switch {
+	case o.b.asJSON || output == "json":
+		return writeJSON(w, documentOf(res, isView))
+	case output == "csv" && isView:
+		return errNoTable
+	case output == "csv":
+		return writeCSV(w, subjectOf(res))
+	}
+	tidy(res)
+	return writeColumns(w, func(w io.Writer) { viewOf(w, res, isRead(o.method)) })
+}
+
+// documentOf is an answer as JSON shows it: without secrets, but for a token that was minted, which is shown on
+// purpose.
+func documentOf(res proto.Message, whole bool) any {
+	if minted, ok := res.(*roamcardv1.MintTokenResponse); ok {
+		return struct {
+			Token  *roamcardv1.OperatorToken `json:"token"`
+			Secret string                    `json:"secret,omitempty"`
+		}{minted.GetToken(), minted.GetSecret()}
+	}
+	if whole {
+		return res
+	}
+	return subjectOf(res)
+}
+
+// isRead says that a method changes nothing.
+func isRead(method protoreflect.MethodDescriptor) bool {
+	options, _ := method.Options().(*descriptorpb.MethodOptions)
+	return options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+}
+
+// subjectOf is what an answer is about: its one message, or the answer itself.
+func subjectOf(res proto.Message) proto.Message {
+	m := res.ProtoReflect()
+	if fields := m.Descriptor().Fields(); fields.Len() == 1 {
+		if f := fields.Get(0); f.Kind() == protoreflect.MessageKind && !f.IsList() && m.Has(f) {
+			return m.Get(f).Message().Interface()
+		}
+	}
+	return res
+}
+
+// viewOf shows an answer to people: whole, or what a table has of it.
+func viewOf(w io.Writer, res proto.Message, whole bool) {
+	if view := viewFor(res); view != nil {
+		view(w)
+		return
+	}
+	about := subjectOf(res)
+	if listOf(about.ProtoReflect().Descriptor()) != nil {
+		head, rows := tableOf(about, false)
+		for _, row := range append([][]string{head}, rows...) {
+			fmt.Fprintln(w, strings.Join(row, "\t"))
+		}
+		return
+	}
+	head, rows := tableOf(about, whole)
+	for i, cell := range rows[0] {
+		if cell != "" {
+			fmt.Fprintf(w, "%s\t%s\n", strings.ToLower(head[i]), cell)
+		}
+	}
+	if may, ok := about.(interface{ GetPendingApproval() *roamcardv1.Approval }); ok {
+		pendingText(w, may.GetPendingApproval())
+	}
+	if may, ok := about.(interface {
+		GetAllowedActions() []*roamcardv1.AllowedAction
+	}); ok {
+		actionsText(w, may.GetAllowedActions())
+	}
+}
+
+// pendingText says that a decision has not taken effect.
+func pendingText(w io.Writer, a *roamcardv1.Approval) {
+	if a.GetStatus() == "pending" {
+		fmt.Fprintf(w, "waits for a second operator\troamcard admin approvals approve %s\n", a.GetId())
+	}
+}
+
+// tableOf are the heading and the rows of a list, or of one message: of all their fields where whole is set, or no
+// table says which.
+func tableOf(of proto.Message, whole bool) (head []string, rows [][]string) {
+	m, row := of.ProtoReflect(), of.ProtoReflect().Descriptor()
+	list := listOf(row)
+	if list != nil {
+		row = list.Message()
+	}
+	columns := optionOf[*roamcardv1.Table](row, roamcardv1.E_Table).GetColumns()
+	if whole || columns == nil {
+		columns = nil
+		for i := range row.Fields().Len() {
+			columns = append(columns, string(row.Fields().Get(i).Name()))
+		}
+	}
+	for _, c := range columns {
+		head = append(head, heading(c))
+	}
+	each := func(m protoreflect.Message) (cells []string) {
+		for _, c := range columns {
+			var parts []string
+			for _, path := range strings.Split(c, "/") {
+				parts = append(parts, cellAt(m, path))
+			}
+			cells = append(cells, strings.Join(parts, "/"))
+		}
+		return cells
+	}
+	if list == nil {
+		return head, [][]string{each(m)}
+	}
+	for i := range m.Get(list).List().Len() {
+		rows = append(rows, each(m.Get(list).List().Get(i).Message()))
+	}
+	return head, rows
+}
+
+// heading is the heading of a column.
+func heading(column string) string {
+	var all []string
+	for _, part := range strings.Split(column, "/") {
+		name := part[strings.LastIndex(part, ".")+1:]
+		if cents, ok := strings.CutSuffix(name, "_usd_cents"); ok {
+			name = strings.TrimPrefix(cents+"_usd", "amount_")
+		}
+		for _, unit := range []string{"_id", "_at", "_ms", "_seconds"} {
+			name = strings.TrimSuffix(name, unit)
+		}
+		all = append(all, strings.ToUpper(strings.ReplaceAll(name, "_", " ")))
+	}
+	return strings.Join(all, "/")
+}
+
+// cellAt is the text of a field, or of one of a message below.
+func cellAt(m protoreflect.Message, path string) string {
+	name, rest, below := strings.Cut(path, ".")
+	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+	if below {
+		return cellAt(m.Get(f).Message(), rest)
+	}
+	if f.HasPresence() && !m.Has(f) || f.IsList() {
+		return ""
+	}
+	v := m.Get(f)
+	switch {
+	case f.Kind() == protoreflect.BoolKind:
+		return map[bool]string{true: "yes", false: "no"}[v.Bool()]
+	case f.Kind() == protoreflect.MessageKind:
+		if at, ok := v.Message().Interface().(interface{ AsTime() time.Time }); ok {
+			return at.AsTime().Format("2006-01-02 15:04:05")
+		}
+		return ""
+	case strings.HasSuffix(name, "_usd_cents"):
+		return dollars(uint32(v.Uint()))
+	case strings.HasSuffix(name, "_ms"):
+		return (time.Duration(v.Uint()) * time.Millisecond).String()
+	case isDuration(f):
+		return (time.Duration(v.Uint()) * time.Second).String()
+	}
+	return v.String()
+}
+
+// writeCSV writes a table by RFC 4180.
+func writeCSV(w io.Writer, of proto.Message) error {
+	head, rows := tableOf(of, false)
+	out := csv.NewWriter(w)
+	_ = out.Write(head) // Flush has the error
+	for _, row := range rows {
+		for i := range row {
+			row[i] = inert(row[i])
+		}
+		_ = out.Write(row)
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+)
+
+var operatorService = roamcardv1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService")
+
+// TestEveryMethodOfOperatorsIsACommand, and what the protos say of it names fields and methods that there are.
+func TestEveryMethodOfOperatorsIsACommand(t *testing.T) {
+	byHand := []protoreflect.Name{"Reconcile", "GetReconciliation"} // their exit code says whether the books agree
+	for i := range operatorService.Methods().Len() {
+		method := operatorService.Methods().Get(i)
+		commands := optionOf[[]*roamcardv1.Command](method, roamcardv1.E_Command)
+		if (len(commands) == 0) != slices.Contains(byHand, method.Name()) {
+			t.Errorf("%s is %d commands", method.Name(), len(commands))
+		}
+		for _, c := range commands {
+			subject, _, below := strings.Cut(c.GetName(), " ")
+			if below && subjectWords[subject] == "" {
+				t.Errorf("%q: nothing says what %s are", c.GetName(), subject)
+			}
+			for _, a := range append(c.GetArguments(), c.GetSets()...) {
+				name, _, _ := strings.Cut(a, "=")
+				for _, part := range strings.Split(name, "/") {
+					if method.Input().Fields().ByName(protoreflect.Name(part)) == nil {
+						t.Errorf("%q: the request has no %s", c.GetName(), part)
+					}
+				}
+			}
+			reads := isRead(method)
+			if p := c.GetPreview(); p != "" && (operatorService.Methods().ByName(protoreflect.Name(p)) == nil || reads) {
+				t.Errorf("%q is previewed by %s", c.GetName(), p)
+			}
+			if reads && c.GetIrreversible() != "" {
+				t.Errorf("%q changes nothing", c.GetName())
+			}
+		}
+	}
+	messages := roamcardv1.File_roamcard_v1_operator_proto.Messages()
+	for i := range messages.Len() {
+		m := messages.Get(i)
+		for _, column := range optionOf[*roamcardv1.Table](m, roamcardv1.E_Table).GetColumns() {
+			for _, path := range strings.Split(column, "/") {
+				of := m
+				for _, name := range strings.Split(path, ".") {
+					f := of.Fields().ByName(protoreflect.Name(name))
+					if f == nil {
+						t.Fatalf("%s has no %s", of.Name(), name)
+					}
+					of = f.Message()
+				}
+			}
+		}
+	}
+}
+
+// actions answer operators, and count what they change.
+type actions struct {
+	roamcardv1connect.UnimplementedOperatorServiceHandler
+	decided, listed atomic.Int32
+	status          string
+	enough          func()
+}
+
+// DecideOrder implements roamcardv1connect.OperatorServiceHandler.
+func (a *actions) DecideOrder(
+	_ context.Context, req *roamcardv1.DecideOrderRequest,
+) (*roamcardv1.DecideOrderResponse, error) {
+	a.decided.Add(1)
+	return &roamcardv1.DecideOrderResponse{Order: &roamcardv1.ReviewItem{
+		OrderId: req.GetOrderId(), Status: req.GetAction(), Reason: req.GetReason(),
+		PendingApproval: &roamcardv1.Approval{Id: "an-approval", Status: a.status},
+	}}, nil
+}
+
+// InspectOrder implements roamcardv1connect.OperatorServiceHandler.
+func (a *actions) InspectOrder(
+	_ context.Context, req *roamcardv1.InspectOrderRequest,
+) (*roamcardv1.InspectOrderResponse, error) {
+	return &roamcardv1.InspectOrderResponse{
+		Order: &roamcardv1.Order{OrderId: req.GetOrderId()}, Owner: "0xthe-owner\x1b[2J",
+	}, nil
+}
+
+// ListOrderQueue implements roamcardv1connect.OperatorServiceHandler. There are 250 orders.
+func (a *actions) ListOrderQueue(
+	_ context.Context, req *roamcardv1.ListOrderQueueRequest,
+) (*roamcardv1.ListOrderQueueResponse, error) {
+	const all = 250
+	res, from := &roamcardv1.ListOrderQueueResponse{}, len(req.GetPageToken())
+	for i := from; i < min(all, from+int(req.GetPageSize())); i++ {
+		res.Orders = append(res.Orders, &roamcardv1.ReviewItem{OrderId: "=ord", AmountUsdCents: 2500})
+	}
+	if to := from + len(res.GetOrders()); to < all {
+		res.NextPageToken = proto.String(strings.Repeat("x", to))
+	}
+	return res, nil
+}
+
+func serving(t *testing.T, a *actions) {
+	t.Helper()
+	home(t)
+	mux := http.NewServeMux()
+	mux.Handle(roamcardv1connect.NewOperatorServiceHandler(a))
+	service := httptest.NewServer(mux)
+	t.Cleanup(service.Close)
+	t.Setenv("ROAMCARD_URL", service.URL)
+}
+
+// TestActionSaysThatItWaits: what needs a second operator has not taken effect, and no action may leave that out.
+func TestActionSaysThatItWaits(t *testing.T) {
+	for status, waits := range map[string]bool{"pending": true, "approved": false} {
+		serving(t, &actions{status: status})
+		out, _, code := runWith(t, "admin", "orders", "retry", "an-order", "--reason", "r")
+		if code != exitOK || !strings.Contains(out, "an-order") ||
+			strings.Contains(out, "admin approvals approve an-approval") != waits {
+			t.Errorf("%s: %d, %q", status, code, out)
+		}
+	}
+}
+
+func TestListsArePagedLimitedAndWrittenAsAsked(t *testing.T) {
+	serving(t, &actions{})
+	const all = 250
+	for args, want := range map[string]int{
+		"": 100, "--limit 1": 1, "--limit 170": 170, "--limit 0": all, "--limit 300": all,
+	} {
+		out, stderr, code := runWith(t, append([]string{"admin", "orders", "list"}, strings.Fields(args)...)...)
+		if got := strings.Count(out, "=ord"); code != exitOK || got != want ||
+			strings.Contains(stderr, "more") != (want < all) {
+			t.Errorf("%q: %d, %d orders, %q", args, code, got, stderr)
+		}
+	}
+	out, _, code := runWith(t, "admin", "orders", "list", "--limit", "2", "--output", "csv")
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if code != exitOK || err != nil || len(rows) != 3 || rows[0][3] != "USD" || rows[1][0] != "'=ord" ||
+		rows[2][3] != "25.00" {
+		t.Errorf("%d, %q, %v", code, rows, err)
+	}
+	if out, _, code = runWith(t, "admin", "orders", "list", "--limit", "2", "--output", "json"); code != exitOK ||
+		strings.Count(out, `"orderId"`) != 2 {
+		t.Errorf("%d, %s", code, out)
+	}
+	if _, stderr, code := runWith(t, "admin", "orders", "show", "ord", "--output", "csv"); code != exitUsage ||
+		!strings.Contains(stderr, "no table") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+}
+
+// ListSwitches implements roamcardv1connect.OperatorServiceHandler. One is paused from the third time on; the fifth is
+// the last.
+func (a *actions) ListSwitches(
+	context.Context, *roamcardv1.ListSwitchesRequest,
+) (*roamcardv1.ListSwitchesResponse, error) {
+	n := a.listed.Add(1)
+	if n == 5 {
+		a.enough()
+	}
+	return &roamcardv1.ListSwitchesResponse{Switches: []*roamcardv1.Switch{{Product: "esim", Paused: n > 2}}}, nil
+}
+
+// TestWatchedListIsShownWhenItHasChanged, until somebody interrupts it.
+func TestWatchedListIsShownWhenItHasChanged(t *testing.T) {
+	ctx, enough := context.WithCancel(t.Context())
+	a := &actions{enough: enough}
+	serving(t, a)
+	cmd := root()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"admin", "switches", "list", "--watch", "1ms"})
+	_ = cmd.ExecuteContext(ctx) // an interrupted call is an error, an interrupted wait is none
+	if got := out.String(); strings.Count(got, "PRODUCT") != 2 || strings.Count(got, "yes") != 1 {
+		t.Errorf("shown %q", got)
+	}
+}
+
+// TestIrreversibleActionIsAskedAbout shows what it is about before, and does nothing without a yes.
+func TestIrreversibleActionIsAskedAbout(t *testing.T) {
+	a := &actions{}
+	serving(t, a)
+	if _, stderr, code := runWith(t, "admin", "orders", "refund", "an-order", "--reason", "r"); code != exitUsage ||
+		!strings.Contains(stderr, "--yes") || a.decided.Load() != 0 {
+		t.Errorf("without a person: %d, %s", code, stderr)
+	}
+	if out, _, code := runWith(t, "admin", "orders", "refund", "an-order", "--reason", "r", "--yes"); code != exitOK ||
+		!strings.Contains(out, "refund") || a.decided.Swap(0) != 1 {
+		t.Errorf("with --yes: %d, %s", code, out)
+	}
+	for answer, done := range map[string]int32{"y": 1, "yes": 1, "n": 0, "": 0, "refund": 0} {
+		person, there := terminalPair(t)
+		cmd := root()
+		var out, stderr bytes.Buffer
+		cmd.SetIn(there)
+		cmd.SetOut(&out)
+		cmd.SetErr(&stderr)
+		cmd.SetArgs([]string{"admin", "orders", "refund", "an-order", "--reason", "r"})
+		if _, err := person.WriteString(answer + "\n"); err != nil {
+			t.Fatal(err)
+		}
+		err := cmd.ExecuteContext(t.Context())
+		if a.decided.Swap(0) != done || (err == nil) != (done == 1) || !strings.Contains(stderr.String(), "the-owner") ||
+			!strings.Contains(stderr.String(), "sent back to its payer. Go on? [y/N]") ||
+			strings.Contains(stderr.String(), "\x1b") {
+			t.Errorf("%q: %v, %q", answer, err, stderr.String())
+		}
+	}
+}
+
+// TestActionIsMadeOfItsProtos: what an operator may do more is a command by what the protos say of it.
+func TestActionIsMadeOfItsProtos(t *testing.T) {
+	options := &descriptorpb.MethodOptions{}
+	proto.SetExtension(options, roamcardv1.E_Command, []*roamcardv1.Command{{
+		Name: "lamps switch-on", Short: "Switch a lamp on", Arguments: []string{"id"}, Irreversible: "It burns out.",
+	}})
+	proto.SetExtension(options, roamcardv1.E_Policy,
+		&roamcardv1.Policy{IdempotencyHeader: roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_REQUIRED})
+	field := func(name string, number int32) *descriptorpb.FieldDescriptorProto {
+		return &descriptorpb.FieldDescriptorProto{
+			Name: &name, Number: &number, Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+		}
+	}
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: proto.String("lamps.proto"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{
+			{Name: proto.String("In"), Field: []*descriptorpb.FieldDescriptorProto{field("id", 1), field("reason", 2)}},
+			{Name: proto.String("Out"), Field: []*descriptorpb.FieldDescriptorProto{field("id", 1)}},
+		},
+		Service: []*descriptorpb.ServiceDescriptorProto{{
+			Name: proto.String("Lamps"), Method: []*descriptorpb.MethodDescriptorProto{{
+				Name: proto.String("SwitchOn"), InputType: proto.String(".In"), OutputType: proto.String(".Out"), Options: options,
+			}},
+		}},
+	}, protoregistry.GlobalFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subjects := map[string]*cobra.Command{}
+	(&buyer{}).operations(file.Services().Get(0), subjects)
+	cmd, _, err := subjects["lamps"].Find([]string{"switch-on"})
+	if err != nil || cmd.Use != "switch-on LAMP" || cmd.Short != "Switch a lamp on" {
+		t.Fatalf("%+v, %v", cmd, err)
+	}
+	for _, flag := range []string{"reason", "key", "yes", "output"} {
+		if cmd.Flags().Lookup(flag) == nil {
+			t.Errorf("it has no --%s", flag)
+		}
+	}
+}
+
+// terminalPair is a terminal: what the person at it types, and what a program reads.
+func terminalPair(t *testing.T) (person, program *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Close() })
+	return person, program
+}
