@@ -46,8 +46,8 @@ type Finder interface {
 }
 
 // arrived claims the order of an attempt with its payment, which was transferred and which no order has claimed. The
-// transfer is stored first. Only the proven payer gets the order; anyone else gets a challenge to prove to be the payer,
-// since a settled payment is public.
+// transfer is stored first. Only the proven payer gets the order; anyone else gets a challenge to prove to be the
+// payer, since a settled payment is public.
 func (c *Checkout) arrived(ctx context.Context, a attempt, refused error, at payment.Receipt) (claim, error) {
 	transfer := payment.Arrived{
 		Network: c.Terms.Network, Asset: c.Terms.Asset, Authorization: a.signed.Authorization, Receipt: at,

@@ -2,7 +2,10 @@ package checkout_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,5 +84,30 @@ func TestUnavailablePaymentsNameTheirCause(t *testing.T) {
 				t.Errorf("unpaid: %+v", f)
 			}
 		}
+	})
+}
+
+// TestPayerOfAnotherKindIsNotAskedAgain: a client would sign a new challenge with the same account.
+func TestPayerOfAnotherKindIsNotAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		p := s.PaidCard(t, b, "k")
+		text, err := base64.StdEncoding.DecodeString(p.Payment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, more := range []string{strings.Repeat("ab", 65), strings.Repeat("6492", 16)} {
+			of := regexp.MustCompile(`("signature": ?"0x[0-9a-f]*)"`).ReplaceAll(text, []byte("${1}"+more+`"`))
+			p.Payment = base64.StdEncoding.EncodeToString(of)
+			_, err := s.Buy(t.Context(), p)
+			if f := checkouttest.WantFault(t, err, fault.PayerKindNotAccepted); f.SafeToPayAgain {
+				t.Errorf("told to pay again: %v", f)
+			}
+			if _, asked := errors.AsType[*checkout.Challenge](err); asked {
+				t.Error("asked again")
+			}
+		}
+		s.MustBuy(t, s.PaidCard(t, b, "k"))
 	})
 }

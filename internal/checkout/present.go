@@ -46,6 +46,10 @@ func (c *Checkout) undecoded(ctx context.Context, p Purchase, err error) error {
 	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
 		return fault.New(fault.PaymentMalformed, bad.Detail)
 	}
+	if kind, ok := errors.AsType[*x402.PayerKindError](err); ok {
+		// No challenge: a client would sign it with the same account, again and again.
+		return fault.New(fault.PayerKindNotAccepted, kind.Detail)
+	}
 	if rejection, ok := errors.AsType[*x402.RejectedError](err); ok {
 		return c.reject(ctx, p, &payment.Rejection{Reason: rejection.Reason, Detail: rejection.Detail})
 	}

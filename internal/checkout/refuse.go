@@ -14,8 +14,8 @@ import (
 )
 
 // refuse answers a paid request that claimed nothing. Before a payer is told that paying again is safe, the chain is
-// asked for the verdict on this payment: it may have been sent by someone else, or for an order that we have lost. Money
-// that it shows as arrived claims the order after all.
+// asked for the verdict on this payment: it may have been sent by someone else, or for an order that we have lost.
+// Money that it shows as arrived claims the order after all.
 func (c *Checkout) refuse(ctx context.Context, a attempt, why error) (claim, error) {
 	rejection, rejected := errors.AsType[*payment.Rejection](why)
 	refused := why

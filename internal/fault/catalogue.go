@@ -60,6 +60,7 @@ const (
 	ApprovalClosed           Code = "approval_closed"
 	SecondOperatorRequired   Code = "second_operator_required"
 	PayerNotAccepted         Code = "payer_not_accepted"
+	PayerKindNotAccepted     Code = "payer_kind_not_accepted"
 	WebhookRejected          Code = "webhook_rejected"
 	CardLocked               Code = "card_locked"
 	CardControlMissing       Code = "card_control_missing"
@@ -130,6 +131,9 @@ var catalogue = index(
 
 	Kind{PayerNotAccepted, http.StatusForbidden,
 		"Payments from this wallet are not accepted.", false, false, ContactSupport},
+	Kind{PayerKindNotAccepted, http.StatusForbidden,
+		"Payments from accounts of this kind are not accepted; another signature of it is none, too.", false, false,
+		FixRequest},
 
 	Kind{OperatorRoleMissing, http.StatusForbidden,
 		"The operator's role does not allow this.", false, false, ContactSupport},

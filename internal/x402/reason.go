@@ -29,6 +29,13 @@ type MalformedError struct{ Reason, Detail string }
 // Error implements error.
 func (e *MalformedError) Error() string { return "malformed payment: " + e.Detail }
 
+// PayerKindError says that the payer is an account of a kind that is not taken here, such as a contract: whatever it
+// signs, it cannot pay.
+type PayerKindError struct{ RejectedError }
+
+// Unwrap makes it a *RejectedError.
+func (e *PayerKindError) Unwrap() error { return &e.RejectedError }
+
 // RejectedError says that a header is a payment, of a kind this service does not take. Reason is
 // one of the reference reasons; Detail is fit to show.
 type RejectedError struct{ Reason, Detail string }

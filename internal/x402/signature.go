@@ -20,7 +20,7 @@ var (
 
 // ParseSignature reads the one form that the token takes of an account without code: r, s in the
 // lower half, v, as 65 bytes in hex. A v of 0 or 1 becomes 27 or 28. Text that is not hex is
-// malformed; every other form is rejected for its own reason.
+// malformed; every other form is rejected for its own reason, and those of contracts as a *PayerKindError.
 func ParseSignature(text string) (Signature, error) {
 	if len(text) < 2 || text[:2] != "0x" {
 		return Signature{}, malformed("payload.signature is not 0x and hex")
@@ -31,14 +31,16 @@ func ParseSignature(text string) (Signature, error) {
 	}
 	switch {
 	case bytes.HasSuffix(raw, factorySuffix):
-		return Signature{},
-			&RejectedError{ReasonFactory, "signatures of undeployed contract wallets (ERC-6492) are not accepted"}
+		return Signature{}, &PayerKindError{RejectedError{ReasonFactory,
+			"Payments from contract wallets that are not deployed (ERC-6492) are not accepted. Pay from an account without " +
+				"code."}}
 	case len(raw) == 64:
 		return Signature{},
 			&RejectedError{ReasonSignatureForm, "compact signatures (EIP-2098) are not accepted; send r, s and v as 65 bytes"}
 	case len(raw) > 65:
-		return Signature{},
-			&RejectedError{ReasonSignatureForm, "signatures of contract wallets (ERC-1271) are not accepted; send 65 bytes"}
+		return Signature{}, &PayerKindError{RejectedError{ReasonSignatureForm,
+			"Payments from contract wallets (ERC-1271) are not accepted: a signature is 65 bytes. Pay from an account " +
+				"without code."}}
 	case len(raw) < 65:
 		return Signature{}, &RejectedError{ReasonSignatureForm, "the signature is shorter than 65 bytes"}
 	}

@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"errors"
 	"math/big"
 	"strings"
 	"testing"
@@ -42,6 +43,10 @@ func TestSignatureForms(t *testing.T) {
 			s, err := ParseSignature(tt.text)
 			if got := reasonOf(t, err); got != tt.reason {
 				t.Errorf("reason %q (%v), want %q", got, err, tt.reason)
+			}
+			if _, contract := errors.AsType[*PayerKindError](err); contract != (tt.reason == ReasonFactory ||
+				tt.reason == ReasonSignatureForm && len(tt.text) > 2+130) {
+				t.Errorf("a contract's: %v, %v", contract, err)
 			}
 			if err == nil && s != good {
 				t.Error("not the same signature")

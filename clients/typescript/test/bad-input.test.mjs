@@ -208,11 +208,16 @@ const refused = [
   ["the upper half of s", r.signature, signature(highS)],
   ["a v of 29", r.signature, signature((s) => `${s.slice(0, -2)}1d`)],
   ["a compact signature of 64 bytes", r.form, signature((s) => s.slice(0, 130))],
-  ["a signature of 66 bytes", r.form, signature((s) => `${s}00`)],
   ["an empty signature", r.form, signature(() => "0x")],
-  ["a contract wallet's signature", "eip6492_factory_not_allowed", signature((s) => s + "6492".repeat(16))],
   ["a wallet without money", "invalid_exact_evm_insufficient_balance",
     async (terms) => headerOf(await signPayment(privateKeyToAccount(generatePrivateKey()), terms))],
+];
+
+// What no signature of the same account can pay: a client that is asked again would sign again, for ever.
+const ofOtherKinds = [
+  ["a signature of 66 bytes", signature((s) => `${s}00`)],
+  ["the signature of a contract wallet", signature((s) => `0x${s.slice(2).repeat(3)}`)],
+  ["the signature of one that is not deployed", signature((s) => s + "6492".repeat(16))],
 ];
 
 scenario("bad payments", async (t) => {
@@ -239,6 +244,13 @@ scenario("bad payments", async (t) => {
       check(answer, 402, "payment_rejected");
       assert.equal(answer.headers["payment-response"], undefined, "PAYMENT-RESPONSE without a settlement");
       checkChallenge(answer, terms, reason);
+    });
+  }
+  for (const [what, make] of ofOtherKinds) {
+    await t.test(`${what}: 403, and no challenge`, async () => {
+      const answer = await pay(await make(terms, bystander));
+      check(answer, 403, "payer_kind_not_accepted");
+      assert.equal(answer.headers["payment-required"], undefined, "PAYMENT-REQUIRED for an account that cannot pay");
     });
   }
   await t.test("two payment headers: 400", async () => {

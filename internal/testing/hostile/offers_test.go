@@ -60,7 +60,8 @@ func offeredPayments() []attack {
 func (r *trial) refused(p *wallet, name string, m payment) {
 	r.Helper()
 	a := p.send(r.Context(), http.MethodPost, esimPath, keyed(uuid.NewString()), headerPayment, m.header(r))
-	if (a.status != http.StatusPaymentRequired && a.status != http.StatusBadRequest) || a.header.Get(headerPaid) != "" {
+	refusals := []int{http.StatusPaymentRequired, http.StatusBadRequest, http.StatusForbidden}
+	if !slices.Contains(refusals, a.status) || a.header.Get(headerPaid) != "" {
 		r.Errorf("%s: %d %.300s %v", name, a.status, a.body, a.err)
 	}
 }

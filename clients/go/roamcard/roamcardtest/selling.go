@@ -47,6 +47,9 @@ func (s *Service) sell(c call) answer {
 		return s.ask(c, p, "payment_required", "Payment required")
 	}
 	payment, err := x402.DecodePayment(header)
+	if kind, ok := errors.AsType[*x402.PayerKindError](err); ok {
+		return c.problem("payer_kind_not_accepted", kind.Detail)
+	}
 	if _, rejected := errors.AsType[*x402.RejectedError](err); err != nil && !rejected {
 		return c.problem("payment_malformed", err.Error())
 	}

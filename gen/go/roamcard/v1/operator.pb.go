@@ -8876,7 +8876,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reasonB\x10\n" +
 	"\x0e_credit_amountB\x10\n" +
 	"\x0e_refund_amountB\t\n" +
-	"\a_reason2\x88j\n" +
+	"\a_reason2\xfei\n" +
 	"\x0fOperatorService\x12\xe6\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"\x93\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18D\n" +
 	"\rfee-jobs list\x123List the withdrawals of the issue fee, newest first\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xbe\x02\n" +
@@ -8921,10 +8921,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\fProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\"\xc6\x02\x8a\xb5\x18\x91\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x11order_not_payable:\x11transfer_unproven:\x0fversion_changed:\x16idempotency_key_reused:\x0fdependency_downX\x03\x92\xb5\x18v\n" +
 	"\forders prove\x12OName the transaction that made an order's payment; the chain must show it there\x1a\border_id\x1a\vtransaction\x82\xd3\xe4\x93\x020:\x01*b\x05order\"$/api/admin/orders/{order_id}/payment\x12\xeb\x01\n" +
 	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\"\x95\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18Q\n" +
-	"\rswitches list\x12@Show which products and providers are closed, since when and why\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xf1\x03\n" +
-	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"\xa4\x03\x8a\xb5\x18K\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x02b\x11\n" +
-	"\x06paused\x12\x05false\x18\x04\x92\xb5\x18\x98\x01\n" +
-	"\x0eswitches pause\x12pClose the sale of card_issue, card_topup, esim or esim_topup, or over provider.NAME; orders that were paid go on\x1a\aproduct\"\vpaused=true\x92\xb5\x18\x83\x01\n" +
+	"\rswitches list\x12@Show which products and providers are closed, since when and why\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xe7\x03\n" +
+	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"\x9a\x03\x8a\xb5\x18K\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reusedX\x02b\x11\n" +
+	"\x06paused\x12\x05false\x18\x04\x92\xb5\x18\x8e\x01\n" +
+	"\x0eswitches pause\x12fClose the sale of card_issue, card_topup, esim or esim_topup, or over provider.NAME; paid orders go on\x1a\aproduct\"\vpaused=true\x92\xb5\x18\x83\x01\n" +
 	"\x0fswitches resume\x12YOpen the sale of card_issue, card_topup, esim or esim_topup, or over provider.NAME, again\x1a\aproduct\"\fpaused=false\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}\x12\x86\x02\n" +
 	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"\x95\x01\x8a\xb5\x18\x06\b\x04(\x01X\x01\x92\xb5\x18X\n" +
 	"\x14challenges retention\x12@Show how long sign-in challenges are kept and how many are stale\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\xcb\x01\n" +
