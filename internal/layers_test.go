@@ -22,7 +22,7 @@ const module = "github.com/roamcard/roamcard/"
 // in /* stand for every package below the folder.
 var rows = [][]string{
 	0: {"money", "decimal", "secret", "secret/custody", "fault", "paging", "recent", "outward", "jitter",
-		"testing/faultpoint", "testing/oidctest", "provider/sandbox/scenario"},
+		"faultpoint", "testing/oidctest", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger", "telemetry"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},
 	3: {"approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing",

@@ -127,7 +127,7 @@ var homes = map[string]string{
 	"internal/testing/voucher/":           "a whole product, for tests",
 	"internal/testing/invariants/":        "states what each product promises, and believes no module",
 	"internal/reconcile/reconciletest/":   "fills tables by hand",
-	"internal/testing/faultpoint/":        "lists the points of all modules",
+	"internal/faultpoint/":                "lists the points of all modules",
 }
 
 // vocabulary is where the contract itself names products, whoever sells them.

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 const [file, to, seed] = process.argv.slice(2);
 const runs = readFileSync(file, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
 const docs = new Map(
-  [...readFileSync(new URL('../internal/testing/faultpoint/points.go', import.meta.url), 'utf8')
+  [...readFileSync(new URL('../internal/faultpoint/points.go', import.meta.url), 'utf8')
     .matchAll(/\{\s*"([^"]+)",\s*(?:true|false),\s*((?:"[^"]*"(?:\s*\+\s*)?)+),?\s*\}/g)]
     .map(([, name, doc]) => [name, [...doc.matchAll(/"([^"]*)"/g)].map(([, part]) => part).join('')]),
 );

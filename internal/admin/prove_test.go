@@ -8,9 +8,9 @@ import (
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 )
 
 // faultVariable names the points at which tests crash the program.

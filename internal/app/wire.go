@@ -182,12 +182,16 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode the quote keys: %w", err)
 	}
+	doubts := reconcile.Doubts{
+		Products: made, Explains: a.store.Explains, Chain: a.chain, Payers: a.keys.treasuries(),
+		Refund: a.store.Orders().Refund,
+	}
 	config := checkout.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) checkout.Product { return p }),
 		Terms: c.terms(), Chain: a.simulating(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
 		Log: a.log, Now: a.config.now, QuoteKey: quoteKey, FormerQuoteKeys: former, Recovered: a.store.Orders(),
 		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, VerifyArrived: a.chain.VerifyArrived,
-		Unexplained: a.unexplained(made), MaybeRefunded: a.maybeRefunded,
+		Unexplained: doubts.Unexplained, MaybeRefunded: doubts.MaybeRefunded,
 		Wait: c.Wait, PayableFor: c.PayableFor, MaxUnpaid: c.MaxUnpaid, Limits: p.limits, Metrics: a.metrics,
 	}
 	if p.screening != nil {

@@ -33,6 +33,19 @@ const (
 	CloseCard Action = "card.close"
 )
 
+// Ending is the action of a move that ends what a buyer paid for: the money goes back, or it stays without a provider's
+// word that there are goods. ok is false for the other moves.
+func Ending(to order.Status) (action Action, ok bool) {
+	switch to {
+	case order.RefundPending:
+		return RefundOrder, true
+	case order.Fulfilled:
+		return FulfillOrder, true
+	default:
+		return "", false
+	}
+}
+
 // Status is what has become of a decision.
 type Status string
 

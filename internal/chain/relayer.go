@@ -14,10 +14,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/chain/settler"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/jitter"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 )
 
 // ErrNotSent says that Submit did not make the call. The marker may still be stored, so the next attempt looks

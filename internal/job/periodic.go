@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 )
 
 type periodic struct {

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Confirming is the kind of the job that watches a payment until it is final. Goods are delivered before that, because

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Return takes one step in paying an amount back to the payer of a delivered order. The caller calls it again until the

@@ -391,17 +391,11 @@ func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 	return err
 }
 
-// endings are the decisions that end what a buyer paid for: the money goes back, or it stays without a provider's word
-// that there are goods. Each may need a second operator.
-var endings = map[order.Status]approval.Action{
-	order.RefundPending: approval.RefundOrder, order.Fulfilled: approval.FulfillOrder,
-}
-
 // requestDecisionApproval stores an ending that needs a second operator; pending is false when it needs none.
 func (d Admin) requestDecisionApproval(
 	ctx context.Context, tx *ent.Tx, row *ent.Order, m order.Move, act order.Act,
 ) (pending bool, err error) {
-	action, ends := endings[m.To]
+	action, ends := approval.Ending(m.To)
 	if !ends {
 		return false, nil
 	}

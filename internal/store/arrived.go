@@ -10,10 +10,10 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

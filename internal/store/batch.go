@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 )
 
 const (

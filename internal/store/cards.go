@@ -13,13 +13,13 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	entcard "github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

@@ -14,13 +14,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // delivery is a settled order on its way to its card, in one store.

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
@@ -23,7 +24,6 @@ import (
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	entorder "github.com/roamcard/roamcard/ent/order"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
@@ -22,7 +23,6 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/reconcile"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Esims keeps the catalogue of eSIM plans and the eSIMs sold. It implements esim.Store.

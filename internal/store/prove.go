@@ -7,11 +7,11 @@ import (
 	entorder "github.com/roamcard/roamcard/ent/order"
 	entpayment "github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/internal/admin"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/settlement"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

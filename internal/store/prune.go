@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 )
 
 // plannedAnew makes the server plan a statement each time for its arguments and for what the tables are then.

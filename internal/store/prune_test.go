@@ -14,11 +14,11 @@ import (
 
 	"github.com/roamcard/roamcard/internal/admin"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // story is an order's timeline, by the statuses that its lines moved to.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -17,7 +18,6 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

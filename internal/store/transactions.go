@@ -13,8 +13,8 @@ import (
 	"github.com/roamcard/roamcard/ent/schema"
 	"github.com/roamcard/roamcard/ent/transaction"
 	"github.com/roamcard/roamcard/ent/transactionmember"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

@@ -12,9 +12,9 @@ import (
 	entorder "github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/predicate"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // inTime selects the orders that have not expired.

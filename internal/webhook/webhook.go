@@ -21,9 +21,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/secret"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // MaxBody is the largest body of an event, in bytes: several times what the largest documented one has. Whoever guesses

@@ -7,12 +7,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // FeeJob is the kind of the job that withdraws the platform fee from an ACTIVE card.

@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/jitter"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Deliver implements settlement.Product: it takes the next possible step in the delivery of an eSIM. It may be called

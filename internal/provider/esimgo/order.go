@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/wire"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Order implements esim.Supplier. Only validate refuses, as that is when nothing has been sent: any failure of the

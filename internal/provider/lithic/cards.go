@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/wire"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Open implements card.Issuer. It looks for the card before it makes one: how long the vendor keeps an idempotency key

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // The ordinary run kills the program in each area at least once: in a case of an ordinary purchase, or in the test that

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 )
 
 // crash is one case: who settles, where the program dies, where it dies again while it recovers, and how

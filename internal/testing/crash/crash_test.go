@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/testing/apptest"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // lease is how long a server's job is its own without a heartbeat: so short that others take it over in every stop.

@@ -15,7 +15,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )

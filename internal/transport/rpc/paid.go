@@ -14,9 +14,9 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/telemetry"
-	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )

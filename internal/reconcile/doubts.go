@@ -1,0 +1,81 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Doubts say what money that arrived, and that no order of ours has claimed, may have done in data that we have lost.
+type Doubts struct {
+	Products []Product
+	// Explains reports whether our records know all references of a kind of goods.
+	Explains func(ctx context.Context, kind order.Kind, references []uuid.UUID) (bool, error)
+	Chain    DoubtsChain
+	// Payers are the accounts that money goes back from, besides the payee of the money itself.
+	Payers []x402.Address
+	// Refund reports whether our records know a refund by its sender and nonce.
+	Refund func(ctx context.Context, from x402.Address, nonce x402.Hash) (bool, error)
+}
+
+// DoubtsChain is the chain as doubts need it.
+type DoubtsChain interface {
+	Head(ctx context.Context) (uint64, error)
+	// Transfers lists the transfers to an account in a range of blocks, the last one included.
+	Transfers(ctx context.Context, to x402.Address, from, last uint64) ([]Transfer, error)
+}
+
+// Unexplained reports whether a provider has goods that no order of ours explains: those of an order in data that we
+// have lost, which an unmatched transfer may have paid for.
+func (d Doubts) Unexplained(ctx context.Context) (bool, error) {
+	for _, p := range d.Products {
+		made, err := p.Made(ctx)
+		if err != nil {
+			const detail = "A provider does not answer. Nothing was claimed; repeat the same request."
+			return false, errors.Join(err, fault.New(fault.DependencyDown, detail))
+		}
+		refs := make([]uuid.UUID, len(made))
+		for i, g := range made {
+			refs[i] = g.Reference
+		}
+		explained, err := d.Explains(ctx, p.Kind(), refs)
+		if err != nil {
+			return false, fmt.Errorf("find the orders of the providers' goods: %w", err)
+		}
+		if !explained {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// MaybeRefunded reports whether the same amount has since gone back to the payer of a transfer without a refund on
+// record: for an order in data that we have lost, or by hand.
+func (d Doubts) MaybeRefunded(ctx context.Context, arrived payment.Arrived) (bool, error) {
+	head, err := d.Chain.Head(ctx)
+	if err != nil {
+		return false, fmt.Errorf("find the latest block: %w", err)
+	}
+	back, err := d.Chain.Transfers(ctx, arrived.Authorization.From, arrived.Receipt.Block, head)
+	if err != nil {
+		return false, fmt.Errorf("read the transfers to the payer: %w", err)
+	}
+	for _, t := range back {
+		ours := t.From == arrived.Authorization.To || slices.Contains(d.Payers, t.From)
+		if !ours || t.Value != arrived.Authorization.Value {
+			continue
+		}
+		if known, err := d.Refund(ctx, t.From, t.Nonce); err != nil || !known {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
