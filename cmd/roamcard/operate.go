@@ -379,6 +379,9 @@ func (o *operation) pages(
 	list, fields := listOf(o.method.Output()), req.Descriptor().Fields()
 	size, token := fields.ByName("page_size"), fields.ByName("page_token")
 	next := o.method.Output().Fields().ByName("next_page_token")
+	if token != nil {
+		req.Clear(token) // of an earlier time
+	}
 	for {
 		if size != nil {
 			req.Set(size, protoreflect.ValueOfUint32(min(o.limit-1, largest-1)+1)) // no limit is the largest number
@@ -395,7 +398,10 @@ func (o *operation) pages(
 				all.ProtoReflect().Mutable(list).List().Append(page.Get(list).List().Get(i))
 			}
 		}
-		more = next != nil && page.Has(next)
+		if more = next != nil && page.Has(next); more {
+			req.Set(token, page.Get(next))
+			all.ProtoReflect().Clear(next)
+		}
 		found := all.ProtoReflect().Mutable(list).List()
 		if o.limit > 0 && found.Len() >= int(o.limit) {
 			more = more || found.Len() > int(o.limit)
@@ -405,7 +411,6 @@ func (o *operation) pages(
 		if !more {
 			return all, false, nil
 		}
-		req.Set(token, page.Get(next))
 	}
 }
 

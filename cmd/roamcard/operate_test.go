@@ -109,6 +109,9 @@ func (a *actions) ListOrderQueue(
 	_ context.Context, req *roamcardv1.ListOrderQueueRequest,
 ) (*roamcardv1.ListOrderQueueResponse, error) {
 	const all = 250
+	if a.listed.Add(1) == 9 {
+		a.enough()
+	}
 	res, from := &roamcardv1.ListOrderQueueResponse{}, len(req.GetPageToken())
 	for i := from; i < min(all, from+int(req.GetPageSize())); i++ {
 		res.Orders = append(res.Orders, &roamcardv1.ReviewItem{OrderId: "=ord", AmountUsdCents: 2500})
@@ -142,7 +145,7 @@ func TestActionSaysThatItWaits(t *testing.T) {
 }
 
 func TestListsArePagedLimitedAndWrittenAsAsked(t *testing.T) {
-	serving(t, &actions{})
+	serving(t, &actions{enough: func() {}})
 	const all = 250
 	for args, want := range map[string]int{
 		"": 100, "--limit 1": 1, "--limit 170": 170, "--limit 0": all, "--limit 300": all,
@@ -160,7 +163,7 @@ func TestListsArePagedLimitedAndWrittenAsAsked(t *testing.T) {
 		t.Errorf("%d, %q, %v", code, rows, err)
 	}
 	if out, _, code = runWith(t, "admin", "orders", "list", "--limit", "2", "--output", "json"); code != exitOK ||
-		strings.Count(out, `"orderId"`) != 2 {
+		strings.Count(out, `"orderId"`) != 2 || strings.Contains(out, "nextPageToken") {
 		t.Errorf("%d, %s", code, out)
 	}
 	if _, stderr, code := runWith(t, "admin", "orders", "show", "ord", "--output", "csv"); code != exitUsage ||
@@ -193,6 +196,21 @@ func TestWatchedListIsShownWhenItHasChanged(t *testing.T) {
 	_ = cmd.ExecuteContext(ctx) // an interrupted call is an error, an interrupted wait is none
 	if got := out.String(); strings.Count(got, "PRODUCT") != 2 || strings.Count(got, "yes") != 1 {
 		t.Errorf("shown %q", got)
+	}
+}
+
+// TestWatchedListIsReadFromItsFirstPageAgain: nothing changes, so it is shown once.
+func TestWatchedListIsReadFromItsFirstPageAgain(t *testing.T) {
+	ctx, enough := context.WithCancel(t.Context())
+	serving(t, &actions{enough: enough})
+	cmd := root()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs([]string{"admin", "orders", "list", "--limit", "250", "--watch", "1ms"})
+	_ = cmd.ExecuteContext(ctx)
+	if got := strings.Count(out.String(), "=ord"); got != 250 {
+		t.Errorf("%d orders are shown", got)
 	}
 }
 

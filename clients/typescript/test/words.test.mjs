@@ -29,10 +29,11 @@ function wordsOf(type) {
 function documented(message, member) {
   const name = member.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   const [body] = new RegExp(`message ${message} \\{[\\s\\S]*?\\n\\}`).exec(protos);
-  const [, comment, rule] = new RegExp(
+  const [, comment, options] = new RegExp(
     `((?:  //.*\\n)*)  (?:optional )?string ${name} = \\d+(.*(?:\\n    .*)*)`,
   ).exec(body);
-  // The rule lists words, or is a pattern of them.
+  // How the command line calls it is no rule. The rule lists words, or is a pattern of them.
+  const rule = options.replace(/\(flag\) = \{[^}]*\}/, "");
   const pattern = /"\^\((.*)\)\$"/.exec(rule);
   const words = pattern ? pattern[1].split("|") : [...rule.matchAll(/"(\w+)"/g)].map(([, word]) => word);
   return { comment, rule: words.filter((word) => /^\w+$/.test(word)).sort() };
