@@ -195,6 +195,9 @@ func TestUnpaidOrderIsNotOpened(t *testing.T) {
 		if _, err := s.Open(s.Context(), o.ID, token.Text); fault.Of(err) != fault.OrderNotFound {
 			t.Errorf("opened: %v", err)
 		}
+		if _, err := s.RotateToken(s.Context(), o); fault.Of(err) != fault.OrderNotFulfilled {
+			t.Errorf("rotated: %v", err)
+		}
 	})
 }
 

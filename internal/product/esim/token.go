@@ -42,8 +42,13 @@ func (e *Esims) Token(ctx context.Context, o order.Order) (Token, error) {
 	return Token{Text: e.derive(o.ID, v.Version), ExpiresAt: v.ExpiresAt}, nil
 }
 
-// RotateToken revokes the delivery token of an order and returns the next one. Only the order's owner may call it.
+// RotateToken revokes the delivery token of an order and returns the next one; an order_not_fulfilled before it is paid.
+// Only the order's owner may call it.
 func (e *Esims) RotateToken(ctx context.Context, o order.Order) (Token, error) {
+	if !o.Status.Paid() {
+		return Token{}, fault.New(fault.OrderNotFulfilled,
+			"The order is not paid; it has no delivery token.").About(string(o.ID))
+	}
 	v, err := e.Store.Rotate(ctx, o.ID, e.Now().Add(TokenLifetime))
 	if err != nil {
 		return Token{}, fmt.Errorf("rotate the delivery token: %w", err)

@@ -405,10 +405,6 @@ func (s EsimService) RotateEsimToken(
 	if err != nil {
 		return nil, err
 	}
-	if !paid.Order.Status.Paid() {
-		return nil, fault.New(fault.OrderNotFulfilled,
-			"The order is not paid; it has no delivery token.").About(string(paid.Order.ID))
-	}
 	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
