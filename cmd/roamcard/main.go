@@ -133,8 +133,8 @@ func exitCode(err error) int {
 	switch {
 	case errors.Is(err, errUsage):
 		return exitUsage
-	case errors.Is(err, roamcard.ErrPolicyDenied), errors.Is(err, roamcard.ErrApprovalDenied), errors.Is(err,
-		roamcard.ErrTermsMismatch):
+	case errors.Is(err, roamcard.ErrPolicyDenied), errors.Is(err, roamcard.ErrApprovalDenied),
+		errors.Is(err, roamcard.ErrTermsMismatch), errors.Is(err, errDeclined):
 		return exitDenied
 	case errors.Is(err, app.ErrNotReady):
 		return exitNotReady

@@ -232,7 +232,7 @@ func kept(backup string) string {
 }
 
 // errDeclined says that the person said no.
-var errDeclined = errors.New("nothing was written")
+var errDeclined = errors.New("nothing was done")
 
 // agree asks, unless --yes is set.
 func (i *installing) agree(question string) error {

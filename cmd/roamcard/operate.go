@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -184,23 +185,23 @@ func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Mes
 	req := kind.New()
 	fields := req.Descriptor().Fields()
 	for i, a := range o.GetArguments() {
-		names := strings.Split(a, "/")
+		names, called := strings.Split(a, "/"), strings.Fields(cmd.Use)[1+i]
 		values := []string{args[i]}
 		if len(names) > 1 { // reports have a # in front of the last part, too
 			values = strings.SplitN(strings.ReplaceAll(args[i], "#", "/"), "/", len(names))
 		}
 		if len(values) != len(names) {
-			return nil, fmt.Errorf("%w: %s is written with a slash", errUsage, strings.Fields(cmd.Use)[1+i])
+			return nil, fmt.Errorf("%w: %s is written with a slash", errUsage, called)
 		}
 		for j, name := range names {
-			if err := set(req, fields.ByName(protoreflect.Name(name)), values[j]); err != nil {
+			if err := set(req, fields.ByName(protoreflect.Name(name)), called, values[j]); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, s := range o.GetSets() {
 		name, value, _ := strings.Cut(s, "=")
-		if err := set(req, fields.ByName(protoreflect.Name(name)), value); err != nil {
+		if err := set(req, fields.ByName(protoreflect.Name(name)), name, value); err != nil {
 			return nil, err
 		}
 	}
@@ -210,7 +211,7 @@ func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Mes
 			continue
 		}
 		if flag := cmd.Flags().Lookup(flagName(f)); flag.Changed || flag.Value.Type() == "string" && flag.DefValue != "" {
-			if err := set(req, f, flag.Value.String()); err != nil {
+			if err := set(req, f, "--"+flag.Name, flag.Value.String()); err != nil {
 				return nil, err
 			}
 		}
@@ -218,9 +219,9 @@ func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Mes
 	return req, nil
 }
 
-// set gives a field its value, which is written as on the command line.
-func set(m protoreflect.Message, f protoreflect.FieldDescriptor, text string) error {
-	wrong := func(is string) error { return fmt.Errorf("%w: --%s is %s, not %q", errUsage, flagName(f), is, text) }
+// set gives a field its value, which is written as on the command line, where the field is called so.
+func set(m protoreflect.Message, f protoreflect.FieldDescriptor, called, text string) error {
+	wrong := func(is string) error { return fmt.Errorf("%w: %s is %s, not %q", errUsage, called, is, text) }
 	switch {
 	case isDuration(f):
 		d, err := time.ParseDuration(text)
@@ -254,15 +255,25 @@ func (o *operation) run(cmd *cobra.Command, client *roamcard.Client, args []stri
 	if err := o.confirm(cmd, client, req); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
+	ctx, key := cmd.Context(), ""
 	if cmd.Flags().Lookup("key") != nil {
-		ctx = roamcard.WithIdempotencyKey(ctx, first(o.key, roamcard.NewKey()))
+		key = first(o.key, roamcard.NewKey())
+		ctx = roamcard.WithIdempotencyKey(ctx, key)
 	}
 	res, err := call(ctx, client, o.method, req)
+	if err != nil && key != "" && isUnanswered(err) {
+		return fmt.Errorf("%w\nwhether it was done is not known; repeated with --key %s it is done once", err, line(key))
+	}
 	if err != nil {
 		return err
 	}
 	return o.show(cmd, cmd.OutOrStdout(), res)
+}
+
+// isUnanswered says that the service may have done what it was asked for.
+func isUnanswered(err error) bool {
+	status := roamcard.ReportOf(err).Status
+	return status == 0 || status >= http.StatusInternalServerError
 }
 
 // call asks the service.
@@ -299,7 +310,7 @@ func (o *operation) confirm(cmd *cobra.Command, client *roamcard.Client, req pro
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return fmt.Errorf("%w: nothing was done", roamcard.ErrApprovalDenied)
+		return errDeclined
 	}
 	return nil
 }

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -81,6 +84,7 @@ type actions struct {
 	roamcardv1connect.UnimplementedOperatorServiceHandler
 	decided, listed atomic.Int32
 	status          string
+	down            error
 	enough          func()
 }
 
@@ -89,6 +93,9 @@ func (a *actions) DecideOrder(
 	_ context.Context, req *roamcardv1.DecideOrderRequest,
 ) (*roamcardv1.DecideOrderResponse, error) {
 	a.decided.Add(1)
+	if a.down != nil {
+		return nil, a.down
+	}
 	return &roamcardv1.DecideOrderResponse{Order: &roamcardv1.ReviewItem{
 		OrderId: req.GetOrderId(), Status: req.GetAction(), Reason: req.GetReason(),
 		PendingApproval: &roamcardv1.Approval{Id: "an-approval", Status: a.status},
@@ -140,6 +147,18 @@ func TestActionSaysThatItWaits(t *testing.T) {
 		if code != exitOK || !strings.Contains(out, "an-order") ||
 			strings.Contains(out, "admin approvals approve an-approval") != waits {
 			t.Errorf("%s: %d, %q", status, code, out)
+		}
+	}
+}
+
+// TestActionWithoutAnAnswerTellsItsKey, with which it can be repeated; one that was refused needs none.
+func TestActionWithoutAnAnswerTellsItsKey(t *testing.T) {
+	for code, told := range map[connect.Code]bool{connect.CodeUnavailable: true, connect.CodeNotFound: false} {
+		serving(t, &actions{down: connect.NewError(code, errors.New("no"))})
+		_, stderr, exit := runWith(t, "admin", "orders", "retry", "an-order", "--reason", "r")
+		named := regexp.MustCompile(`repeated with --key \S{16,}`).MatchString(stderr)
+		if exit == exitOK || named != told {
+			t.Errorf("%s: %d, %q", code, exit, stderr)
 		}
 	}
 }
