@@ -42,8 +42,8 @@ func (e *Esims) Token(ctx context.Context, o order.Order) (Token, error) {
 	return Token{Text: e.derive(o.ID, v.Version), ExpiresAt: v.ExpiresAt}, nil
 }
 
-// RotateToken revokes the delivery token of an order and returns the next one; an order_not_fulfilled before it is paid.
-// Only the order's owner may call it.
+// RotateToken revokes the delivery token of an order and returns the next one; an order_not_fulfilled before it is
+// paid. Only the order's owner may call it.
 func (e *Esims) RotateToken(ctx context.Context, o order.Order) (Token, error) {
 	if !o.Status.Paid() {
 		return Token{}, fault.New(fault.OrderNotFulfilled,
