@@ -82,7 +82,7 @@ func historyText(w io.Writer, history *roamcardv1.InspectOrderResponse) {
 		fmt.Fprintf(w, "refund\t%s %s to %s\n", r.GetStatus(), r.GetTransaction(), r.GetTo())
 	}
 	for _, j := range history.GetJobs() {
-		fmt.Fprintf(w, "job\t%s %s, attempt %d, step %q %s\n", j.GetKind(), j.GetStatus(), j.GetAttempt(), j.GetStep(),
+		fmt.Fprintf(w, "job\t%s %s, attempt %d %s %s\n", j.GetKind(), j.GetStatus(), j.GetAttempt(), j.GetStep(),
 			j.GetLastError())
 	}
 	for _, r := range history.GetReferences() {
@@ -95,7 +95,7 @@ func historyText(w io.Writer, history *roamcardv1.InspectOrderResponse) {
 			fmt.Fprintf(w, "\t  request %s\n", m.GetRequestId())
 		}
 		for _, e := range m.GetEvidence() {
-			fmt.Fprintf(w, "\t  %s\n", e)
+			fmt.Fprintf(w, "\t  %s: %s\n", e.GetName(), e.GetValue())
 		}
 	}
 }
@@ -134,6 +134,9 @@ func summaryText(w io.Writer, s *roamcardv1.GetSummaryResponse) {
 	}
 	fmt.Fprintf(w, "findings\t%d open, %d blocking\n", s.GetOpenFindings(), s.GetBlockingFindings())
 	fmt.Fprintf(w, "transfers\t%d open\n", s.GetOpenTransfers())
+	if s.OrderVersion != nil {
+		fmt.Fprintf(w, "order version\t%d\n", s.GetOrderVersion())
+	}
 }
 
 func gaugesText(w io.Writer, g *roamcardv1.GetGaugesResponse) {

@@ -51,7 +51,7 @@ func (b *buyer) flags(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&b.url, "url", "", "the service's origin (ROAMCARD_URL; default "+defaultURL+")")
 	f.StringVar(&b.readyFile, "ready-file", "",
-		"ready file of a running `roamcard dev`, which names service, chain and wallets (ROAMCARD_READY_FILE)")
+		"ready `file` of a running roamcard dev, which names service, chain and wallets (ROAMCARD_READY_FILE)")
 	f.BoolVar(&b.asJSON, "json", false, "print JSON")
 	complete(cmd, "url", fixed(defaultURL))
 }

@@ -390,7 +390,7 @@ func (c customer) comparesTheBooks() {
 		{"admin fee-jobs list --json", exitOK, `"version": 1`, ""},
 		{"admin fee-jobs retry " + nobody + " --reason test", exitFailure, "", "job_not_found"},
 		{"admin fee-jobs write-off " + nobody + " --yes --reason test", exitFailure, "", "job_not_found"},
-		{"admin fee-jobs list --output csv", exitOK, "ID,ORDER,STATUS,VERSION,REASON", ""},
+		{"admin fee-jobs list --output csv", exitOK, "ID,ORDER,STATUS,VERSION,REVISION,REASON", ""},
 		{"admin fee-jobs retry " + nobody, exitUsage, "", "\"reason\" not set"},
 		{"admin jobs drop " + nobody + " --reason test", exitUsage, "", "say --yes"},
 		{"admin books compare", exitOK, "checked", ""},

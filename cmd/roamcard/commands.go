@@ -231,7 +231,7 @@ func reconcile() *cobra.Command {
 	}
 	file := configFlag(cmd)
 	cmd.Flags().StringVar(&readyFile, "ready-file", "",
-		"ready file of a running `roamcard dev`, instead of a configuration")
+		"ready `file` of a running roamcard dev, instead of a configuration")
 	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.File, c.Out, c.Err = *file, cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -272,7 +272,7 @@ func demo() *cobra.Command {
 			return dev.Demo(cmd.Context(), c)
 		},
 	}
-	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "ready file of a running `roamcard dev`")
+	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "ready `file` of a running roamcard dev")
 	cmd.Flags().BoolVar(&c.JSON, "json", false, "print one JSON summary")
 	cmd.Flags().BoolVar(&c.ShowCard, "show-card", false, "print the sandbox card's number and code")
 	return cmd

@@ -97,7 +97,7 @@ var placeholders = map[string]string{
 	"ORDER": "ord_5f0c2f7e", "CARD": "6f1d6f6e-3a54-4a39-9d1e-6f0d5a0e7f11", "DOLLARS": "25.00", "PLAN": "jp-1gb-7d",
 	"KEY": "my-first-card", "JOB": "4b1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f12", "FILE": "roamcard.yaml", "DIR": "man",
 	"CLOSING": "7c1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f13", "APPROVAL": "8d1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f14",
-	"TOKEN": "9e1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f15", "ID": "a01f6f6e-3a54-4a39-9d1e-6f0d5a0e7f16",
+	"PRODUCT": "card_issue", "TOKEN": "9e1f6f6e-3a54-4a39-9d1e-6f0d5a0e7f15", "ID": "a01f6f6e-3a54-4a39-9d1e-6f0d5a0e7f16",
 	"TOOL": "list_esim_plans", "ARGUMENTS": `'{"countryCode":"JP"}'`, "refund": "refund",
 	"TRANSACTION":     "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060",
 	"TRANSACTION/LOG": "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060/3",
@@ -146,7 +146,7 @@ func exampleOf(cmd *cobra.Command) string {
 		_, needed := f.Annotations[cobra.BashCompOneRequiredFlag]
 		switch {
 		case f.Name == "reason":
-			call += ` --reason "the buyer wrote to us"`
+			call += ` --reason "ticket 12"`
 		case needed:
 			call += " --" + f.Name + " " +
 				first(placeholders[strings.ToUpper(f.Name)], firstOf(f.Annotations[choiceOf]), "VALUE")

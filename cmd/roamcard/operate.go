@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"reflect"
@@ -13,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"github.com/spf13/cobra"
@@ -97,12 +100,22 @@ func (o *operation) command(subject, verb string) *cobra.Command {
 	if optionOf[*roamcardv1.Policy](o.method, roamcardv1.E_Policy).GetIdempotencyHeader() != 0 {
 		cmd.Flags().StringVar(&o.key, "key", "", "Idempotency-Key; the same key does it once (default: a new one)")
 	}
-	cmd.Flags().String("output", "table", "table, json or csv")
-	choose(cmd, "output", "table", "json", "csv")
+	outputs := []string{"table", "json", "csv"}
+	if o.isView() {
+		outputs = outputs[:2]
+	}
+	cmd.Flags().String("output", "table", "how it is printed: "+strings.Join(outputs, ", "))
+	choose(cmd, "output", outputs...)
 	if o.GetIrreversible() != "" {
 		cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask before what cannot be taken back")
 	}
 	return cmd
+}
+
+// isView says that the answer is no table.
+func (o *operation) isView() bool {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(o.method.Output().FullName())
+	return err == nil && viewFor(kind.New().Interface()) != nil
 }
 
 // argumentName is how a usage line calls the argument of a field.
@@ -194,7 +207,7 @@ func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Mes
 			return nil, fmt.Errorf("%w: %s is written with a slash", errUsage, called)
 		}
 		for j, name := range names {
-			if err := set(req, fields.ByName(protoreflect.Name(name)), called, values[j]); err != nil {
+			if err := set(req, fields.ByName(protoreflect.Name(name)), strings.Split(called, "/")[j], values[j]); err != nil {
 				return nil, err
 			}
 		}
@@ -222,6 +235,9 @@ func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Mes
 // set gives a field its value, which is written as on the command line, where the field is called so.
 func set(m protoreflect.Message, f protoreflect.FieldDescriptor, called, text string) error {
 	wrong := func(is string) error { return fmt.Errorf("%w: %s is %s, not %q", errUsage, called, is, text) }
+	if !utf8.ValidString(text) {
+		return wrong("text in UTF-8")
+	}
 	switch {
 	case isDuration(f):
 		d, err := time.ParseDuration(text)
@@ -229,7 +245,7 @@ func set(m protoreflect.Message, f protoreflect.FieldDescriptor, called, text st
 			m.Set(f, protoreflect.ValueOfUint32(uint32(seconds)))
 			return nil
 		}
-		return wrong("a duration such as 12h or 720h")
+		return wrong("a duration of a second or more, such as 12h or 720h")
 	case f.Kind() == protoreflect.Uint32Kind:
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
@@ -257,7 +273,9 @@ func (o *operation) run(cmd *cobra.Command, client *roamcard.Client, args []stri
 	}
 	ctx, key := cmd.Context(), ""
 	if cmd.Flags().Lookup("key") != nil {
-		key = first(o.key, roamcard.NewKey())
+		if key = first(o.key, roamcard.NewKey()); strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' }) {
+			return fmt.Errorf("%w: --key has other characters than the visible ones of ASCII", errUsage)
+		}
 		ctx = roamcard.WithIdempotencyKey(ctx, key)
 	}
 	res, err := call(ctx, client, o.method, req)
@@ -267,11 +285,19 @@ func (o *operation) run(cmd *cobra.Command, client *roamcard.Client, args []stri
 	if err != nil {
 		return err
 	}
-	return o.show(cmd, cmd.OutOrStdout(), res)
+	if err := o.show(cmd, cmd.OutOrStdout(), res); err != nil && !isRead(o.method) {
+		return fmt.Errorf("it was done, and cannot be shown: %w", err)
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // isUnanswered says that the service may have done what it was asked for.
 func isUnanswered(err error) bool {
+	if dialled, ok := errors.AsType[*net.OpError](err); ok && dialled.Op == "dial" {
+		return false // it was not reached
+	}
 	status := roamcard.ReportOf(err).Status
 	return status == 0 || status >= http.StatusInternalServerError
 }
@@ -299,6 +325,7 @@ func (o *operation) confirm(cmd *cobra.Command, client *roamcard.Client, req pro
 		return fmt.Errorf("%w: %s Nobody is here to be asked: say --yes", errUsage, o.GetIrreversible())
 	}
 	w := printable{cmd.ErrOrStderr()}
+	fmt.Fprintf(w, "%s %s\n", o.GetName(), strings.Join(cmd.Flags().Args(), " "))
 	if o.GetPreview() != "" {
 		if err := o.preview(cmd.Context(), cmd.ErrOrStderr(), client, req); err != nil {
 			return err
@@ -306,6 +333,9 @@ func (o *operation) confirm(cmd *cobra.Command, client *roamcard.Client, req pro
 	}
 	fmt.Fprintf(w, "%s Go on? [y/N] ", o.GetIrreversible())
 	answer, err := readLine(cmd.Context(), in)
+	if cmd.Context().Err() != nil {
+		return errDeclined // interrupted
+	}
 	if err != nil {
 		return err
 	}
@@ -322,14 +352,40 @@ func (o *operation) preview(ctx context.Context, w io.Writer, client *roamcard.C
 	if err != nil {
 		return fmt.Errorf("find the request: %w", err)
 	}
-	about, name := kind.New(), protoreflect.Name(o.GetArguments()[0])
-	about.Set(about.Descriptor().Fields().ByName(name), req.Get(req.Descriptor().Fields().ByName(name)))
+	about := kind.New()
+	of, _, _ := strings.Cut(o.GetArguments()[0], "/")
+	name := protoreflect.Name(of)
+	is := req.Get(req.Descriptor().Fields().ByName(name))
+	if list := listOf(method.Output()); list != nil {
+		return (&operation{Command: o.Command, b: o.b, method: method}).previewOne(ctx, w, client, about, name, is.String())
+	}
+	about.Set(about.Descriptor().Fields().ByName(name), is)
 	res, err := call(ctx, client, method, about)
 	if err != nil {
 		return err
 	}
 	tidy(res)
 	return writeColumns(w, func(w io.Writer) { viewOf(w, res, true) })
+}
+
+// previewOne shows the one of a list whose field has a value. What the list does not have is left to the service.
+func (o *operation) previewOne(
+	ctx context.Context, w io.Writer, client *roamcard.Client, req protoreflect.Message, field protoreflect.Name,
+	is string,
+) error {
+	all, _, err := o.pages(ctx, client, req)
+	if err != nil {
+		return err
+	}
+	rows := all.ProtoReflect().Get(listOf(o.method.Output())).List()
+	for i := range rows.Len() {
+		row := rows.Get(i).Message()
+		if f := row.Descriptor().Fields().ByName(field); f != nil && strings.EqualFold(row.Get(f).String(), is) {
+			tidy(row.Interface())
+			return writeColumns(w, func(w io.Writer) { viewOf(w, row.Interface(), true) })
+		}
+	}
+	return nil
 }
 
 // lists says that the answer is a list: it has one repeated message, and nothing that is about all of them.
@@ -350,11 +406,20 @@ func listOf(answer protoreflect.MessageDescriptor) protoreflect.FieldDescriptor 
 	return list
 }
 
+// leastWatch is how often a list is read at most: each time is in the audit trail.
+var leastWatch = time.Second
+
 // list shows a list, again and again when it is watched.
 func (o *operation) list(cmd *cobra.Command, client *roamcard.Client, req protoreflect.Message) error {
+	if cmd.Flags().Changed("watch") && o.watch < leastWatch {
+		return fmt.Errorf("%w: --watch is a duration of %s or more", errUsage, leastWatch)
+	}
 	shown := ""
 	for {
 		res, more, err := o.pages(cmd.Context(), client, req)
+		if o.watch > 0 && cmd.Context().Err() != nil {
+			return nil // interrupted, as is usual
+		}
 		if err != nil {
 			return err
 		}
@@ -371,7 +436,7 @@ func (o *operation) list(cmd *cobra.Command, client *roamcard.Client, req protor
 				fmt.Fprintf(cmd.ErrOrStderr(), "There are more: these are %d; --limit 0 lists all.\n", o.limit)
 			}
 		}
-		if o.watch <= 0 {
+		if o.watch == 0 {
 			return nil
 		}
 		select {
@@ -425,21 +490,15 @@ func (o *operation) pages(
 	}
 }
 
-// errNoTable says that an answer has no columns.
-var errNoTable = fmt.Errorf("%w: this is no table: --output is table or json", errUsage)
-
 // show shows an answer: what it is about, where it has nothing else, or the rows of its list.
 func (o *operation) show(cmd *cobra.Command, w io.Writer, res proto.Message) error {
 	output, err := cmd.Flags().GetString("output")
 	if err != nil {
 		return err
 	}
-	isView := viewFor(res) != nil
 	switch {
 	case o.b.asJSON || output == "json":
-		return writeJSON(w, documentOf(res, isView))
-	case output == "csv" && isView:
-		return errNoTable
+		return writeJSON(w, documentOf(res, viewFor(res) != nil))
 	case output == "csv":
 		return writeCSV(w, subjectOf(res))
 	}

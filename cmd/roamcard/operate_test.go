@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -163,6 +164,43 @@ func TestActionWithoutAnAnswerTellsItsKey(t *testing.T) {
 	}
 }
 
+// TestWrongUsageDoesNothing: what is refused as wrong usage was never sent.
+func TestWrongUsageDoesNothing(t *testing.T) {
+	a := &actions{enough: func() {}}
+	serving(t, a)
+	act := []string{"admin", "orders", "retry", "an-order", "--reason", "r"}
+	for name, args := range map[string][]string{
+		"a key that no header takes": append(act, "--key", "k\x1b[31m"),
+		"a reason that is no text":   append(act[:4:4], "--reason", "\xff"),
+		"an output that is none":     append(act, "--output", "xml"),
+		"a token as a table": {
+			"admin", "tokens", "mint", "--name", "n", "--role", "viewer", "--expires", "1h", "--reason", "r", "--output", "csv",
+		},
+		"a watch without a pause": {"admin", "orders", "list", "--watch", "0s"},
+		"a short watch":           {"admin", "orders", "list", "--watch", "999ms"},
+	} {
+		if _, stderr, code := runWith(t, args...); code != exitUsage || a.decided.Load()+a.listed.Load() != 0 {
+			t.Errorf("%s: %d, %s", name, code, stderr)
+		}
+	}
+}
+
+// TestActionThatCannotBeShownWasDone, and who is told of the failure is told that, too.
+func TestActionThatCannotBeShownWasDone(t *testing.T) {
+	serving(t, &actions{})
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no full disk here")
+	}
+	defer func() { _ = full.Close() }()
+	cmd := root()
+	cmd.SetOut(full)
+	cmd.SetArgs([]string{"admin", "orders", "retry", "an-order", "--reason", "r"})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "it was done") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestListsArePagedLimitedAndWrittenAsAsked(t *testing.T) {
 	serving(t, &actions{enough: func() {}})
 	const all = 250
@@ -186,7 +224,7 @@ func TestListsArePagedLimitedAndWrittenAsAsked(t *testing.T) {
 		t.Errorf("%d, %s", code, out)
 	}
 	if _, stderr, code := runWith(t, "admin", "orders", "show", "ord", "--output", "csv"); code != exitUsage ||
-		!strings.Contains(stderr, "no table") {
+		!strings.Contains(stderr, "--output is table or json") {
 		t.Errorf("%d, %s", code, stderr)
 	}
 }
@@ -203,8 +241,17 @@ func (a *actions) ListSwitches(
 	return &roamcardv1.ListSwitchesResponse{Switches: []*roamcardv1.Switch{{Product: "esim", Paused: n > 2}}}, nil
 }
 
+// often lets lists be watched without waiting.
+func often(t *testing.T) {
+	t.Helper()
+	least := leastWatch
+	leastWatch = time.Millisecond
+	t.Cleanup(func() { leastWatch = least })
+}
+
 // TestWatchedListIsShownWhenItHasChanged, until somebody interrupts it.
 func TestWatchedListIsShownWhenItHasChanged(t *testing.T) {
+	often(t)
 	ctx, enough := context.WithCancel(t.Context())
 	a := &actions{enough: enough}
 	serving(t, a)
@@ -212,7 +259,9 @@ func TestWatchedListIsShownWhenItHasChanged(t *testing.T) {
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"admin", "switches", "list", "--watch", "1ms"})
-	_ = cmd.ExecuteContext(ctx) // an interrupted call is an error, an interrupted wait is none
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
 	if got := out.String(); strings.Count(got, "PRODUCT") != 2 || strings.Count(got, "yes") != 1 {
 		t.Errorf("shown %q", got)
 	}
@@ -220,6 +269,7 @@ func TestWatchedListIsShownWhenItHasChanged(t *testing.T) {
 
 // TestWatchedListIsReadFromItsFirstPageAgain: nothing changes, so it is shown once.
 func TestWatchedListIsReadFromItsFirstPageAgain(t *testing.T) {
+	often(t)
 	ctx, enough := context.WithCancel(t.Context())
 	serving(t, &actions{enough: enough})
 	cmd := root()
@@ -227,7 +277,9 @@ func TestWatchedListIsReadFromItsFirstPageAgain(t *testing.T) {
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
 	cmd.SetArgs([]string{"admin", "orders", "list", "--limit", "250", "--watch", "1ms"})
-	_ = cmd.ExecuteContext(ctx)
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
 	if got := strings.Count(out.String(), "=ord"); got != 250 {
 		t.Errorf("%d orders are shown", got)
 	}
@@ -262,6 +314,36 @@ func TestIrreversibleActionIsAskedAbout(t *testing.T) {
 			strings.Contains(stderr.String(), "\x1b") {
 			t.Errorf("%q: %v, %q", answer, err, stderr.String())
 		}
+	}
+}
+
+// ListTokens implements roamcardv1connect.OperatorServiceHandler.
+func (a *actions) ListTokens(
+	context.Context, *roamcardv1.ListTokensRequest,
+) (*roamcardv1.ListTokensResponse, error) {
+	return &roamcardv1.ListTokensResponse{Tokens: []*roamcardv1.OperatorToken{
+		{Id: "another", Name: "bob"}, {Id: "a-token", Name: "ada"},
+	}}, nil
+}
+
+// TestPromptShowsTheOneOfAList that an action is about, where nothing reads it alone.
+func TestPromptShowsTheOneOfAList(t *testing.T) {
+	serving(t, &actions{})
+	person, there := terminalPair(t)
+	cmd := root()
+	var stderr bytes.Buffer
+	cmd.SetIn(there)
+	cmd.SetErr(&stderr)
+	cmd.SetArgs([]string{"admin", "tokens", "revoke", "a-token", "--reason", "r"})
+	if _, err := person.WriteString("n\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.ExecuteContext(t.Context()); !errors.Is(err, errDeclined) {
+		t.Errorf("declined: %v", err)
+	}
+	if shown := stderr.String(); !strings.Contains(shown, "ada") || strings.Contains(shown, "bob") ||
+		!strings.Contains(shown, "tokens revoke a-token") {
+		t.Errorf("shown %q", shown)
 	}
 }
 

@@ -8037,7 +8037,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\brevision\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
 	"\t_revision\"?\n" +
 	"\x16WriteOffFeeJobResponse\x12%\n" +
-	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\xf2\x03\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\xfc\x03\n" +
 	"\x06FeeJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -8055,11 +8055,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\voutstanding\x18\v \x01(\bR\voutstanding\x12\x1f\n" +
 	"\vwritten_off\x18\f \x01(\bR\n" +
 	"writtenOff\x12\x1a\n" +
-	"\brevision\x18\r \x01(\rR\brevision:+\xa2\xb5\x18'\n" +
+	"\brevision\x18\r \x01(\rR\brevision:5\xa2\xb5\x181\n" +
 	"\x02id\n" +
 	"\border_id\n" +
 	"\x06status\n" +
 	"\aversion\n" +
+	"\brevision\n" +
 	"\x06reasonB\t\n" +
 	"\a_reason\"P\n" +
 	"\x10CloseCardRequest\x12\x18\n" +
@@ -8111,7 +8112,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"e\n" +
 	" ConcludeEsimCancellationResponse\x12A\n" +
-	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xf7\x04\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\x81\x05\n" +
 	"\vCardClosing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -8130,12 +8131,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\vrefunded_by\x18\f \x01(\tH\x02R\n" +
 	"refundedBy\x88\x01\x01\x12\x1a\n" +
 	"\brevision\x18\r \x01(\rR\brevision\x12@\n" +
-	"\x10pending_approval\x18\x0e \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval:=\xa2\xb5\x189\n" +
+	"\x10pending_approval\x18\x0e \x01(\v2\x15.roamcard.v1.ApprovalR\x0fpendingApproval:G\xa2\xb5\x18C\n" +
 	"\x02id\n" +
 	"\acard_id\n" +
 	"\x06status\n" +
 	"\x05stage\n" +
 	"\x13remainder_usd_cents\n" +
+	"\brevision\n" +
 	"\x06reasonB\x16\n" +
 	"\x14_remainder_usd_centsB\t\n" +
 	"\a_reasonB\x0e\n" +
@@ -8876,28 +8878,28 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reasonB\x10\n" +
 	"\x0e_credit_amountB\x10\n" +
 	"\x0e_refund_amountB\t\n" +
-	"\a_reason2\xfei\n" +
+	"\a_reason2\xcfj\n" +
 	"\x0fOperatorService\x12\xe6\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"\x93\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18D\n" +
 	"\rfee-jobs list\x123List the withdrawals of the issue fee, newest first\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xbe\x02\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"\xdf\x01\x8a\xb5\x18>\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_downX\x02\x92\xb5\x18_\n" +
 	"\x12fee-jobs reconcile\x12ERead what became of a withdrawal at the issuer; nothing is sent again\x1a\x02id\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xea\x02\n" +
 	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\x97\x02\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18`\n" +
-	"\x0efee-jobs retry\x12JQueue the next version of a withdrawal that the issuer confirmed as failed\x1a\x02id\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xa4\x03\n" +
-	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xc8\x02\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18\x8c\x01\n" +
-	"\x12fee-jobs write-off\x12\\Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again\x1a\x02id*\x14The fee is given up.\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xc7\x03\n" +
+	"\x0efee-jobs retry\x12JQueue the next version of a withdrawal that the issuer confirmed as failed\x1a\x02id\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xb1\x03\n" +
+	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xd5\x02\x8a\xb5\x18v\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18\x99\x01\n" +
+	"\x12fee-jobs write-off\x12\\Give up a fee that the card could not pay: it becomes a cost, and its owner can top up again\x1a\x02id*\x14The fee is given up.2\vListFeeJobs\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xc7\x03\n" +
 	"\tCloseCard\x12\x1d.roamcard.v1.CloseCardRequest\x1a\x1e.roamcard.v1.CloseCardResponse\"\xfa\x02\x8a\xb5\x18\x92\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0ffee_outstanding:\x14card_control_missing:\x10approval_pending:\x16idempotency_key_reusedX\x03\x92\xb5\x18\xaf\x01\n" +
 	"\vcards close\x12QClose a card: what is left on it is taken back and refunded to its owner on chain\x1a\x02id*IThe card is closed for good, and what is left on it is sent to its owner.\x82\xd3\xe4\x93\x02):\x01*b\aclosing\"\x1b/api/admin/cards/{id}/close\x12\xe4\x01\n" +
 	"\x10ListCardClosings\x12$.roamcard.v1.ListCardClosingsRequest\x1a%.roamcard.v1.ListCardClosingsResponse\"\x82\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x189\n" +
 	"\rclosings list\x12(List the closings of cards, newest first\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/admin/card-closings\x90\x02\x01\x12\xcc\x02\n" +
 	"\x10RetryCardClosing\x12$.roamcard.v1.RetryCardClosingRequest\x1a%.roamcard.v1.RetryCardClosingResponse\"\xea\x01\x8a\xb5\x18X\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x92\xb5\x18S\n" +
-	"\x0eclosings retry\x12=Let a closing that waits for an operator go on from its stage\x1a\x02id\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xd1\x03\n" +
-	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xe6\x02\x8a\xb5\x18\x91\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x92\xb5\x18\x91\x01\n" +
-	"\x11closings conclude\x12LLet a closing go on whose remainder was refunded by hand, by the transaction\x1a\x02id**The service will not refund the remainder.\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\xff\x02\n" +
+	"\x0eclosings retry\x12=Let a closing that waits for an operator go on from its stage\x1a\x02id\x82\xd3\xe4\x93\x021:\x01*b\aclosing\"#/api/admin/card-closings/{id}/retry\x12\xe3\x03\n" +
+	"\x13ConcludeCardClosing\x12'.roamcard.v1.ConcludeCardClosingRequest\x1a(.roamcard.v1.ConcludeCardClosingResponse\"\xf8\x02\x8a\xb5\x18\x91\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x0fversion_changed:\x16idempotency_key_reusedX\x03\x92\xb5\x18\xa3\x01\n" +
+	"\x11closings conclude\x12LLet a closing go on whose remainder was refunded by hand, by the transaction\x1a\x02id**The service will not refund the remainder.2\x10ListCardClosings\x82\xd3\xe4\x93\x024:\x01*b\aclosing\"&/api/admin/card-closings/{id}/conclude\x12\xff\x02\n" +
 	"\x15RetryEsimCancellation\x12).roamcard.v1.RetryEsimCancellationRequest\x1a*.roamcard.v1.RetryEsimCancellationResponse\"\x8e\x02\x8a\xb5\x18G\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x16idempotency_key_reusedX\x03\x92\xb5\x18x\n" +
-	"\x13cancellations retry\x12WLet the cancellation of an order's eSIM that waits for an operator go on from its stage\x1a\border_id\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\xf2\x03\n" +
-	"\x18ConcludeEsimCancellation\x12,.roamcard.v1.ConcludeEsimCancellationRequest\x1a-.roamcard.v1.ConcludeEsimCancellationResponse\"\xf8\x02\x8a\xb5\x18\x80\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x16idempotency_key_reusedX\x03\x92\xb5\x18\xa4\x01\n" +
-	"\x16cancellations conclude\x12YEnd the cancellation of an order's eSIM whose refund was done by hand, by the transaction\x1a\border_id*%The service will not refund the eSIM.\x82\xd3\xe4\x93\x02D:\x01*b\fcancellation\"1/api/admin/esim/orders/{order_id}/conclude-cancel\x12\xa3\x01\n" +
+	"\x13cancellations retry\x12WLet the cancellation of an order's eSIM that waits for an operator go on from its stage\x1a\border_id\x82\xd3\xe4\x93\x02A:\x01*b\fcancellation\"./api/admin/esim/orders/{order_id}/retry-cancel\x12\x89\x04\n" +
+	"\x18ConcludeEsimCancellation\x12,.roamcard.v1.ConcludeEsimCancellationRequest\x1a-.roamcard.v1.ConcludeEsimCancellationResponse\"\x8f\x03\x8a\xb5\x18\x80\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x13order_not_in_review:\x11transfer_unproven:\x0fdependency_down:\x16idempotency_key_reusedX\x03\x92\xb5\x18\xbb\x01\n" +
+	"\x16cancellations conclude\x12YEnd the cancellation of an order's eSIM whose refund was done by hand, by the transaction\x1a\border_id*%The service will not refund the eSIM.2\x15ListEsimCancellations\x82\xd3\xe4\x93\x02D:\x01*b\fcancellation\"1/api/admin/esim/orders/{order_id}/conclude-cancel\x12\xa3\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"W\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_downX\x02\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbf\x01\n" +
 	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"[\x8a\xb5\x180\b\x04(\x01:\x16operator_token_invalid:\x10report_not_foundX\x01\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x9d\x02\n" +
 	"\x13ListReconciliations\x12'.roamcard.v1.ListReconciliationsRequest\x1a(.roamcard.v1.ListReconciliationsResponse\"\xb2\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18g\n" +
@@ -8907,9 +8909,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x0eResolveFinding\x12\".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\"\xa6\x02\x8a\xb5\x18\x88\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x11finding_not_found:\x10finding_resolved:\x18second_operator_required:\x16idempotency_key_reused:\x0fversion_changedX\x03\x92\xb5\x18a\n" +
 	"\x10findings resolve\x12IMark a finding as understood: it blocks nothing until there is more of it\x1a\x02id\x82\xd3\xe4\x93\x02.:\x01*b\afinding\" /api/admin/findings/{id}/resolve\x12\xf5\x01\n" +
 	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"\x9c\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18W\n" +
-	"\x0etransfers list\x12EList the transfers to the payee that belong to no order, newest first\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\xbf\x03\n" +
-	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xe0\x02\x8a\xb5\x18\x82\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused:\x10approval_pending:\x0fversion_changedX\x03\x92\xb5\x18\x89\x01\n" +
-	"\x11transfers resolve\x124Record what has become of a transfer; no money moves\x1a\x15transaction/log_index*'The transfer pays for nothing any more.\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x87\x02\n" +
+	"\x0etransfers list\x12EList the transfers to the payee that belong to no order, newest first\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\xce\x03\n" +
+	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xef\x02\x8a\xb5\x18\x82\x01\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused:\x10approval_pending:\x0fversion_changedX\x03\x92\xb5\x18\x98\x01\n" +
+	"\x11transfers resolve\x124Record what has become of a transfer; no money moves\x1a\x15transaction/log_index*'The transfer pays for nothing any more.2\rListTransfers\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x87\x02\n" +
 	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"\xab\x01\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x01\x92\xb5\x18i\n" +
 	"\vorders list\x12ZList orders, oldest first: those that wait for an operator, or those that the flags select\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\x98\x02\n" +
 	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"\xc2\x01\x8a\xb5\x18/\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundX\x01\x92\xb5\x18d\n" +
@@ -8962,9 +8964,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\vtokens mint\x12.Mint a token for an operator; it is shown once\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/api/admin/tokens\x12\xce\x01\n" +
 	"\n" +
 	"ListTokens\x12\x1e.roamcard.v1.ListTokensRequest\x1a\x1f.roamcard.v1.ListTokensResponse\"\x7f\x8a\xb5\x18\x1e\b\x04(\x01:\x16operator_token_invalidX\x04\x92\xb5\x18=\n" +
-	"\vtokens list\x12.List the tokens that were minted, newest first\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/tokens\x90\x02\x01\x12\x9c\x02\n" +
-	"\vRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponse\"\xc9\x01\x8a\xb5\x18I\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ftoken_not_found:\x16idempotency_key_reusedX\x04\x92\xb5\x18I\n" +
-	"\rtokens revoke\x12\x16Revoke a token at once\x1a\x02id*\x1cThe token never works again.\x82\xd3\xe4\x93\x02):\x01*b\x05token\"\x1d/api/admin/tokens/{id}/revoke\x12\xf9\x01\n" +
+	"\vtokens list\x12.List the tokens that were minted, newest first\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/tokens\x90\x02\x01\x12\xa8\x02\n" +
+	"\vRevokeToken\x12\x1f.roamcard.v1.RevokeTokenRequest\x1a .roamcard.v1.RevokeTokenResponse\"\xd5\x01\x8a\xb5\x18I\b\x04 \x02(\x01:\x16operator_token_invalid:\x0ftoken_not_found:\x16idempotency_key_reusedX\x04\x92\xb5\x18U\n" +
+	"\rtokens revoke\x12\x16Revoke a token at once\x1a\x02id*\x1cThe token never works again.2\n" +
+	"ListTokens\x82\xd3\xe4\x93\x02):\x01*b\x05token\"\x1d/api/admin/tokens/{id}/revoke\x12\xf9\x01\n" +
 	"\n" +
 	"GetSummary\x12\x1e.roamcard.v1.GetSummaryRequest\x1a\x1f.roamcard.v1.GetSummaryResponse\"\xa9\x01\x8a\xb5\x185\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_foundR\x04pollX\x01\x92\xb5\x18O\n" +
 	"\asummary\x12DCount what waits for operators: orders, jobs, findings and transfers\x82\xd3\xe4\x93\x02\x14\x12\x12/api/admin/summary\x90\x02\x01\x12\x82\x02\n" +
