@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,7 +17,6 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -285,38 +283,6 @@ func TestWatchedListIsReadFromItsFirstPageAgain(t *testing.T) {
 	}
 }
 
-// TestIrreversibleActionIsAskedAbout shows what it is about before, and does nothing without a yes.
-func TestIrreversibleActionIsAskedAbout(t *testing.T) {
-	a := &actions{}
-	serving(t, a)
-	if _, stderr, code := runWith(t, "admin", "orders", "refund", "an-order", "--reason", "r"); code != exitUsage ||
-		!strings.Contains(stderr, "--yes") || a.decided.Load() != 0 {
-		t.Errorf("without a person: %d, %s", code, stderr)
-	}
-	if out, _, code := runWith(t, "admin", "orders", "refund", "an-order", "--reason", "r", "--yes"); code != exitOK ||
-		!strings.Contains(out, "refund") || a.decided.Swap(0) != 1 {
-		t.Errorf("with --yes: %d, %s", code, out)
-	}
-	for answer, done := range map[string]int32{"y": 1, "yes": 1, "n": 0, "": 0, "refund": 0} {
-		person, there := terminalPair(t)
-		cmd := root()
-		var out, stderr bytes.Buffer
-		cmd.SetIn(there)
-		cmd.SetOut(&out)
-		cmd.SetErr(&stderr)
-		cmd.SetArgs([]string{"admin", "orders", "refund", "an-order", "--reason", "r"})
-		if _, err := person.WriteString(answer + "\n"); err != nil {
-			t.Fatal(err)
-		}
-		err := cmd.ExecuteContext(t.Context())
-		if a.decided.Swap(0) != done || (err == nil) != (done == 1) || !strings.Contains(stderr.String(), "the-owner") ||
-			!strings.Contains(stderr.String(), "sent back to its payer. Go on? [y/N]") ||
-			strings.Contains(stderr.String(), "\x1b") {
-			t.Errorf("%q: %v, %q", answer, err, stderr.String())
-		}
-	}
-}
-
 // ListTokens implements roamcardv1connect.OperatorServiceHandler.
 func (a *actions) ListTokens(
 	context.Context, *roamcardv1.ListTokensRequest,
@@ -324,27 +290,6 @@ func (a *actions) ListTokens(
 	return &roamcardv1.ListTokensResponse{Tokens: []*roamcardv1.OperatorToken{
 		{Id: "another", Name: "bob"}, {Id: "a-token", Name: "ada"},
 	}}, nil
-}
-
-// TestPromptShowsTheOneOfAList that an action is about, where nothing reads it alone.
-func TestPromptShowsTheOneOfAList(t *testing.T) {
-	serving(t, &actions{})
-	person, there := terminalPair(t)
-	cmd := root()
-	var stderr bytes.Buffer
-	cmd.SetIn(there)
-	cmd.SetErr(&stderr)
-	cmd.SetArgs([]string{"admin", "tokens", "revoke", "a-token", "--reason", "r"})
-	if _, err := person.WriteString("n\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.ExecuteContext(t.Context()); !errors.Is(err, errDeclined) {
-		t.Errorf("declined: %v", err)
-	}
-	if shown := stderr.String(); !strings.Contains(shown, "ada") || strings.Contains(shown, "bob") ||
-		!strings.Contains(shown, "tokens revoke a-token") {
-		t.Errorf("shown %q", shown)
-	}
 }
 
 // TestActionIsMadeOfItsProtos: what an operator may do more is a command by what the protos say of it.
@@ -387,26 +332,4 @@ func TestActionIsMadeOfItsProtos(t *testing.T) {
 			t.Errorf("it has no --%s", flag)
 		}
 	}
-}
-
-// terminalPair is a terminal: what the person at it types, and what a program reads.
-func terminalPair(t *testing.T) (person, program *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("no terminals here: %v", err)
-	}
-	t.Cleanup(func() { _ = person.Close() })
-	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = program.Close() })
-	return person, program
 }
