@@ -38,8 +38,9 @@ func admin() *cobra.Command {
 	}
 	b.flags(cmd)
 	subjects := map[string]*cobra.Command{}
-	b.operations(roamcardv1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService"), subjects)
-	subjects["audit"].AddCommand(b.auditExport())
+	service := roamcardv1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService")
+	b.operations(service, subjects)
+	subjects["audit"].AddCommand(b.auditExport(service))
 	subjects["books"], subjects["activity"] = b.books(), activity()
 	for _, name := range slices.Sorted(maps.Keys(subjects)) {
 		cmd.AddCommand(subjects[name])

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,45 +10,31 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
-// auditFilters are the flags that select audit records.
-type auditFilters struct{ actor, action, subject, since, until string }
-
-func (f *auditFilters) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.actor, "actor", "", "only what this operator did")
-	cmd.Flags().StringVar(&f.action, "action", "", "only actions of this name, such as order.decide")
-	cmd.Flags().StringVar(&f.subject, "subject", "", "only what was done to this order, job, card or product")
-	cmd.Flags().StringVar(&f.since, "since", "", "the earliest time, such as 2026-05-04T10:00:00Z")
-	cmd.Flags().StringVar(&f.until, "until", "", "the first time that is too late")
-}
-
-func (f *auditFilters) request() *roamcardv1.ListAuditRequest {
-	return &roamcardv1.ListAuditRequest{
-		Actor: given(f.actor), Action: given(f.action), Subject: given(f.subject), Since: given(f.since),
-		Until: given(f.until),
-	}
-}
-
-func (b *buyer) auditExport() *cobra.Command {
-	var filters auditFilters
+// auditExport writes all that `audit list` lists, whole and as it comes.
+func (b *buyer) auditExport(service protoreflect.ServiceDescriptor) *cobra.Command {
+	o := &operation{Command: &roamcardv1.Command{}, b: b, method: service.Methods().ByName("ListAudit")}
 	var format string
 	cmd := &cobra.Command{
 		Use: "export", Args: noArgs, Short: "Write the audit trail to standard output, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			write, ok := map[string]func(io.Writer, iter.Seq2[*roamcardv1.AuditRecord, error]) error{
-				"ndjson": exportNDJSON, "csv": exportCSV,
-			}[format]
-			if !ok {
-				return fmt.Errorf("%w: the format is ndjson or csv", errUsage)
+			req, err := o.request(cmd, nil)
+			if err != nil {
+				return err
 			}
-			return write(cmd.OutOrStdout(), client.Admin().Audit(cmd.Context(), filters.request()))
+			all := client.Admin().Audit(cmd.Context(), req.Interface().(*roamcardv1.ListAuditRequest))
+			if format == "csv" {
+				return exportCSV(cmd.OutOrStdout(), all)
+			}
+			return exportNDJSON(cmd.OutOrStdout(), all)
 		}),
 	}
-	filters.flags(cmd)
+	o.flags(cmd)
 	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson or csv")
 	choose(cmd, "format", "ndjson", "csv")
 	return cmd
@@ -72,30 +57,20 @@ func exportNDJSON(w io.Writer, all iter.Seq2[*roamcardv1.AuditRecord, error]) er
 	return nil
 }
 
-// exportCSV writes a record as a row of RFC 4180.
+// exportCSV writes a record as a row.
 func exportCSV(w io.Writer, all iter.Seq2[*roamcardv1.AuditRecord, error]) error {
-	rows := csv.NewWriter(w)
-	_ = rows.Write([]string{"id", "at", "actor", "action", "subject", "reason", "before", "after"}) // Flush has the error
-	for r, err := range all {
-		if err != nil {
-			return err
+	head := []string{"id", "at", "actor", "action", "subject", "reason", "before", "after"}
+	return writeRows(w, head, func(yield func([]string, error) bool) {
+		for r, err := range all {
+			cells := []string{
+				r.GetId(), r.GetAt().AsTime().Format(time.RFC3339Nano), r.GetActor(), r.GetAction(), r.GetSubject(),
+				r.GetReason(), r.GetBefore(), r.GetAfter(),
+			}
+			if !yield(cells, err) {
+				return
+			}
 		}
-		cells := []string{
-			r.GetId(), r.GetAt().AsTime().Format(time.RFC3339Nano), r.GetActor(), r.GetAction(), r.GetSubject(),
-			r.GetReason(), r.GetBefore(), r.GetAfter(),
-		}
-		for i := range cells {
-			cells[i] = inert(cells[i])
-		}
-		if err := rows.Write(cells); err != nil {
-			return fmt.Errorf("write the record: %w", err)
-		}
-	}
-	rows.Flush()
-	if err := rows.Error(); err != nil {
-		return fmt.Errorf("write the records: %w", err)
-	}
-	return nil
+	})
 }
 
 // formula is how a text begins that a spreadsheet runs: some skip what is not seen in front, and read wide signs as
@@ -111,12 +86,4 @@ func inert(cell string) string {
 		return "'" + cell
 	}
 	return cell
-}
-
-// given is a text, or nothing when it is empty.
-func given(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +50,7 @@ func approve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+			if !isYes(answer) {
 				return fmt.Errorf("%w: nothing was approved", roamcard.ErrApprovalDenied)
 			}
 			if err := approvals.Approve(asked); err != nil {

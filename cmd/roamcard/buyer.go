@@ -337,8 +337,7 @@ func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote
 			fmt.Fprintln(w)
 			return false, err
 		}
-		answer = strings.ToLower(strings.TrimSpace(answer))
-		return answer == "y" || answer == "yes", nil
+		return isYes(answer), nil
 	}
 }
 
@@ -394,6 +393,12 @@ func readLine(ctx context.Context, in io.Reader) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+}
+
+// isYes says that a person answered a question with yes.
+func isYes(answer string) bool {
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }
 
 // events tells of a payment on its way, on stderr.

@@ -248,7 +248,7 @@ func (i *installing) agree(question string) error {
 	if err != nil {
 		return err
 	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+	if !isYes(answer) {
 		return errDeclined
 	}
 	return nil

@@ -80,15 +80,10 @@ func (o *operation) command(subject, verb string) *cobra.Command {
 		}
 		return nil
 	}
-	fields := o.method.Input().Fields()
-	for i := range fields.Len() {
-		if f := fields.Get(i); o.isFlag(f) {
-			addFlag(cmd, f)
-		}
-	}
+	o.flags(cmd)
 	if args := o.GetArguments(); len(args) > 0 {
 		of, _, _ := strings.Cut(args[0], "/")
-		said := optionOf[*roamcardv1.Flag](fields.ByName(protoreflect.Name(of)), roamcardv1.E_Flag)
+		said := optionOf[*roamcardv1.Flag](o.method.Input().Fields().ByName(protoreflect.Name(of)), roamcardv1.E_Flag)
 		cmd.ValidArgsFunction = firstArg(fixed(said.GetProposes()...))
 	}
 	if o.lists() {
@@ -110,10 +105,29 @@ func (o *operation) command(subject, verb string) *cobra.Command {
 	return cmd
 }
 
+// flags adds the flags of the request.
+func (o *operation) flags(cmd *cobra.Command) {
+	fields := o.method.Input().Fields()
+	for i := range fields.Len() {
+		if f := fields.Get(i); o.isFlag(f) {
+			addFlag(cmd, f)
+		}
+	}
+}
+
+// newMessage is an empty message of the program's own type.
+func newMessage(of protoreflect.MessageDescriptor) (protoreflect.Message, error) {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(of.FullName())
+	if err != nil {
+		return nil, fmt.Errorf("find the message: %w", err)
+	}
+	return kind.New(), nil
+}
+
 // isView says that the answer is no table.
 func (o *operation) isView() bool {
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(o.method.Output().FullName())
-	return err == nil && viewFor(kind.New().Interface()) != nil
+	answer, err := newMessage(o.method.Output())
+	return err == nil && viewFor(answer.Interface()) != nil
 }
 
 // argumentName is how a usage line calls the argument of a field.
@@ -189,11 +203,10 @@ func addFlag(cmd *cobra.Command, f protoreflect.FieldDescriptor) {
 
 // request is what the command line asks for.
 func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Message, error) {
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(o.method.Input().FullName())
+	req, err := newMessage(o.method.Input())
 	if err != nil {
-		return nil, fmt.Errorf("find the request: %w", err)
+		return nil, err
 	}
-	req := kind.New()
 	fields := req.Descriptor().Fields()
 	for i, a := range o.GetArguments() {
 		names, called := strings.Split(a, "/"), strings.Fields(cmd.Use)[1+i]
@@ -283,12 +296,11 @@ func (o *operation) run(cmd *cobra.Command, client *roamcard.Client, args []stri
 	if err != nil {
 		return err
 	}
-	if err := o.show(cmd, cmd.OutOrStdout(), res); err != nil && !isRead(o.method) {
+	err = o.show(cmd, cmd.OutOrStdout(), res)
+	if err != nil && !isRead(o.method) {
 		return fmt.Errorf("it was done, and cannot be shown: %w", err)
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
 
 // isUnanswered says that the service may have done what it was asked for.
@@ -337,7 +349,7 @@ func (o *operation) confirm(cmd *cobra.Command, client *roamcard.Client, req pro
 	if err != nil {
 		return err
 	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+	if !isYes(answer) {
 		return errDeclined
 	}
 	return nil
@@ -346,16 +358,15 @@ func (o *operation) confirm(cmd *cobra.Command, client *roamcard.Client, req pro
 func (o *operation) preview(ctx context.Context, w io.Writer, client *roamcard.Client, req protoreflect.Message) error {
 	service, _ := o.method.Parent().(protoreflect.ServiceDescriptor)
 	method := service.Methods().ByName(protoreflect.Name(o.GetPreview()))
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
+	about, err := newMessage(method.Input())
 	if err != nil {
-		return fmt.Errorf("find the request: %w", err)
+		return err
 	}
-	about := kind.New()
 	of, _, _ := strings.Cut(o.GetArguments()[0], "/")
 	name := protoreflect.Name(of)
 	is := req.Get(req.Descriptor().Fields().ByName(name))
-	if list := listOf(method.Output()); list != nil {
-		return (&operation{Command: o.Command, b: o.b, method: method}).previewOne(ctx, w, client, about, name, is.String())
+	if listOf(method.Output()) != nil {
+		return previewOne(ctx, w, client, method, about, name, is.String())
 	}
 	about.Set(about.Descriptor().Fields().ByName(name), is)
 	res, err := call(ctx, client, method, about)
@@ -367,15 +378,15 @@ func (o *operation) preview(ctx context.Context, w io.Writer, client *roamcard.C
 }
 
 // previewOne shows the one of a list whose field has a value. What the list does not have is left to the service.
-func (o *operation) previewOne(
-	ctx context.Context, w io.Writer, client *roamcard.Client, req protoreflect.Message, field protoreflect.Name,
-	is string,
+func previewOne(
+	ctx context.Context, w io.Writer, client *roamcard.Client, method protoreflect.MethodDescriptor,
+	req protoreflect.Message, field protoreflect.Name, is string,
 ) error {
-	all, _, err := o.pages(ctx, client, req)
+	all, _, err := pages(ctx, client, method, req, 0)
 	if err != nil {
 		return err
 	}
-	rows := all.ProtoReflect().Get(listOf(o.method.Output())).List()
+	rows := all.ProtoReflect().Get(listOf(method.Output())).List()
 	for i := range rows.Len() {
 		row := rows.Get(i).Message()
 		if f := row.Descriptor().Fields().ByName(field); f != nil && strings.EqualFold(row.Get(f).String(), is) {
@@ -414,7 +425,7 @@ func (o *operation) list(cmd *cobra.Command, client *roamcard.Client, req protor
 	}
 	shown := ""
 	for {
-		res, more, err := o.pages(cmd.Context(), client, req)
+		res, more, err := pages(cmd.Context(), client, o.method, req, o.limit)
 		if o.watch > 0 && cmd.Context().Err() != nil {
 			return nil // interrupted, as is usual
 		}
@@ -445,22 +456,23 @@ func (o *operation) list(cmd *cobra.Command, client *roamcard.Client, req protor
 	}
 }
 
-// pages collects the pages of a list, up to its limit.
-func (o *operation) pages(
-	ctx context.Context, client *roamcard.Client, req protoreflect.Message,
+// pages collects the pages of a list, up to a limit; zero is none.
+func pages(
+	ctx context.Context, client *roamcard.Client, method protoreflect.MethodDescriptor, req protoreflect.Message,
+	limit uint32,
 ) (all proto.Message, more bool, err error) {
 	const largest = 100
-	list, fields := listOf(o.method.Output()), req.Descriptor().Fields()
+	list, fields := listOf(method.Output()), req.Descriptor().Fields()
 	size, token := fields.ByName("page_size"), fields.ByName("page_token")
-	next := o.method.Output().Fields().ByName("next_page_token")
+	next := method.Output().Fields().ByName("next_page_token")
 	if token != nil {
 		req.Clear(token) // of an earlier time
 	}
 	for {
 		if size != nil {
-			req.Set(size, protoreflect.ValueOfUint32(min(o.limit-1, largest-1)+1)) // no limit is the largest number
+			req.Set(size, protoreflect.ValueOfUint32(min(limit-1, largest-1)+1)) // no limit is the largest number
 		}
-		res, err := call(ctx, client, o.method, req)
+		res, err := call(ctx, client, method, req)
 		if err != nil {
 			return nil, false, err
 		}
@@ -477,9 +489,9 @@ func (o *operation) pages(
 			all.ProtoReflect().Clear(next)
 		}
 		found := all.ProtoReflect().Mutable(list).List()
-		if o.limit > 0 && found.Len() >= int(o.limit) {
-			more = more || found.Len() > int(o.limit)
-			found.Truncate(int(o.limit))
+		if limit > 0 && found.Len() >= int(limit) {
+			more = more || found.Len() > int(limit)
+			found.Truncate(int(limit))
 			return all, more, nil
 		}
 		if !more {

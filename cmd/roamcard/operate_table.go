@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -108,9 +109,11 @@ func tableOf(of proto.Message, whole bool) (head []string, rows [][]string) {
 	if list != nil {
 		row = list.Message()
 	}
-	columns := optionOf[*roamcardv1.Table](row, roamcardv1.E_Table).GetColumns()
-	if whole || columns == nil {
-		columns = nil
+	var columns []string
+	if !whole {
+		columns = optionOf[*roamcardv1.Table](row, roamcardv1.E_Table).GetColumns()
+	}
+	if columns == nil {
 		for i := range row.Fields().Len() {
 			columns = append(columns, string(row.Fields().Get(i).Name()))
 		}
@@ -185,17 +188,33 @@ func cellAt(m protoreflect.Message, path string) string {
 // writeCSV writes a table by RFC 4180.
 func writeCSV(w io.Writer, of proto.Message) error {
 	head, rows := tableOf(of, false)
+	return writeRows(w, head, func(yield func([]string, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	})
+}
+
+// writeRows writes rows by RFC 4180, as they come.
+func writeRows(w io.Writer, head []string, rows iter.Seq2[[]string, error]) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(head) // Flush has the error
-	for _, row := range rows {
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
 		for i := range row {
 			row[i] = inert(row[i])
 		}
-		_ = out.Write(row)
+		if err := out.Write(row); err != nil {
+			return fmt.Errorf("write a row: %w", err)
+		}
 	}
 	out.Flush()
 	if err := out.Error(); err != nil {
-		return fmt.Errorf("write the table: %w", err)
+		return fmt.Errorf("write the rows: %w", err)
 	}
 	return nil
 }

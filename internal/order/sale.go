@@ -29,7 +29,7 @@ type Sale struct {
 func (s Sale) Named() string { return cmp.Or(s.Name, string(s.ID)) }
 
 // Open says that its delivery may be under way.
-func (s Sale) Open() bool { return s.Status == Settled || s.Status == Provisioning }
+func (s Sale) Open() bool { return s.Status.Open() }
 
 // Uncertain reports that either outcome at the provider is consistent with our records.
 func (s Sale) Uncertain() bool { return s.Open() || s.ByHand }

@@ -46,6 +46,9 @@ func Statuses() []Status {
 // Final reports that nothing moves an order in this status any more.
 func (s Status) Final() bool { return len(moves[s]) == 0 }
 
+// Open reports that the delivery of an order in this status may be under way.
+func (s Status) Open() bool { return s == Settled || s == Provisioning }
+
 // Paid reports that the payment of an order in this status is proven.
 func (s Status) Paid() bool {
 	switch s {

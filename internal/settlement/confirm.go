@@ -133,7 +133,7 @@ func (s *Settlement) paymentVoid(
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the order: %w", err)
 	}
-	if o.Status == order.Settled || o.Status == order.Provisioning {
+	if o.Status.Open() {
 		if _, err := s.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: why}); err != nil {
 			return job.Outcome{}, err
 		}

@@ -158,7 +158,7 @@ func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order
 func (e *Esims) await(
 	ctx context.Context, o order.Order, until time.Time, read func(context.Context, order.ID) (order.Order, error),
 ) order.Order {
-	if !underWay(o) {
+	if !o.Status.Open() {
 		return o
 	}
 	leave, err := e.Limits.Enter(limit.Waiting, string(o.ID))
@@ -177,15 +177,12 @@ func (e *Esims) await(
 	switch {
 	case o.Status == order.Fulfilled:
 		outcome = "delivered"
-	case underWay(o):
+	case o.Status.Open():
 		outcome = "pending"
 	}
 	e.Metrics.Waited(ctx, outcome, e.Now().Sub(began))
 	return o
 }
-
-// underWay says that the delivery of an order is not decided.
-func underWay(o order.Order) bool { return o.Status == order.Settled || o.Status == order.Provisioning }
 
 func (e *Esims) watch(
 	ctx context.Context, o order.Order, until time.Time, read func(context.Context, order.ID) (order.Order, error),
@@ -210,7 +207,7 @@ func (e *Esims) watch(
 			o = now
 		}
 		left := until.Sub(e.Now())
-		if left <= 0 || !underWay(o) {
+		if left <= 0 || !o.Status.Open() {
 			return o
 		}
 		timer.Reset(min(left, lookEvery/2+jitter.Below(lookEvery)))

@@ -2,7 +2,6 @@ package cardtest
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -13,6 +12,14 @@ import (
 func (h Harness) credentialsAreWellFormedAndHidden(t *testing.T) {
 	account := h.active(t)
 	got, err := h.Vault.Credentials(fulfilmenttest.Context(t), account.ID)
+	// A code that is an answer's status, too, would be found in errors that quote the status alone.
+	for range 20 {
+		if code := got.SecurityCode.Reveal(); code < "400" || code >= "600" {
+			break
+		}
+		account = h.active(t)
+		got, err = h.Vault.Credentials(fulfilmenttest.Context(t), account.ID)
+	}
 	if err != nil {
 		t.Fatalf("credentials: %v", err)
 	}
@@ -37,8 +44,6 @@ func (h Harness) credentialsAreWellFormedAndHidden(t *testing.T) {
 		t.Error("the number shows where it is printed")
 	}
 
-	// As a document quotes it, and as that is quoted: a number alone may be an answer's status.
-	quoted := regexp.MustCompile(`"` + code + `\\*"`)
 	for _, mode := range []fulfilmenttest.Mode{
 		fulfilmenttest.ErrorBefore, fulfilmenttest.ErrorAfter, fulfilmenttest.TimeoutAfter,
 		fulfilmenttest.Malformed, fulfilmenttest.Truncated, fulfilmenttest.Huge, fulfilmenttest.WrongOwner,
@@ -52,7 +57,8 @@ func (h Harness) credentialsAreWellFormedAndHidden(t *testing.T) {
 			}
 			for err := err; err != nil; err = errors.Unwrap(err) {
 				text := fulfilmenttest.Shown(t, err)
-				if strings.Contains(text, number) || quoted.MatchString(text) {
+				if strings.Contains(text, number) || strings.Contains(text, `"`+code) ||
+					strings.Contains(text, code+`"`) {
 					t.Error("the error quotes the credentials")
 				}
 			}
