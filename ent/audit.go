@@ -137,13 +137,6 @@ func (_m *Audit) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this Audit.
-// Note that you need to call Audit.Unwrap() before calling this method if this Audit
-// was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *Audit) Update() *AuditUpdateOne {
-	return NewAuditClient(_m.config).UpdateOne(_m)
-}
-
 // Unwrap unwraps the Audit entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
 func (_m *Audit) Unwrap() *Audit {

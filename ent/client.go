@@ -16,7 +16,6 @@ import (
 	"entgo.io/ent/dialect/sql"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
-	"github.com/roamcard/roamcard/ent/cardlink"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
@@ -40,42 +39,40 @@ type Client struct {
 	config
 	// Audit is the client for interacting with the Audit builders.
 	Audit *AuditClient
-	// Card is the client for interacting with the Card builders.
-	Card *CardClient
-	// CardLink is the client for interacting with the CardLink builders.
-	CardLink *CardLinkClient
-	// Challenge is the client for interacting with the Challenge builders.
-	Challenge *ChallengeClient
-	// EsimPlan is the client for interacting with the EsimPlan builders.
-	EsimPlan *EsimPlanClient
-	// EsimProfile is the client for interacting with the EsimProfile builders.
-	EsimProfile *EsimProfileClient
 	// EsimSync is the client for interacting with the EsimSync builders.
 	EsimSync *EsimSyncClient
 	// EsimToken is the client for interacting with the EsimToken builders.
 	EsimToken *EsimTokenClient
 	// KillSwitch is the client for interacting with the KillSwitch builders.
 	KillSwitch *KillSwitchClient
+	// Order is the client for interacting with the Order builders.
+	Order *OrderClient
+	// ScreeningList is the client for interacting with the ScreeningList builders.
+	ScreeningList *ScreeningListClient
+	// Timeline is the client for interacting with the Timeline builders.
+	Timeline *TimelineClient
+	// TransactionMember is the client for interacting with the TransactionMember builders.
+	TransactionMember *TransactionMemberClient
+	// Card is the client for interacting with the Card builders.
+	Card *CardClient
+	// Challenge is the client for interacting with the Challenge builders.
+	Challenge *ChallengeClient
+	// EsimPlan is the client for interacting with the EsimPlan builders.
+	EsimPlan *EsimPlanClient
+	// EsimProfile is the client for interacting with the EsimProfile builders.
+	EsimProfile *EsimProfileClient
 	// OperatorApproval is the client for interacting with the OperatorApproval builders.
 	OperatorApproval *OperatorApprovalClient
 	// OperatorToken is the client for interacting with the OperatorToken builders.
 	OperatorToken *OperatorTokenClient
-	// Order is the client for interacting with the Order builders.
-	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
-	// ScreeningList is the client for interacting with the ScreeningList builders.
-	ScreeningList *ScreeningListClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
-	// Timeline is the client for interacting with the Timeline builders.
-	Timeline *TimelineClient
 	// Transaction is the client for interacting with the Transaction builders.
 	Transaction *TransactionClient
-	// TransactionMember is the client for interacting with the TransactionMember builders.
-	TransactionMember *TransactionMemberClient
 }
 
 // NewClient creates a new client configured with the given options.
@@ -87,24 +84,23 @@ func NewClient(opts ...Option) *Client {
 
 func (c *Client) init() {
 	c.Audit = NewAuditClient(c.config)
-	c.Card = NewCardClient(c.config)
-	c.CardLink = NewCardLinkClient(c.config)
-	c.Challenge = NewChallengeClient(c.config)
-	c.EsimPlan = NewEsimPlanClient(c.config)
-	c.EsimProfile = NewEsimProfileClient(c.config)
 	c.EsimSync = NewEsimSyncClient(c.config)
 	c.EsimToken = NewEsimTokenClient(c.config)
 	c.KillSwitch = NewKillSwitchClient(c.config)
+	c.Order = NewOrderClient(c.config)
+	c.ScreeningList = NewScreeningListClient(c.config)
+	c.Timeline = NewTimelineClient(c.config)
+	c.TransactionMember = NewTransactionMemberClient(c.config)
+	c.Card = NewCardClient(c.config)
+	c.Challenge = NewChallengeClient(c.config)
+	c.EsimPlan = NewEsimPlanClient(c.config)
+	c.EsimProfile = NewEsimProfileClient(c.config)
 	c.OperatorApproval = NewOperatorApprovalClient(c.config)
 	c.OperatorToken = NewOperatorTokenClient(c.config)
-	c.Order = NewOrderClient(c.config)
 	c.Payment = NewPaymentClient(c.config)
 	c.Refund = NewRefundClient(c.config)
-	c.ScreeningList = NewScreeningListClient(c.config)
 	c.Session = NewSessionClient(c.config)
-	c.Timeline = NewTimelineClient(c.config)
 	c.Transaction = NewTransactionClient(c.config)
-	c.TransactionMember = NewTransactionMemberClient(c.config)
 }
 
 type (
@@ -198,24 +194,23 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		ctx:               ctx,
 		config:            cfg,
 		Audit:             NewAuditClient(cfg),
-		Card:              NewCardClient(cfg),
-		CardLink:          NewCardLinkClient(cfg),
-		Challenge:         NewChallengeClient(cfg),
-		EsimPlan:          NewEsimPlanClient(cfg),
-		EsimProfile:       NewEsimProfileClient(cfg),
 		EsimSync:          NewEsimSyncClient(cfg),
 		EsimToken:         NewEsimTokenClient(cfg),
 		KillSwitch:        NewKillSwitchClient(cfg),
+		Order:             NewOrderClient(cfg),
+		ScreeningList:     NewScreeningListClient(cfg),
+		Timeline:          NewTimelineClient(cfg),
+		TransactionMember: NewTransactionMemberClient(cfg),
+		Card:              NewCardClient(cfg),
+		Challenge:         NewChallengeClient(cfg),
+		EsimPlan:          NewEsimPlanClient(cfg),
+		EsimProfile:       NewEsimProfileClient(cfg),
 		OperatorApproval:  NewOperatorApprovalClient(cfg),
 		OperatorToken:     NewOperatorTokenClient(cfg),
-		Order:             NewOrderClient(cfg),
 		Payment:           NewPaymentClient(cfg),
 		Refund:            NewRefundClient(cfg),
-		ScreeningList:     NewScreeningListClient(cfg),
 		Session:           NewSessionClient(cfg),
-		Timeline:          NewTimelineClient(cfg),
 		Transaction:       NewTransactionClient(cfg),
-		TransactionMember: NewTransactionMemberClient(cfg),
 	}, nil
 }
 
@@ -236,24 +231,23 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		ctx:               ctx,
 		config:            cfg,
 		Audit:             NewAuditClient(cfg),
-		Card:              NewCardClient(cfg),
-		CardLink:          NewCardLinkClient(cfg),
-		Challenge:         NewChallengeClient(cfg),
-		EsimPlan:          NewEsimPlanClient(cfg),
-		EsimProfile:       NewEsimProfileClient(cfg),
 		EsimSync:          NewEsimSyncClient(cfg),
 		EsimToken:         NewEsimTokenClient(cfg),
 		KillSwitch:        NewKillSwitchClient(cfg),
+		Order:             NewOrderClient(cfg),
+		ScreeningList:     NewScreeningListClient(cfg),
+		Timeline:          NewTimelineClient(cfg),
+		TransactionMember: NewTransactionMemberClient(cfg),
+		Card:              NewCardClient(cfg),
+		Challenge:         NewChallengeClient(cfg),
+		EsimPlan:          NewEsimPlanClient(cfg),
+		EsimProfile:       NewEsimProfileClient(cfg),
 		OperatorApproval:  NewOperatorApprovalClient(cfg),
 		OperatorToken:     NewOperatorTokenClient(cfg),
-		Order:             NewOrderClient(cfg),
 		Payment:           NewPaymentClient(cfg),
 		Refund:            NewRefundClient(cfg),
-		ScreeningList:     NewScreeningListClient(cfg),
 		Session:           NewSessionClient(cfg),
-		Timeline:          NewTimelineClient(cfg),
 		Transaction:       NewTransactionClient(cfg),
-		TransactionMember: NewTransactionMemberClient(cfg),
 	}, nil
 }
 
@@ -283,10 +277,8 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Audit, c.Card, c.CardLink, c.Challenge, c.EsimPlan, c.EsimProfile, c.EsimSync,
-		c.EsimToken, c.KillSwitch, c.OperatorApproval, c.OperatorToken, c.Order,
-		c.Payment, c.Refund, c.ScreeningList, c.Session, c.Timeline, c.Transaction,
-		c.TransactionMember,
+		c.Card, c.Challenge, c.EsimPlan, c.EsimProfile, c.OperatorApproval,
+		c.OperatorToken, c.Payment, c.Refund, c.Session, c.Transaction,
 	} {
 		n.Use(hooks...)
 	}
@@ -296,10 +288,10 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Audit, c.Card, c.CardLink, c.Challenge, c.EsimPlan, c.EsimProfile, c.EsimSync,
-		c.EsimToken, c.KillSwitch, c.OperatorApproval, c.OperatorToken, c.Order,
-		c.Payment, c.Refund, c.ScreeningList, c.Session, c.Timeline, c.Transaction,
-		c.TransactionMember,
+		c.Audit, c.EsimSync, c.EsimToken, c.KillSwitch, c.Order, c.ScreeningList,
+		c.Timeline, c.TransactionMember, c.Card, c.Challenge, c.EsimPlan,
+		c.EsimProfile, c.OperatorApproval, c.OperatorToken, c.Payment, c.Refund,
+		c.Session, c.Transaction,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -308,44 +300,26 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 // Mutate implements the ent.Mutator interface.
 func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 	switch m := m.(type) {
-	case *AuditMutation:
-		return c.Audit.mutate(ctx, m)
 	case *CardMutation:
 		return c.Card.mutate(ctx, m)
-	case *CardLinkMutation:
-		return c.CardLink.mutate(ctx, m)
 	case *ChallengeMutation:
 		return c.Challenge.mutate(ctx, m)
 	case *EsimPlanMutation:
 		return c.EsimPlan.mutate(ctx, m)
 	case *EsimProfileMutation:
 		return c.EsimProfile.mutate(ctx, m)
-	case *EsimSyncMutation:
-		return c.EsimSync.mutate(ctx, m)
-	case *EsimTokenMutation:
-		return c.EsimToken.mutate(ctx, m)
-	case *KillSwitchMutation:
-		return c.KillSwitch.mutate(ctx, m)
 	case *OperatorApprovalMutation:
 		return c.OperatorApproval.mutate(ctx, m)
 	case *OperatorTokenMutation:
 		return c.OperatorToken.mutate(ctx, m)
-	case *OrderMutation:
-		return c.Order.mutate(ctx, m)
 	case *PaymentMutation:
 		return c.Payment.mutate(ctx, m)
 	case *RefundMutation:
 		return c.Refund.mutate(ctx, m)
-	case *ScreeningListMutation:
-		return c.ScreeningList.mutate(ctx, m)
 	case *SessionMutation:
 		return c.Session.mutate(ctx, m)
-	case *TimelineMutation:
-		return c.Timeline.mutate(ctx, m)
 	case *TransactionMutation:
 		return c.Transaction.mutate(ctx, m)
-	case *TransactionMemberMutation:
-		return c.TransactionMember.mutate(ctx, m)
 	default:
 		return nil, fmt.Errorf("ent: unknown mutation type %T", m)
 	}
@@ -361,79 +335,10 @@ func NewAuditClient(c config) *AuditClient {
 	return &AuditClient{config: c}
 }
 
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `audit.Hooks(f(g(h())))`.
-func (c *AuditClient) Use(hooks ...Hook) {
-	c.hooks.Audit = append(c.hooks.Audit, hooks...)
-}
-
 // Intercept adds a list of query interceptors to the interceptors stack.
 // A call to `Intercept(f, g, h)` equals to `audit.Intercept(f(g(h())))`.
 func (c *AuditClient) Intercept(interceptors ...Interceptor) {
 	c.inters.Audit = append(c.inters.Audit, interceptors...)
-}
-
-// Create returns a builder for creating a Audit entity.
-func (c *AuditClient) Create() *AuditCreate {
-	mutation := newAuditMutation(c.config, OpCreate)
-	return &AuditCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of Audit entities.
-func (c *AuditClient) CreateBulk(builders ...*AuditCreate) *AuditCreateBulk {
-	return &AuditCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *AuditClient) MapCreateBulk(slice any, setFunc func(*AuditCreate, int)) *AuditCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &AuditCreateBulk{err: fmt.Errorf("calling to AuditClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*AuditCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &AuditCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for Audit.
-func (c *AuditClient) Update() *AuditUpdate {
-	mutation := newAuditMutation(c.config, OpUpdate)
-	return &AuditUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *AuditClient) UpdateOne(_m *Audit) *AuditUpdateOne {
-	mutation := newAuditMutation(c.config, OpUpdateOne, withAudit(_m))
-	return &AuditUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *AuditClient) UpdateOneID(id uuid.UUID) *AuditUpdateOne {
-	mutation := newAuditMutation(c.config, OpUpdateOne, withAuditID(id))
-	return &AuditUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for Audit.
-func (c *AuditClient) Delete() *AuditDelete {
-	mutation := newAuditMutation(c.config, OpDelete)
-	return &AuditDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *AuditClient) DeleteOne(_m *Audit) *AuditDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *AuditClient) DeleteOneID(id uuid.UUID) *AuditDeleteOne {
-	builder := c.Delete().Where(audit.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &AuditDeleteOne{builder}
 }
 
 // Query returns a query builder for Audit.
@@ -459,29 +364,317 @@ func (c *AuditClient) GetX(ctx context.Context, id uuid.UUID) *Audit {
 	return obj
 }
 
-// Hooks returns the client hooks.
-func (c *AuditClient) Hooks() []Hook {
-	return c.hooks.Audit
-}
-
 // Interceptors returns the client interceptors.
 func (c *AuditClient) Interceptors() []Interceptor {
 	return c.inters.Audit
 }
 
-func (c *AuditClient) mutate(ctx context.Context, m *AuditMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&AuditCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&AuditUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&AuditUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&AuditDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown Audit mutation op: %q", m.Op())
+// EsimSyncClient is a client for the EsimSync schema.
+type EsimSyncClient struct {
+	config
+}
+
+// NewEsimSyncClient returns a client for the EsimSync from the given config.
+func NewEsimSyncClient(c config) *EsimSyncClient {
+	return &EsimSyncClient{config: c}
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `esimsync.Intercept(f(g(h())))`.
+func (c *EsimSyncClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EsimSync = append(c.inters.EsimSync, interceptors...)
+}
+
+// Query returns a query builder for EsimSync.
+func (c *EsimSyncClient) Query() *EsimSyncQuery {
+	return &EsimSyncQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEsimSync},
+		inters: c.Interceptors(),
 	}
+}
+
+// Get returns a EsimSync entity by its id.
+func (c *EsimSyncClient) Get(ctx context.Context, id string) (*EsimSync, error) {
+	return c.Query().Where(esimsync.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EsimSyncClient) GetX(ctx context.Context, id string) *EsimSync {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Interceptors returns the client interceptors.
+func (c *EsimSyncClient) Interceptors() []Interceptor {
+	return c.inters.EsimSync
+}
+
+// EsimTokenClient is a client for the EsimToken schema.
+type EsimTokenClient struct {
+	config
+}
+
+// NewEsimTokenClient returns a client for the EsimToken from the given config.
+func NewEsimTokenClient(c config) *EsimTokenClient {
+	return &EsimTokenClient{config: c}
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `esimtoken.Intercept(f(g(h())))`.
+func (c *EsimTokenClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EsimToken = append(c.inters.EsimToken, interceptors...)
+}
+
+// Query returns a query builder for EsimToken.
+func (c *EsimTokenClient) Query() *EsimTokenQuery {
+	return &EsimTokenQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEsimToken},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a EsimToken entity by its id.
+func (c *EsimTokenClient) Get(ctx context.Context, id string) (*EsimToken, error) {
+	return c.Query().Where(esimtoken.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EsimTokenClient) GetX(ctx context.Context, id string) *EsimToken {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Interceptors returns the client interceptors.
+func (c *EsimTokenClient) Interceptors() []Interceptor {
+	return c.inters.EsimToken
+}
+
+// KillSwitchClient is a client for the KillSwitch schema.
+type KillSwitchClient struct {
+	config
+}
+
+// NewKillSwitchClient returns a client for the KillSwitch from the given config.
+func NewKillSwitchClient(c config) *KillSwitchClient {
+	return &KillSwitchClient{config: c}
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `killswitch.Intercept(f(g(h())))`.
+func (c *KillSwitchClient) Intercept(interceptors ...Interceptor) {
+	c.inters.KillSwitch = append(c.inters.KillSwitch, interceptors...)
+}
+
+// Query returns a query builder for KillSwitch.
+func (c *KillSwitchClient) Query() *KillSwitchQuery {
+	return &KillSwitchQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeKillSwitch},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a KillSwitch entity by its id.
+func (c *KillSwitchClient) Get(ctx context.Context, id string) (*KillSwitch, error) {
+	return c.Query().Where(killswitch.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *KillSwitchClient) GetX(ctx context.Context, id string) *KillSwitch {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Interceptors returns the client interceptors.
+func (c *KillSwitchClient) Interceptors() []Interceptor {
+	return c.inters.KillSwitch
+}
+
+// OrderClient is a client for the Order schema.
+type OrderClient struct {
+	config
+}
+
+// NewOrderClient returns a client for the Order from the given config.
+func NewOrderClient(c config) *OrderClient {
+	return &OrderClient{config: c}
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `order.Intercept(f(g(h())))`.
+func (c *OrderClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Order = append(c.inters.Order, interceptors...)
+}
+
+// Query returns a query builder for Order.
+func (c *OrderClient) Query() *OrderQuery {
+	return &OrderQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeOrder},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Order entity by its id.
+func (c *OrderClient) Get(ctx context.Context, id string) (*Order, error) {
+	return c.Query().Where(order.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *OrderClient) GetX(ctx context.Context, id string) *Order {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Interceptors returns the client interceptors.
+func (c *OrderClient) Interceptors() []Interceptor {
+	return c.inters.Order
+}
+
+// ScreeningListClient is a client for the ScreeningList schema.
+type ScreeningListClient struct {
+	config
+}
+
+// NewScreeningListClient returns a client for the ScreeningList from the given config.
+func NewScreeningListClient(c config) *ScreeningListClient {
+	return &ScreeningListClient{config: c}
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `screeninglist.Intercept(f(g(h())))`.
+func (c *ScreeningListClient) Intercept(interceptors ...Interceptor) {
+	c.inters.ScreeningList = append(c.inters.ScreeningList, interceptors...)
+}
+
+// Query returns a query builder for ScreeningList.
+func (c *ScreeningListClient) Query() *ScreeningListQuery {
+	return &ScreeningListQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeScreeningList},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a ScreeningList entity by its id.
+func (c *ScreeningListClient) Get(ctx context.Context, id string) (*ScreeningList, error) {
+	return c.Query().Where(screeninglist.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ScreeningListClient) GetX(ctx context.Context, id string) *ScreeningList {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Interceptors returns the client interceptors.
+func (c *ScreeningListClient) Interceptors() []Interceptor {
+	return c.inters.ScreeningList
+}
+
+// TimelineClient is a client for the Timeline schema.
+type TimelineClient struct {
+	config
+}
+
+// NewTimelineClient returns a client for the Timeline from the given config.
+func NewTimelineClient(c config) *TimelineClient {
+	return &TimelineClient{config: c}
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `timeline.Intercept(f(g(h())))`.
+func (c *TimelineClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Timeline = append(c.inters.Timeline, interceptors...)
+}
+
+// Query returns a query builder for Timeline.
+func (c *TimelineClient) Query() *TimelineQuery {
+	return &TimelineQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeTimeline},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Timeline entity by its id.
+func (c *TimelineClient) Get(ctx context.Context, id uuid.UUID) (*Timeline, error) {
+	return c.Query().Where(timeline.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *TimelineClient) GetX(ctx context.Context, id uuid.UUID) *Timeline {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Interceptors returns the client interceptors.
+func (c *TimelineClient) Interceptors() []Interceptor {
+	return c.inters.Timeline
+}
+
+// TransactionMemberClient is a client for the TransactionMember schema.
+type TransactionMemberClient struct {
+	config
+}
+
+// NewTransactionMemberClient returns a client for the TransactionMember from the given config.
+func NewTransactionMemberClient(c config) *TransactionMemberClient {
+	return &TransactionMemberClient{config: c}
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `transactionmember.Intercept(f(g(h())))`.
+func (c *TransactionMemberClient) Intercept(interceptors ...Interceptor) {
+	c.inters.TransactionMember = append(c.inters.TransactionMember, interceptors...)
+}
+
+// Query returns a query builder for TransactionMember.
+func (c *TransactionMemberClient) Query() *TransactionMemberQuery {
+	return &TransactionMemberQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeTransactionMember},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a TransactionMember entity by its id.
+func (c *TransactionMemberClient) Get(ctx context.Context, id uuid.UUID) (*TransactionMember, error) {
+	return c.Query().Where(transactionmember.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *TransactionMemberClient) GetX(ctx context.Context, id uuid.UUID) *TransactionMember {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Interceptors returns the client interceptors.
+func (c *TransactionMemberClient) Interceptors() []Interceptor {
+	return c.inters.TransactionMember
 }
 
 // CardClient is a client for the Card schema.
@@ -614,139 +807,6 @@ func (c *CardClient) mutate(ctx context.Context, m *CardMutation) (Value, error)
 		return (&CardDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Card mutation op: %q", m.Op())
-	}
-}
-
-// CardLinkClient is a client for the CardLink schema.
-type CardLinkClient struct {
-	config
-}
-
-// NewCardLinkClient returns a client for the CardLink from the given config.
-func NewCardLinkClient(c config) *CardLinkClient {
-	return &CardLinkClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `cardlink.Hooks(f(g(h())))`.
-func (c *CardLinkClient) Use(hooks ...Hook) {
-	c.hooks.CardLink = append(c.hooks.CardLink, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `cardlink.Intercept(f(g(h())))`.
-func (c *CardLinkClient) Intercept(interceptors ...Interceptor) {
-	c.inters.CardLink = append(c.inters.CardLink, interceptors...)
-}
-
-// Create returns a builder for creating a CardLink entity.
-func (c *CardLinkClient) Create() *CardLinkCreate {
-	mutation := newCardLinkMutation(c.config, OpCreate)
-	return &CardLinkCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of CardLink entities.
-func (c *CardLinkClient) CreateBulk(builders ...*CardLinkCreate) *CardLinkCreateBulk {
-	return &CardLinkCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *CardLinkClient) MapCreateBulk(slice any, setFunc func(*CardLinkCreate, int)) *CardLinkCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &CardLinkCreateBulk{err: fmt.Errorf("calling to CardLinkClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*CardLinkCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &CardLinkCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for CardLink.
-func (c *CardLinkClient) Update() *CardLinkUpdate {
-	mutation := newCardLinkMutation(c.config, OpUpdate)
-	return &CardLinkUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *CardLinkClient) UpdateOne(_m *CardLink) *CardLinkUpdateOne {
-	mutation := newCardLinkMutation(c.config, OpUpdateOne, withCardLink(_m))
-	return &CardLinkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *CardLinkClient) UpdateOneID(id uuid.UUID) *CardLinkUpdateOne {
-	mutation := newCardLinkMutation(c.config, OpUpdateOne, withCardLinkID(id))
-	return &CardLinkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for CardLink.
-func (c *CardLinkClient) Delete() *CardLinkDelete {
-	mutation := newCardLinkMutation(c.config, OpDelete)
-	return &CardLinkDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *CardLinkClient) DeleteOne(_m *CardLink) *CardLinkDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *CardLinkClient) DeleteOneID(id uuid.UUID) *CardLinkDeleteOne {
-	builder := c.Delete().Where(cardlink.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &CardLinkDeleteOne{builder}
-}
-
-// Query returns a query builder for CardLink.
-func (c *CardLinkClient) Query() *CardLinkQuery {
-	return &CardLinkQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeCardLink},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a CardLink entity by its id.
-func (c *CardLinkClient) Get(ctx context.Context, id uuid.UUID) (*CardLink, error) {
-	return c.Query().Where(cardlink.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *CardLinkClient) GetX(ctx context.Context, id uuid.UUID) *CardLink {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *CardLinkClient) Hooks() []Hook {
-	return c.hooks.CardLink
-}
-
-// Interceptors returns the client interceptors.
-func (c *CardLinkClient) Interceptors() []Interceptor {
-	return c.inters.CardLink
-}
-
-func (c *CardLinkClient) mutate(ctx context.Context, m *CardLinkMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&CardLinkCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&CardLinkUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&CardLinkUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&CardLinkDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown CardLink mutation op: %q", m.Op())
 	}
 }
 
@@ -1149,405 +1209,6 @@ func (c *EsimProfileClient) mutate(ctx context.Context, m *EsimProfileMutation) 
 	}
 }
 
-// EsimSyncClient is a client for the EsimSync schema.
-type EsimSyncClient struct {
-	config
-}
-
-// NewEsimSyncClient returns a client for the EsimSync from the given config.
-func NewEsimSyncClient(c config) *EsimSyncClient {
-	return &EsimSyncClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `esimsync.Hooks(f(g(h())))`.
-func (c *EsimSyncClient) Use(hooks ...Hook) {
-	c.hooks.EsimSync = append(c.hooks.EsimSync, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `esimsync.Intercept(f(g(h())))`.
-func (c *EsimSyncClient) Intercept(interceptors ...Interceptor) {
-	c.inters.EsimSync = append(c.inters.EsimSync, interceptors...)
-}
-
-// Create returns a builder for creating a EsimSync entity.
-func (c *EsimSyncClient) Create() *EsimSyncCreate {
-	mutation := newEsimSyncMutation(c.config, OpCreate)
-	return &EsimSyncCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of EsimSync entities.
-func (c *EsimSyncClient) CreateBulk(builders ...*EsimSyncCreate) *EsimSyncCreateBulk {
-	return &EsimSyncCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *EsimSyncClient) MapCreateBulk(slice any, setFunc func(*EsimSyncCreate, int)) *EsimSyncCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &EsimSyncCreateBulk{err: fmt.Errorf("calling to EsimSyncClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*EsimSyncCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &EsimSyncCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for EsimSync.
-func (c *EsimSyncClient) Update() *EsimSyncUpdate {
-	mutation := newEsimSyncMutation(c.config, OpUpdate)
-	return &EsimSyncUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *EsimSyncClient) UpdateOne(_m *EsimSync) *EsimSyncUpdateOne {
-	mutation := newEsimSyncMutation(c.config, OpUpdateOne, withEsimSync(_m))
-	return &EsimSyncUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *EsimSyncClient) UpdateOneID(id string) *EsimSyncUpdateOne {
-	mutation := newEsimSyncMutation(c.config, OpUpdateOne, withEsimSyncID(id))
-	return &EsimSyncUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for EsimSync.
-func (c *EsimSyncClient) Delete() *EsimSyncDelete {
-	mutation := newEsimSyncMutation(c.config, OpDelete)
-	return &EsimSyncDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *EsimSyncClient) DeleteOne(_m *EsimSync) *EsimSyncDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *EsimSyncClient) DeleteOneID(id string) *EsimSyncDeleteOne {
-	builder := c.Delete().Where(esimsync.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &EsimSyncDeleteOne{builder}
-}
-
-// Query returns a query builder for EsimSync.
-func (c *EsimSyncClient) Query() *EsimSyncQuery {
-	return &EsimSyncQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeEsimSync},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a EsimSync entity by its id.
-func (c *EsimSyncClient) Get(ctx context.Context, id string) (*EsimSync, error) {
-	return c.Query().Where(esimsync.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *EsimSyncClient) GetX(ctx context.Context, id string) *EsimSync {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *EsimSyncClient) Hooks() []Hook {
-	return c.hooks.EsimSync
-}
-
-// Interceptors returns the client interceptors.
-func (c *EsimSyncClient) Interceptors() []Interceptor {
-	return c.inters.EsimSync
-}
-
-func (c *EsimSyncClient) mutate(ctx context.Context, m *EsimSyncMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&EsimSyncCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&EsimSyncUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&EsimSyncUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&EsimSyncDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown EsimSync mutation op: %q", m.Op())
-	}
-}
-
-// EsimTokenClient is a client for the EsimToken schema.
-type EsimTokenClient struct {
-	config
-}
-
-// NewEsimTokenClient returns a client for the EsimToken from the given config.
-func NewEsimTokenClient(c config) *EsimTokenClient {
-	return &EsimTokenClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `esimtoken.Hooks(f(g(h())))`.
-func (c *EsimTokenClient) Use(hooks ...Hook) {
-	c.hooks.EsimToken = append(c.hooks.EsimToken, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `esimtoken.Intercept(f(g(h())))`.
-func (c *EsimTokenClient) Intercept(interceptors ...Interceptor) {
-	c.inters.EsimToken = append(c.inters.EsimToken, interceptors...)
-}
-
-// Create returns a builder for creating a EsimToken entity.
-func (c *EsimTokenClient) Create() *EsimTokenCreate {
-	mutation := newEsimTokenMutation(c.config, OpCreate)
-	return &EsimTokenCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of EsimToken entities.
-func (c *EsimTokenClient) CreateBulk(builders ...*EsimTokenCreate) *EsimTokenCreateBulk {
-	return &EsimTokenCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *EsimTokenClient) MapCreateBulk(slice any, setFunc func(*EsimTokenCreate, int)) *EsimTokenCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &EsimTokenCreateBulk{err: fmt.Errorf("calling to EsimTokenClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*EsimTokenCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &EsimTokenCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for EsimToken.
-func (c *EsimTokenClient) Update() *EsimTokenUpdate {
-	mutation := newEsimTokenMutation(c.config, OpUpdate)
-	return &EsimTokenUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *EsimTokenClient) UpdateOne(_m *EsimToken) *EsimTokenUpdateOne {
-	mutation := newEsimTokenMutation(c.config, OpUpdateOne, withEsimToken(_m))
-	return &EsimTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *EsimTokenClient) UpdateOneID(id string) *EsimTokenUpdateOne {
-	mutation := newEsimTokenMutation(c.config, OpUpdateOne, withEsimTokenID(id))
-	return &EsimTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for EsimToken.
-func (c *EsimTokenClient) Delete() *EsimTokenDelete {
-	mutation := newEsimTokenMutation(c.config, OpDelete)
-	return &EsimTokenDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *EsimTokenClient) DeleteOne(_m *EsimToken) *EsimTokenDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *EsimTokenClient) DeleteOneID(id string) *EsimTokenDeleteOne {
-	builder := c.Delete().Where(esimtoken.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &EsimTokenDeleteOne{builder}
-}
-
-// Query returns a query builder for EsimToken.
-func (c *EsimTokenClient) Query() *EsimTokenQuery {
-	return &EsimTokenQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeEsimToken},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a EsimToken entity by its id.
-func (c *EsimTokenClient) Get(ctx context.Context, id string) (*EsimToken, error) {
-	return c.Query().Where(esimtoken.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *EsimTokenClient) GetX(ctx context.Context, id string) *EsimToken {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *EsimTokenClient) Hooks() []Hook {
-	return c.hooks.EsimToken
-}
-
-// Interceptors returns the client interceptors.
-func (c *EsimTokenClient) Interceptors() []Interceptor {
-	return c.inters.EsimToken
-}
-
-func (c *EsimTokenClient) mutate(ctx context.Context, m *EsimTokenMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&EsimTokenCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&EsimTokenUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&EsimTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&EsimTokenDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown EsimToken mutation op: %q", m.Op())
-	}
-}
-
-// KillSwitchClient is a client for the KillSwitch schema.
-type KillSwitchClient struct {
-	config
-}
-
-// NewKillSwitchClient returns a client for the KillSwitch from the given config.
-func NewKillSwitchClient(c config) *KillSwitchClient {
-	return &KillSwitchClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `killswitch.Hooks(f(g(h())))`.
-func (c *KillSwitchClient) Use(hooks ...Hook) {
-	c.hooks.KillSwitch = append(c.hooks.KillSwitch, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `killswitch.Intercept(f(g(h())))`.
-func (c *KillSwitchClient) Intercept(interceptors ...Interceptor) {
-	c.inters.KillSwitch = append(c.inters.KillSwitch, interceptors...)
-}
-
-// Create returns a builder for creating a KillSwitch entity.
-func (c *KillSwitchClient) Create() *KillSwitchCreate {
-	mutation := newKillSwitchMutation(c.config, OpCreate)
-	return &KillSwitchCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of KillSwitch entities.
-func (c *KillSwitchClient) CreateBulk(builders ...*KillSwitchCreate) *KillSwitchCreateBulk {
-	return &KillSwitchCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *KillSwitchClient) MapCreateBulk(slice any, setFunc func(*KillSwitchCreate, int)) *KillSwitchCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &KillSwitchCreateBulk{err: fmt.Errorf("calling to KillSwitchClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*KillSwitchCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &KillSwitchCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for KillSwitch.
-func (c *KillSwitchClient) Update() *KillSwitchUpdate {
-	mutation := newKillSwitchMutation(c.config, OpUpdate)
-	return &KillSwitchUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *KillSwitchClient) UpdateOne(_m *KillSwitch) *KillSwitchUpdateOne {
-	mutation := newKillSwitchMutation(c.config, OpUpdateOne, withKillSwitch(_m))
-	return &KillSwitchUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *KillSwitchClient) UpdateOneID(id string) *KillSwitchUpdateOne {
-	mutation := newKillSwitchMutation(c.config, OpUpdateOne, withKillSwitchID(id))
-	return &KillSwitchUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for KillSwitch.
-func (c *KillSwitchClient) Delete() *KillSwitchDelete {
-	mutation := newKillSwitchMutation(c.config, OpDelete)
-	return &KillSwitchDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *KillSwitchClient) DeleteOne(_m *KillSwitch) *KillSwitchDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *KillSwitchClient) DeleteOneID(id string) *KillSwitchDeleteOne {
-	builder := c.Delete().Where(killswitch.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &KillSwitchDeleteOne{builder}
-}
-
-// Query returns a query builder for KillSwitch.
-func (c *KillSwitchClient) Query() *KillSwitchQuery {
-	return &KillSwitchQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeKillSwitch},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a KillSwitch entity by its id.
-func (c *KillSwitchClient) Get(ctx context.Context, id string) (*KillSwitch, error) {
-	return c.Query().Where(killswitch.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *KillSwitchClient) GetX(ctx context.Context, id string) *KillSwitch {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *KillSwitchClient) Hooks() []Hook {
-	return c.hooks.KillSwitch
-}
-
-// Interceptors returns the client interceptors.
-func (c *KillSwitchClient) Interceptors() []Interceptor {
-	return c.inters.KillSwitch
-}
-
-func (c *KillSwitchClient) mutate(ctx context.Context, m *KillSwitchMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&KillSwitchCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&KillSwitchUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&KillSwitchUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&KillSwitchDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown KillSwitch mutation op: %q", m.Op())
-	}
-}
-
 // OperatorApprovalClient is a client for the OperatorApproval schema.
 type OperatorApprovalClient struct {
 	config
@@ -1811,139 +1472,6 @@ func (c *OperatorTokenClient) mutate(ctx context.Context, m *OperatorTokenMutati
 		return (&OperatorTokenDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown OperatorToken mutation op: %q", m.Op())
-	}
-}
-
-// OrderClient is a client for the Order schema.
-type OrderClient struct {
-	config
-}
-
-// NewOrderClient returns a client for the Order from the given config.
-func NewOrderClient(c config) *OrderClient {
-	return &OrderClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `order.Hooks(f(g(h())))`.
-func (c *OrderClient) Use(hooks ...Hook) {
-	c.hooks.Order = append(c.hooks.Order, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `order.Intercept(f(g(h())))`.
-func (c *OrderClient) Intercept(interceptors ...Interceptor) {
-	c.inters.Order = append(c.inters.Order, interceptors...)
-}
-
-// Create returns a builder for creating a Order entity.
-func (c *OrderClient) Create() *OrderCreate {
-	mutation := newOrderMutation(c.config, OpCreate)
-	return &OrderCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of Order entities.
-func (c *OrderClient) CreateBulk(builders ...*OrderCreate) *OrderCreateBulk {
-	return &OrderCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *OrderClient) MapCreateBulk(slice any, setFunc func(*OrderCreate, int)) *OrderCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &OrderCreateBulk{err: fmt.Errorf("calling to OrderClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*OrderCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &OrderCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for Order.
-func (c *OrderClient) Update() *OrderUpdate {
-	mutation := newOrderMutation(c.config, OpUpdate)
-	return &OrderUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *OrderClient) UpdateOne(_m *Order) *OrderUpdateOne {
-	mutation := newOrderMutation(c.config, OpUpdateOne, withOrder(_m))
-	return &OrderUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *OrderClient) UpdateOneID(id string) *OrderUpdateOne {
-	mutation := newOrderMutation(c.config, OpUpdateOne, withOrderID(id))
-	return &OrderUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for Order.
-func (c *OrderClient) Delete() *OrderDelete {
-	mutation := newOrderMutation(c.config, OpDelete)
-	return &OrderDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *OrderClient) DeleteOne(_m *Order) *OrderDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *OrderClient) DeleteOneID(id string) *OrderDeleteOne {
-	builder := c.Delete().Where(order.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &OrderDeleteOne{builder}
-}
-
-// Query returns a query builder for Order.
-func (c *OrderClient) Query() *OrderQuery {
-	return &OrderQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeOrder},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a Order entity by its id.
-func (c *OrderClient) Get(ctx context.Context, id string) (*Order, error) {
-	return c.Query().Where(order.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *OrderClient) GetX(ctx context.Context, id string) *Order {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *OrderClient) Hooks() []Hook {
-	return c.hooks.Order
-}
-
-// Interceptors returns the client interceptors.
-func (c *OrderClient) Interceptors() []Interceptor {
-	return c.inters.Order
-}
-
-func (c *OrderClient) mutate(ctx context.Context, m *OrderMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&OrderCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&OrderUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&OrderUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&OrderDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown Order mutation op: %q", m.Op())
 	}
 }
 
@@ -2213,139 +1741,6 @@ func (c *RefundClient) mutate(ctx context.Context, m *RefundMutation) (Value, er
 	}
 }
 
-// ScreeningListClient is a client for the ScreeningList schema.
-type ScreeningListClient struct {
-	config
-}
-
-// NewScreeningListClient returns a client for the ScreeningList from the given config.
-func NewScreeningListClient(c config) *ScreeningListClient {
-	return &ScreeningListClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `screeninglist.Hooks(f(g(h())))`.
-func (c *ScreeningListClient) Use(hooks ...Hook) {
-	c.hooks.ScreeningList = append(c.hooks.ScreeningList, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `screeninglist.Intercept(f(g(h())))`.
-func (c *ScreeningListClient) Intercept(interceptors ...Interceptor) {
-	c.inters.ScreeningList = append(c.inters.ScreeningList, interceptors...)
-}
-
-// Create returns a builder for creating a ScreeningList entity.
-func (c *ScreeningListClient) Create() *ScreeningListCreate {
-	mutation := newScreeningListMutation(c.config, OpCreate)
-	return &ScreeningListCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of ScreeningList entities.
-func (c *ScreeningListClient) CreateBulk(builders ...*ScreeningListCreate) *ScreeningListCreateBulk {
-	return &ScreeningListCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *ScreeningListClient) MapCreateBulk(slice any, setFunc func(*ScreeningListCreate, int)) *ScreeningListCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &ScreeningListCreateBulk{err: fmt.Errorf("calling to ScreeningListClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*ScreeningListCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &ScreeningListCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for ScreeningList.
-func (c *ScreeningListClient) Update() *ScreeningListUpdate {
-	mutation := newScreeningListMutation(c.config, OpUpdate)
-	return &ScreeningListUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *ScreeningListClient) UpdateOne(_m *ScreeningList) *ScreeningListUpdateOne {
-	mutation := newScreeningListMutation(c.config, OpUpdateOne, withScreeningList(_m))
-	return &ScreeningListUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *ScreeningListClient) UpdateOneID(id string) *ScreeningListUpdateOne {
-	mutation := newScreeningListMutation(c.config, OpUpdateOne, withScreeningListID(id))
-	return &ScreeningListUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for ScreeningList.
-func (c *ScreeningListClient) Delete() *ScreeningListDelete {
-	mutation := newScreeningListMutation(c.config, OpDelete)
-	return &ScreeningListDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *ScreeningListClient) DeleteOne(_m *ScreeningList) *ScreeningListDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *ScreeningListClient) DeleteOneID(id string) *ScreeningListDeleteOne {
-	builder := c.Delete().Where(screeninglist.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &ScreeningListDeleteOne{builder}
-}
-
-// Query returns a query builder for ScreeningList.
-func (c *ScreeningListClient) Query() *ScreeningListQuery {
-	return &ScreeningListQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeScreeningList},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a ScreeningList entity by its id.
-func (c *ScreeningListClient) Get(ctx context.Context, id string) (*ScreeningList, error) {
-	return c.Query().Where(screeninglist.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *ScreeningListClient) GetX(ctx context.Context, id string) *ScreeningList {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *ScreeningListClient) Hooks() []Hook {
-	return c.hooks.ScreeningList
-}
-
-// Interceptors returns the client interceptors.
-func (c *ScreeningListClient) Interceptors() []Interceptor {
-	return c.inters.ScreeningList
-}
-
-func (c *ScreeningListClient) mutate(ctx context.Context, m *ScreeningListMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&ScreeningListCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&ScreeningListUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&ScreeningListUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&ScreeningListDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown ScreeningList mutation op: %q", m.Op())
-	}
-}
-
 // SessionClient is a client for the Session schema.
 type SessionClient struct {
 	config
@@ -2476,139 +1871,6 @@ func (c *SessionClient) mutate(ctx context.Context, m *SessionMutation) (Value, 
 		return (&SessionDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Session mutation op: %q", m.Op())
-	}
-}
-
-// TimelineClient is a client for the Timeline schema.
-type TimelineClient struct {
-	config
-}
-
-// NewTimelineClient returns a client for the Timeline from the given config.
-func NewTimelineClient(c config) *TimelineClient {
-	return &TimelineClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `timeline.Hooks(f(g(h())))`.
-func (c *TimelineClient) Use(hooks ...Hook) {
-	c.hooks.Timeline = append(c.hooks.Timeline, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `timeline.Intercept(f(g(h())))`.
-func (c *TimelineClient) Intercept(interceptors ...Interceptor) {
-	c.inters.Timeline = append(c.inters.Timeline, interceptors...)
-}
-
-// Create returns a builder for creating a Timeline entity.
-func (c *TimelineClient) Create() *TimelineCreate {
-	mutation := newTimelineMutation(c.config, OpCreate)
-	return &TimelineCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of Timeline entities.
-func (c *TimelineClient) CreateBulk(builders ...*TimelineCreate) *TimelineCreateBulk {
-	return &TimelineCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *TimelineClient) MapCreateBulk(slice any, setFunc func(*TimelineCreate, int)) *TimelineCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &TimelineCreateBulk{err: fmt.Errorf("calling to TimelineClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*TimelineCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &TimelineCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for Timeline.
-func (c *TimelineClient) Update() *TimelineUpdate {
-	mutation := newTimelineMutation(c.config, OpUpdate)
-	return &TimelineUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *TimelineClient) UpdateOne(_m *Timeline) *TimelineUpdateOne {
-	mutation := newTimelineMutation(c.config, OpUpdateOne, withTimeline(_m))
-	return &TimelineUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *TimelineClient) UpdateOneID(id uuid.UUID) *TimelineUpdateOne {
-	mutation := newTimelineMutation(c.config, OpUpdateOne, withTimelineID(id))
-	return &TimelineUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for Timeline.
-func (c *TimelineClient) Delete() *TimelineDelete {
-	mutation := newTimelineMutation(c.config, OpDelete)
-	return &TimelineDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *TimelineClient) DeleteOne(_m *Timeline) *TimelineDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *TimelineClient) DeleteOneID(id uuid.UUID) *TimelineDeleteOne {
-	builder := c.Delete().Where(timeline.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &TimelineDeleteOne{builder}
-}
-
-// Query returns a query builder for Timeline.
-func (c *TimelineClient) Query() *TimelineQuery {
-	return &TimelineQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeTimeline},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a Timeline entity by its id.
-func (c *TimelineClient) Get(ctx context.Context, id uuid.UUID) (*Timeline, error) {
-	return c.Query().Where(timeline.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *TimelineClient) GetX(ctx context.Context, id uuid.UUID) *Timeline {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *TimelineClient) Hooks() []Hook {
-	return c.hooks.Timeline
-}
-
-// Interceptors returns the client interceptors.
-func (c *TimelineClient) Interceptors() []Interceptor {
-	return c.inters.Timeline
-}
-
-func (c *TimelineClient) mutate(ctx context.Context, m *TimelineMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&TimelineCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&TimelineUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&TimelineUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&TimelineDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown Timeline mutation op: %q", m.Op())
 	}
 }
 
@@ -2745,150 +2007,15 @@ func (c *TransactionClient) mutate(ctx context.Context, m *TransactionMutation) 
 	}
 }
 
-// TransactionMemberClient is a client for the TransactionMember schema.
-type TransactionMemberClient struct {
-	config
-}
-
-// NewTransactionMemberClient returns a client for the TransactionMember from the given config.
-func NewTransactionMemberClient(c config) *TransactionMemberClient {
-	return &TransactionMemberClient{config: c}
-}
-
-// Use adds a list of mutation hooks to the hooks stack.
-// A call to `Use(f, g, h)` equals to `transactionmember.Hooks(f(g(h())))`.
-func (c *TransactionMemberClient) Use(hooks ...Hook) {
-	c.hooks.TransactionMember = append(c.hooks.TransactionMember, hooks...)
-}
-
-// Intercept adds a list of query interceptors to the interceptors stack.
-// A call to `Intercept(f, g, h)` equals to `transactionmember.Intercept(f(g(h())))`.
-func (c *TransactionMemberClient) Intercept(interceptors ...Interceptor) {
-	c.inters.TransactionMember = append(c.inters.TransactionMember, interceptors...)
-}
-
-// Create returns a builder for creating a TransactionMember entity.
-func (c *TransactionMemberClient) Create() *TransactionMemberCreate {
-	mutation := newTransactionMemberMutation(c.config, OpCreate)
-	return &TransactionMemberCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// CreateBulk returns a builder for creating a bulk of TransactionMember entities.
-func (c *TransactionMemberClient) CreateBulk(builders ...*TransactionMemberCreate) *TransactionMemberCreateBulk {
-	return &TransactionMemberCreateBulk{config: c.config, builders: builders}
-}
-
-// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
-// a builder and applies setFunc on it.
-func (c *TransactionMemberClient) MapCreateBulk(slice any, setFunc func(*TransactionMemberCreate, int)) *TransactionMemberCreateBulk {
-	rv := reflect.ValueOf(slice)
-	if rv.Kind() != reflect.Slice {
-		return &TransactionMemberCreateBulk{err: fmt.Errorf("calling to TransactionMemberClient.MapCreateBulk with wrong type %T, need slice", slice)}
-	}
-	builders := make([]*TransactionMemberCreate, rv.Len())
-	for i := 0; i < rv.Len(); i++ {
-		builders[i] = c.Create()
-		setFunc(builders[i], i)
-	}
-	return &TransactionMemberCreateBulk{config: c.config, builders: builders}
-}
-
-// Update returns an update builder for TransactionMember.
-func (c *TransactionMemberClient) Update() *TransactionMemberUpdate {
-	mutation := newTransactionMemberMutation(c.config, OpUpdate)
-	return &TransactionMemberUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOne returns an update builder for the given entity.
-func (c *TransactionMemberClient) UpdateOne(_m *TransactionMember) *TransactionMemberUpdateOne {
-	mutation := newTransactionMemberMutation(c.config, OpUpdateOne, withTransactionMember(_m))
-	return &TransactionMemberUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// UpdateOneID returns an update builder for the given id.
-func (c *TransactionMemberClient) UpdateOneID(id uuid.UUID) *TransactionMemberUpdateOne {
-	mutation := newTransactionMemberMutation(c.config, OpUpdateOne, withTransactionMemberID(id))
-	return &TransactionMemberUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// Delete returns a delete builder for TransactionMember.
-func (c *TransactionMemberClient) Delete() *TransactionMemberDelete {
-	mutation := newTransactionMemberMutation(c.config, OpDelete)
-	return &TransactionMemberDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
-}
-
-// DeleteOne returns a builder for deleting the given entity.
-func (c *TransactionMemberClient) DeleteOne(_m *TransactionMember) *TransactionMemberDeleteOne {
-	return c.DeleteOneID(_m.ID)
-}
-
-// DeleteOneID returns a builder for deleting the given entity by its id.
-func (c *TransactionMemberClient) DeleteOneID(id uuid.UUID) *TransactionMemberDeleteOne {
-	builder := c.Delete().Where(transactionmember.ID(id))
-	builder.mutation.id = &id
-	builder.mutation.op = OpDeleteOne
-	return &TransactionMemberDeleteOne{builder}
-}
-
-// Query returns a query builder for TransactionMember.
-func (c *TransactionMemberClient) Query() *TransactionMemberQuery {
-	return &TransactionMemberQuery{
-		config: c.config,
-		ctx:    &QueryContext{Type: TypeTransactionMember},
-		inters: c.Interceptors(),
-	}
-}
-
-// Get returns a TransactionMember entity by its id.
-func (c *TransactionMemberClient) Get(ctx context.Context, id uuid.UUID) (*TransactionMember, error) {
-	return c.Query().Where(transactionmember.ID(id)).Only(ctx)
-}
-
-// GetX is like Get, but panics if an error occurs.
-func (c *TransactionMemberClient) GetX(ctx context.Context, id uuid.UUID) *TransactionMember {
-	obj, err := c.Get(ctx, id)
-	if err != nil {
-		panic(err)
-	}
-	return obj
-}
-
-// Hooks returns the client hooks.
-func (c *TransactionMemberClient) Hooks() []Hook {
-	return c.hooks.TransactionMember
-}
-
-// Interceptors returns the client interceptors.
-func (c *TransactionMemberClient) Interceptors() []Interceptor {
-	return c.inters.TransactionMember
-}
-
-func (c *TransactionMemberClient) mutate(ctx context.Context, m *TransactionMemberMutation) (Value, error) {
-	switch m.Op() {
-	case OpCreate:
-		return (&TransactionMemberCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdate:
-		return (&TransactionMemberUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpUpdateOne:
-		return (&TransactionMemberUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
-	case OpDelete, OpDeleteOne:
-		return (&TransactionMemberDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
-	default:
-		return nil, fmt.Errorf("ent: unknown TransactionMember mutation op: %q", m.Op())
-	}
-}
-
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Audit, Card, CardLink, Challenge, EsimPlan, EsimProfile, EsimSync, EsimToken,
-		KillSwitch, OperatorApproval, OperatorToken, Order, Payment, Refund,
-		ScreeningList, Session, Timeline, Transaction, TransactionMember []ent.Hook
+		Card, Challenge, EsimPlan, EsimProfile, OperatorApproval, OperatorToken,
+		Payment, Refund, Session, Transaction []ent.Hook
 	}
 	inters struct {
-		Audit, Card, CardLink, Challenge, EsimPlan, EsimProfile, EsimSync, EsimToken,
-		KillSwitch, OperatorApproval, OperatorToken, Order, Payment, Refund,
-		ScreeningList, Session, Timeline, Transaction,
-		TransactionMember []ent.Interceptor
+		Audit, EsimSync, EsimToken, KillSwitch, Order, ScreeningList, Timeline,
+		TransactionMember, Card, Challenge, EsimPlan, EsimProfile, OperatorApproval,
+		OperatorToken, Payment, Refund, Session, Transaction []ent.Interceptor
 	}
 )

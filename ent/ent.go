@@ -14,7 +14,6 @@ import (
 	"entgo.io/ent/dialect/sql/sqlgraph"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
-	"github.com/roamcard/roamcard/ent/cardlink"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
@@ -92,24 +91,23 @@ func checkColumn(t, c string) error {
 	initCheck.Do(func() {
 		columnCheck = sql.NewColumnCheck(map[string]func(string) bool{
 			audit.Table:             audit.ValidColumn,
-			card.Table:              card.ValidColumn,
-			cardlink.Table:          cardlink.ValidColumn,
-			challenge.Table:         challenge.ValidColumn,
-			esimplan.Table:          esimplan.ValidColumn,
-			esimprofile.Table:       esimprofile.ValidColumn,
 			esimsync.Table:          esimsync.ValidColumn,
 			esimtoken.Table:         esimtoken.ValidColumn,
 			killswitch.Table:        killswitch.ValidColumn,
+			order.Table:             order.ValidColumn,
+			screeninglist.Table:     screeninglist.ValidColumn,
+			timeline.Table:          timeline.ValidColumn,
+			transactionmember.Table: transactionmember.ValidColumn,
+			card.Table:              card.ValidColumn,
+			challenge.Table:         challenge.ValidColumn,
+			esimplan.Table:          esimplan.ValidColumn,
+			esimprofile.Table:       esimprofile.ValidColumn,
 			operatorapproval.Table:  operatorapproval.ValidColumn,
 			operatortoken.Table:     operatortoken.ValidColumn,
-			order.Table:             order.ValidColumn,
 			payment.Table:           payment.ValidColumn,
 			refund.Table:            refund.ValidColumn,
-			screeninglist.Table:     screeninglist.ValidColumn,
 			session.Table:           session.ValidColumn,
-			timeline.Table:          timeline.ValidColumn,
 			transaction.Table:       transaction.ValidColumn,
-			transactionmember.Table: transactionmember.ValidColumn,
 		})
 	})
 	return columnCheck(t, c)

@@ -71,13 +71,6 @@ func (_m *EsimSync) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this EsimSync.
-// Note that you need to call EsimSync.Unwrap() before calling this method if this EsimSync
-// was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *EsimSync) Update() *EsimSyncUpdateOne {
-	return NewEsimSyncClient(_m.config).UpdateOne(_m)
-}
-
 // Unwrap unwraps the EsimSync entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
 func (_m *EsimSync) Unwrap() *EsimSync {

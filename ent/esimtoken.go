@@ -89,13 +89,6 @@ func (_m *EsimToken) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this EsimToken.
-// Note that you need to call EsimToken.Unwrap() before calling this method if this EsimToken
-// was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *EsimToken) Update() *EsimTokenUpdateOne {
-	return NewEsimTokenClient(_m.config).UpdateOne(_m)
-}
-
 // Unwrap unwraps the EsimToken entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
 func (_m *EsimToken) Unwrap() *EsimToken {

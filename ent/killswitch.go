@@ -97,13 +97,6 @@ func (_m *KillSwitch) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this KillSwitch.
-// Note that you need to call KillSwitch.Unwrap() before calling this method if this KillSwitch
-// was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *KillSwitch) Update() *KillSwitchUpdateOne {
-	return NewKillSwitchClient(_m.config).UpdateOne(_m)
-}
-
 // Unwrap unwraps the KillSwitch entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
 func (_m *KillSwitch) Unwrap() *KillSwitch {

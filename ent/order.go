@@ -223,13 +223,6 @@ func (_m *Order) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this Order.
-// Note that you need to call Order.Unwrap() before calling this method if this Order
-// was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *Order) Update() *OrderUpdateOne {
-	return NewOrderClient(_m.config).UpdateOne(_m)
-}
-
 // Unwrap unwraps the Order entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
 func (_m *Order) Unwrap() *Order {

@@ -6,7 +6,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
-	"github.com/roamcard/roamcard/ent/cardlink"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
@@ -41,6 +40,42 @@ func init() {
 	auditDescID := auditFields[0].Descriptor()
 	// audit.DefaultID holds the default value on creation for the id field.
 	audit.DefaultID = auditDescID.Default.(func() uuid.UUID)
+	orderFields := schema.Order{}.Fields()
+	_ = orderFields
+	// orderDescResource is the schema descriptor for resource field.
+	orderDescResource := orderFields[9].Descriptor()
+	// order.DefaultResource holds the default value on creation for the resource field.
+	order.DefaultResource = orderDescResource.Default.(string)
+	// orderDescDeliveryAttempt is the schema descriptor for delivery_attempt field.
+	orderDescDeliveryAttempt := orderFields[11].Descriptor()
+	// order.DefaultDeliveryAttempt holds the default value on creation for the delivery_attempt field.
+	order.DefaultDeliveryAttempt = orderDescDeliveryAttempt.Default.(int)
+	// orderDescRefundReason is the schema descriptor for refund_reason field.
+	orderDescRefundReason := orderFields[13].Descriptor()
+	// order.DefaultRefundReason holds the default value on creation for the refund_reason field.
+	order.DefaultRefundReason = orderDescRefundReason.Default.(string)
+	screeninglistFields := schema.ScreeningList{}.Fields()
+	_ = screeninglistFields
+	// screeninglistDescAddresses is the schema descriptor for addresses field.
+	screeninglistDescAddresses := screeninglistFields[2].Descriptor()
+	// screeninglist.AddressesValidator is a validator for the "addresses" field. It is called by the builders before save.
+	screeninglist.AddressesValidator = screeninglistDescAddresses.Validators[0].(func(int) error)
+	timelineFields := schema.Timeline{}.Fields()
+	_ = timelineFields
+	// timelineDescID is the schema descriptor for id field.
+	timelineDescID := timelineFields[0].Descriptor()
+	// timeline.DefaultID holds the default value on creation for the id field.
+	timeline.DefaultID = timelineDescID.Default.(func() uuid.UUID)
+	transactionmemberFields := schema.TransactionMember{}.Fields()
+	_ = transactionmemberFields
+	// transactionmemberDescLostWei is the schema descriptor for lost_wei field.
+	transactionmemberDescLostWei := transactionmemberFields[6].Descriptor()
+	// transactionmember.DefaultLostWei holds the default value on creation for the lost_wei field.
+	transactionmember.DefaultLostWei = transactionmemberDescLostWei.Default.(int64)
+	// transactionmemberDescID is the schema descriptor for id field.
+	transactionmemberDescID := transactionmemberFields[0].Descriptor()
+	// transactionmember.DefaultID holds the default value on creation for the id field.
+	transactionmember.DefaultID = transactionmemberDescID.Default.(func() uuid.UUID)
 	cardFields := schema.Card{}.Fields()
 	_ = cardFields
 	// cardDescProgramme is the schema descriptor for programme field.
@@ -79,12 +114,6 @@ func init() {
 	cardDescID := cardFields[0].Descriptor()
 	// card.DefaultID holds the default value on creation for the id field.
 	card.DefaultID = cardDescID.Default.(func() uuid.UUID)
-	cardlinkFields := schema.CardLink{}.Fields()
-	_ = cardlinkFields
-	// cardlinkDescID is the schema descriptor for id field.
-	cardlinkDescID := cardlinkFields[0].Descriptor()
-	// cardlink.DefaultID holds the default value on creation for the id field.
-	cardlink.DefaultID = cardlinkDescID.Default.(func() uuid.UUID)
 	challengeFields := schema.Challenge{}.Fields()
 	_ = challengeFields
 	// challengeDescSource is the schema descriptor for source field.
@@ -155,20 +184,6 @@ func init() {
 	operatortokenDescID := operatortokenFields[0].Descriptor()
 	// operatortoken.DefaultID holds the default value on creation for the id field.
 	operatortoken.DefaultID = operatortokenDescID.Default.(func() uuid.UUID)
-	orderFields := schema.Order{}.Fields()
-	_ = orderFields
-	// orderDescResource is the schema descriptor for resource field.
-	orderDescResource := orderFields[9].Descriptor()
-	// order.DefaultResource holds the default value on creation for the resource field.
-	order.DefaultResource = orderDescResource.Default.(string)
-	// orderDescDeliveryAttempt is the schema descriptor for delivery_attempt field.
-	orderDescDeliveryAttempt := orderFields[11].Descriptor()
-	// order.DefaultDeliveryAttempt holds the default value on creation for the delivery_attempt field.
-	order.DefaultDeliveryAttempt = orderDescDeliveryAttempt.Default.(int)
-	// orderDescRefundReason is the schema descriptor for refund_reason field.
-	orderDescRefundReason := orderFields[13].Descriptor()
-	// order.DefaultRefundReason holds the default value on creation for the refund_reason field.
-	order.DefaultRefundReason = orderDescRefundReason.Default.(string)
 	paymentFields := schema.Payment{}.Fields()
 	_ = paymentFields
 	// paymentDescDeadReason is the schema descriptor for dead_reason field.
@@ -185,24 +200,12 @@ func init() {
 	refundDescID := refundFields[0].Descriptor()
 	// refund.DefaultID holds the default value on creation for the id field.
 	refund.DefaultID = refundDescID.Default.(func() uuid.UUID)
-	screeninglistFields := schema.ScreeningList{}.Fields()
-	_ = screeninglistFields
-	// screeninglistDescAddresses is the schema descriptor for addresses field.
-	screeninglistDescAddresses := screeninglistFields[2].Descriptor()
-	// screeninglist.AddressesValidator is a validator for the "addresses" field. It is called by the builders before save.
-	screeninglist.AddressesValidator = screeninglistDescAddresses.Validators[0].(func(int) error)
 	sessionFields := schema.Session{}.Fields()
 	_ = sessionFields
 	// sessionDescID is the schema descriptor for id field.
 	sessionDescID := sessionFields[0].Descriptor()
 	// session.DefaultID holds the default value on creation for the id field.
 	session.DefaultID = sessionDescID.Default.(func() uuid.UUID)
-	timelineFields := schema.Timeline{}.Fields()
-	_ = timelineFields
-	// timelineDescID is the schema descriptor for id field.
-	timelineDescID := timelineFields[0].Descriptor()
-	// timeline.DefaultID holds the default value on creation for the id field.
-	timeline.DefaultID = timelineDescID.Default.(func() uuid.UUID)
 	transactionFields := schema.Transaction{}.Fields()
 	_ = transactionFields
 	// transactionDescSpentWei is the schema descriptor for spent_wei field.
@@ -213,14 +216,4 @@ func init() {
 	transactionDescID := transactionFields[0].Descriptor()
 	// transaction.DefaultID holds the default value on creation for the id field.
 	transaction.DefaultID = transactionDescID.Default.(func() uuid.UUID)
-	transactionmemberFields := schema.TransactionMember{}.Fields()
-	_ = transactionmemberFields
-	// transactionmemberDescLostWei is the schema descriptor for lost_wei field.
-	transactionmemberDescLostWei := transactionmemberFields[6].Descriptor()
-	// transactionmember.DefaultLostWei holds the default value on creation for the lost_wei field.
-	transactionmember.DefaultLostWei = transactionmemberDescLostWei.Default.(int64)
-	// transactionmemberDescID is the schema descriptor for id field.
-	transactionmemberDescID := transactionmemberFields[0].Descriptor()
-	// transactionmember.DefaultID holds the default value on creation for the id field.
-	transactionmember.DefaultID = transactionmemberDescID.Default.(func() uuid.UUID)
 }

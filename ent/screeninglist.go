@@ -91,13 +91,6 @@ func (_m *ScreeningList) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this ScreeningList.
-// Note that you need to call ScreeningList.Unwrap() before calling this method if this ScreeningList
-// was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *ScreeningList) Update() *ScreeningListUpdateOne {
-	return NewScreeningListClient(_m.config).UpdateOne(_m)
-}
-
 // Unwrap unwraps the ScreeningList entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
 func (_m *ScreeningList) Unwrap() *ScreeningList {

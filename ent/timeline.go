@@ -154,13 +154,6 @@ func (_m *Timeline) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this Timeline.
-// Note that you need to call Timeline.Unwrap() before calling this method if this Timeline
-// was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *Timeline) Update() *TimelineUpdateOne {
-	return NewTimelineClient(_m.config).UpdateOne(_m)
-}
-
 // Unwrap unwraps the Timeline entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
 func (_m *Timeline) Unwrap() *Timeline {

@@ -116,13 +116,6 @@ func (_m *TransactionMember) Value(name string) (ent.Value, error) {
 	return _m.selectValues.Get(name)
 }
 
-// Update returns a builder for updating this TransactionMember.
-// Note that you need to call TransactionMember.Unwrap() before calling this method if this TransactionMember
-// was returned from a transaction, and the transaction was committed or rolled back.
-func (_m *TransactionMember) Update() *TransactionMemberUpdateOne {
-	return NewTransactionMemberClient(_m.config).UpdateOne(_m)
-}
-
 // Unwrap unwraps the TransactionMember entity that was returned from a transaction after it was closed,
 // so that all future queries will be executed through the driver which created the transaction.
 func (_m *TransactionMember) Unwrap() *TransactionMember {

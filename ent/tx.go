@@ -14,42 +14,40 @@ type Tx struct {
 	config
 	// Audit is the client for interacting with the Audit builders.
 	Audit *AuditClient
-	// Card is the client for interacting with the Card builders.
-	Card *CardClient
-	// CardLink is the client for interacting with the CardLink builders.
-	CardLink *CardLinkClient
-	// Challenge is the client for interacting with the Challenge builders.
-	Challenge *ChallengeClient
-	// EsimPlan is the client for interacting with the EsimPlan builders.
-	EsimPlan *EsimPlanClient
-	// EsimProfile is the client for interacting with the EsimProfile builders.
-	EsimProfile *EsimProfileClient
 	// EsimSync is the client for interacting with the EsimSync builders.
 	EsimSync *EsimSyncClient
 	// EsimToken is the client for interacting with the EsimToken builders.
 	EsimToken *EsimTokenClient
 	// KillSwitch is the client for interacting with the KillSwitch builders.
 	KillSwitch *KillSwitchClient
+	// Order is the client for interacting with the Order builders.
+	Order *OrderClient
+	// ScreeningList is the client for interacting with the ScreeningList builders.
+	ScreeningList *ScreeningListClient
+	// Timeline is the client for interacting with the Timeline builders.
+	Timeline *TimelineClient
+	// TransactionMember is the client for interacting with the TransactionMember builders.
+	TransactionMember *TransactionMemberClient
+	// Card is the client for interacting with the Card builders.
+	Card *CardClient
+	// Challenge is the client for interacting with the Challenge builders.
+	Challenge *ChallengeClient
+	// EsimPlan is the client for interacting with the EsimPlan builders.
+	EsimPlan *EsimPlanClient
+	// EsimProfile is the client for interacting with the EsimProfile builders.
+	EsimProfile *EsimProfileClient
 	// OperatorApproval is the client for interacting with the OperatorApproval builders.
 	OperatorApproval *OperatorApprovalClient
 	// OperatorToken is the client for interacting with the OperatorToken builders.
 	OperatorToken *OperatorTokenClient
-	// Order is the client for interacting with the Order builders.
-	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
-	// ScreeningList is the client for interacting with the ScreeningList builders.
-	ScreeningList *ScreeningListClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
-	// Timeline is the client for interacting with the Timeline builders.
-	Timeline *TimelineClient
 	// Transaction is the client for interacting with the Transaction builders.
 	Transaction *TransactionClient
-	// TransactionMember is the client for interacting with the TransactionMember builders.
-	TransactionMember *TransactionMemberClient
 
 	// lazily loaded.
 	client     *Client
@@ -182,24 +180,23 @@ func (tx *Tx) Client() *Client {
 
 func (tx *Tx) init() {
 	tx.Audit = NewAuditClient(tx.config)
-	tx.Card = NewCardClient(tx.config)
-	tx.CardLink = NewCardLinkClient(tx.config)
-	tx.Challenge = NewChallengeClient(tx.config)
-	tx.EsimPlan = NewEsimPlanClient(tx.config)
-	tx.EsimProfile = NewEsimProfileClient(tx.config)
 	tx.EsimSync = NewEsimSyncClient(tx.config)
 	tx.EsimToken = NewEsimTokenClient(tx.config)
 	tx.KillSwitch = NewKillSwitchClient(tx.config)
+	tx.Order = NewOrderClient(tx.config)
+	tx.ScreeningList = NewScreeningListClient(tx.config)
+	tx.Timeline = NewTimelineClient(tx.config)
+	tx.TransactionMember = NewTransactionMemberClient(tx.config)
+	tx.Card = NewCardClient(tx.config)
+	tx.Challenge = NewChallengeClient(tx.config)
+	tx.EsimPlan = NewEsimPlanClient(tx.config)
+	tx.EsimProfile = NewEsimProfileClient(tx.config)
 	tx.OperatorApproval = NewOperatorApprovalClient(tx.config)
 	tx.OperatorToken = NewOperatorTokenClient(tx.config)
-	tx.Order = NewOrderClient(tx.config)
 	tx.Payment = NewPaymentClient(tx.config)
 	tx.Refund = NewRefundClient(tx.config)
-	tx.ScreeningList = NewScreeningListClient(tx.config)
 	tx.Session = NewSessionClient(tx.config)
-	tx.Timeline = NewTimelineClient(tx.config)
 	tx.Transaction = NewTransactionClient(tx.config)
-	tx.TransactionMember = NewTransactionMemberClient(tx.config)
 }
 
 // txDriver wraps the given dialect.Tx with a nop dialect.Driver implementation.

@@ -9,18 +9,6 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
-// The AuditFunc type is an adapter to allow the use of ordinary
-// function as Audit mutator.
-type AuditFunc func(context.Context, *ent.AuditMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f AuditFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.AuditMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.AuditMutation", m)
-}
-
 // The CardFunc type is an adapter to allow the use of ordinary
 // function as Card mutator.
 type CardFunc func(context.Context, *ent.CardMutation) (ent.Value, error)
@@ -31,18 +19,6 @@ func (f CardFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error)
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CardMutation", m)
-}
-
-// The CardLinkFunc type is an adapter to allow the use of ordinary
-// function as CardLink mutator.
-type CardLinkFunc func(context.Context, *ent.CardLinkMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f CardLinkFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.CardLinkMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CardLinkMutation", m)
 }
 
 // The ChallengeFunc type is an adapter to allow the use of ordinary
@@ -81,42 +57,6 @@ func (f EsimProfileFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value,
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimProfileMutation", m)
 }
 
-// The EsimSyncFunc type is an adapter to allow the use of ordinary
-// function as EsimSync mutator.
-type EsimSyncFunc func(context.Context, *ent.EsimSyncMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f EsimSyncFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.EsimSyncMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimSyncMutation", m)
-}
-
-// The EsimTokenFunc type is an adapter to allow the use of ordinary
-// function as EsimToken mutator.
-type EsimTokenFunc func(context.Context, *ent.EsimTokenMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f EsimTokenFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.EsimTokenMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimTokenMutation", m)
-}
-
-// The KillSwitchFunc type is an adapter to allow the use of ordinary
-// function as KillSwitch mutator.
-type KillSwitchFunc func(context.Context, *ent.KillSwitchMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f KillSwitchFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.KillSwitchMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.KillSwitchMutation", m)
-}
-
 // The OperatorApprovalFunc type is an adapter to allow the use of ordinary
 // function as OperatorApproval mutator.
 type OperatorApprovalFunc func(context.Context, *ent.OperatorApprovalMutation) (ent.Value, error)
@@ -139,18 +79,6 @@ func (f OperatorTokenFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Valu
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.OperatorTokenMutation", m)
-}
-
-// The OrderFunc type is an adapter to allow the use of ordinary
-// function as Order mutator.
-type OrderFunc func(context.Context, *ent.OrderMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f OrderFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.OrderMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.OrderMutation", m)
 }
 
 // The PaymentFunc type is an adapter to allow the use of ordinary
@@ -177,18 +105,6 @@ func (f RefundFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, erro
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.RefundMutation", m)
 }
 
-// The ScreeningListFunc type is an adapter to allow the use of ordinary
-// function as ScreeningList mutator.
-type ScreeningListFunc func(context.Context, *ent.ScreeningListMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f ScreeningListFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.ScreeningListMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ScreeningListMutation", m)
-}
-
 // The SessionFunc type is an adapter to allow the use of ordinary
 // function as Session mutator.
 type SessionFunc func(context.Context, *ent.SessionMutation) (ent.Value, error)
@@ -201,18 +117,6 @@ func (f SessionFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.SessionMutation", m)
 }
 
-// The TimelineFunc type is an adapter to allow the use of ordinary
-// function as Timeline mutator.
-type TimelineFunc func(context.Context, *ent.TimelineMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f TimelineFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.TimelineMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TimelineMutation", m)
-}
-
 // The TransactionFunc type is an adapter to allow the use of ordinary
 // function as Transaction mutator.
 type TransactionFunc func(context.Context, *ent.TransactionMutation) (ent.Value, error)
@@ -223,18 +127,6 @@ func (f TransactionFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value,
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransactionMutation", m)
-}
-
-// The TransactionMemberFunc type is an adapter to allow the use of ordinary
-// function as TransactionMember mutator.
-type TransactionMemberFunc func(context.Context, *ent.TransactionMemberMutation) (ent.Value, error)
-
-// Mutate calls f(ctx, m).
-func (f TransactionMemberFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
-	if mv, ok := m.(*ent.TransactionMemberMutation); ok {
-		return f(ctx, mv)
-	}
-	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.TransactionMemberMutation", m)
 }
 
 // Condition is a hook condition function.

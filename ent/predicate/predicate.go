@@ -9,11 +9,29 @@ import (
 // Audit is the predicate function for audit builders.
 type Audit func(*sql.Selector)
 
+// EsimSync is the predicate function for esimsync builders.
+type EsimSync func(*sql.Selector)
+
+// EsimToken is the predicate function for esimtoken builders.
+type EsimToken func(*sql.Selector)
+
+// KillSwitch is the predicate function for killswitch builders.
+type KillSwitch func(*sql.Selector)
+
+// Order is the predicate function for order builders.
+type Order func(*sql.Selector)
+
+// ScreeningList is the predicate function for screeninglist builders.
+type ScreeningList func(*sql.Selector)
+
+// Timeline is the predicate function for timeline builders.
+type Timeline func(*sql.Selector)
+
+// TransactionMember is the predicate function for transactionmember builders.
+type TransactionMember func(*sql.Selector)
+
 // Card is the predicate function for card builders.
 type Card func(*sql.Selector)
-
-// CardLink is the predicate function for cardlink builders.
-type CardLink func(*sql.Selector)
 
 // Challenge is the predicate function for challenge builders.
 type Challenge func(*sql.Selector)
@@ -24,23 +42,11 @@ type EsimPlan func(*sql.Selector)
 // EsimProfile is the predicate function for esimprofile builders.
 type EsimProfile func(*sql.Selector)
 
-// EsimSync is the predicate function for esimsync builders.
-type EsimSync func(*sql.Selector)
-
-// EsimToken is the predicate function for esimtoken builders.
-type EsimToken func(*sql.Selector)
-
-// KillSwitch is the predicate function for killswitch builders.
-type KillSwitch func(*sql.Selector)
-
 // OperatorApproval is the predicate function for operatorapproval builders.
 type OperatorApproval func(*sql.Selector)
 
 // OperatorToken is the predicate function for operatortoken builders.
 type OperatorToken func(*sql.Selector)
-
-// Order is the predicate function for order builders.
-type Order func(*sql.Selector)
 
 // Payment is the predicate function for payment builders.
 type Payment func(*sql.Selector)
@@ -48,17 +54,8 @@ type Payment func(*sql.Selector)
 // Refund is the predicate function for refund builders.
 type Refund func(*sql.Selector)
 
-// ScreeningList is the predicate function for screeninglist builders.
-type ScreeningList func(*sql.Selector)
-
 // Session is the predicate function for session builders.
 type Session func(*sql.Selector)
 
-// Timeline is the predicate function for timeline builders.
-type Timeline func(*sql.Selector)
-
 // Transaction is the predicate function for transaction builders.
 type Transaction func(*sql.Selector)
-
-// TransactionMember is the predicate function for transactionmember builders.
-type TransactionMember func(*sql.Selector)

@@ -320,7 +320,7 @@ func historyOfMoney(ctx context.Context, tx *ent.Tx, history *admin.History) (ke
 	return append(keys, r.ID.String()), nil
 }
 
-const jobsBehindSQL = `SELECT ` + jobColumns +
+const jobsBehindSQL = `SELECT ` + ent.JobColumns +
 	` FROM jobs WHERE kind = ANY($1) AND unique_key = ANY($2) ORDER BY created_at, id`
 
 // jobsBehind finds the jobs of an order by their unique keys: its payments', its refund's, its cards' and its own.
@@ -552,20 +552,26 @@ func sameJSON(stored json.RawMessage, v any) (bool, error) {
 func (s *Store) record(
 	ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before, after any,
 ) error {
-	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(act.Operator).SetAction(action).
-		SetSubject(subject).SetReason(act.Reason).SetIdempotencyKey(act.Key)
-	for _, state := range []struct {
-		value any
-		set   func(json.RawMessage) *ent.AuditCreate
-	}{{before, create.SetBefore}, {after, create.SetAfter}} {
-		if state.value == nil {
-			continue
-		}
-		b, err := json.Marshal(state.value)
-		if err != nil {
-			return fmt.Errorf("encode the audit row: %w", err)
-		}
-		state.set(b)
+	was, err1 := stateOf(before)
+	is, err2 := stateOf(after)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
-	return create.Exec(ctx)
+	insert(tx, ent.AuditTable, &ent.Audit{
+		ID: uuid.Must(uuid.NewV7()), At: s.stamp(), Actor: act.Operator, Action: action, Subject: subject,
+		Reason: act.Reason, IdempotencyKey: act.Key, Before: was, After: is,
+	})
+	return nil
+}
+
+// stateOf is a state as the audit trail keeps it; nil for none.
+func stateOf(v any) (json.RawMessage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode the audit row: %w", err)
+	}
+	return b, nil
 }

@@ -93,12 +93,12 @@ func (s *Store) requestApproval(
 	if minters == nil {
 		minters = []string{}
 	}
-	if err := tx.OperatorApproval.Create().SetID(a.ID).SetAction(string(of.Action)).
-		SetSubject(of.Subject).SetAmountUsdCents(int64(of.Amount)).SetResolution(of.Resolution).SetVersion(of.Version).
-		SetReason(act.Reason).SetIdempotencyKey(act.Key).SetRequestedBy(act.Operator).SetMinters(minters).
-		SetRequestedAt(a.RequestedAt).SetExpiresAt(a.ExpiresAt).Exec(ctx); err != nil {
-		return nil, err
-	}
+	insert(tx, ent.OperatorApprovalTable, &ent.OperatorApproval{
+		ID: a.ID, Action: string(of.Action), Subject: of.Subject, AmountUsdCents: int64(of.Amount),
+		Resolution: of.Resolution, Version: of.Version, Reason: act.Reason, IdempotencyKey: act.Key,
+		RequestedBy: act.Operator, Minters: minters, RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
+		Status: operatorapproval.StatusPending,
+	})
 	return &a, s.record(ctx, tx, act, actAsk, of.Subject, nil, asked{
 		Approval: a.ID.String(), Action: string(of.Action), Cents: int64(of.Amount), Resolution: of.Resolution,
 		Status: string(approval.Pending),

@@ -17,16 +17,17 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-const (
+var (
+	reportedTable = ent.ReportedTransferTable.But("id")
+
 	// A reorganisation may have moved the transfer, so its authorization identifies it.
-	reportTransferSQL = `
-		INSERT INTO reported_transfers (network, asset, pay_to, payer, value, nonce, valid_after, valid_before,
-			transaction, log_index, block, block_hash, settled_at, seen_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+	reportTransferSQL = reportedTable.Insert() + `
 		ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
 			transaction = excluded.transaction, log_index = excluded.log_index, block = excluded.block,
 			block_hash = excluded.block_hash, settled_at = excluded.settled_at`
+)
 
+const (
 	// Reported transfers, and those read by reconciliation; the oldest one is used first.
 	unmatchedSQL = unmatchedStart + unmatchedEnd
 	// unmatchedExceptSQL leaves some out.
@@ -64,9 +65,12 @@ const (
 func (o Orders) Arrive(ctx context.Context, a payment.Arrived) error {
 	return o.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		auth, r := a.Authorization, a.Receipt
-		later(tx, reportTransferSQL, a.Network, a.Asset.Lower(), auth.To.Lower(), auth.From.Lower(), int64(auth.Value),
-			auth.Nonce.String(), int64(auth.ValidAfter), int64(auth.ValidBefore), r.Transaction.String(),
-			int64(r.LogIndex), int64(r.Block), r.BlockHash.String(), r.SettledAt, o.s.stamp())
+		later(tx, reportTransferSQL, reportedTable.Values(&ent.ReportedTransfer{
+			Network: a.Network, Asset: a.Asset.Lower(), PayTo: auth.To.Lower(), Payer: auth.From.Lower(),
+			Value: int64(auth.Value), Nonce: auth.Nonce.String(), ValidAfter: int64(auth.ValidAfter),
+			ValidBefore: int64(auth.ValidBefore), Transaction: r.Transaction.String(), LogIndex: int64(r.LogIndex),
+			Block: int64(r.Block), BlockHash: r.BlockHash.String(), SettledAt: r.SettledAt, SeenAt: o.s.stamp(),
+		})...)
 		return faultpoint.Fail("arrive.before_commit")
 	})
 }

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
@@ -75,14 +73,5 @@ func auditOf(ctx context.Context, tx *ent.Tx, q admin.AuditQuery) ([]admin.Audit
 
 // audit writes an action without a reason or key to the audit trail; after is its result, nil for a read.
 func (s *Store) audit(ctx context.Context, tx *ent.Tx, actor, action, subject string, after any) error {
-	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(actor).SetAction(action).
-		SetSubject(subject)
-	if after != nil {
-		b, err := json.Marshal(after)
-		if err != nil {
-			return fmt.Errorf("encode the audit row: %w", err)
-		}
-		create.SetAfter(b)
-	}
-	return create.Exec(ctx)
+	return s.record(ctx, tx, order.Act{Operator: actor}, action, subject, nil, after)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
@@ -148,33 +150,29 @@ func addUp(ctx context.Context, tx pgx.Tx, after, upto int64, sums map[string]mo
 	return err
 }
 
-// concludeSQL stores findings: $1 is the payee's row, $2 the time. A resolved row keeps its resolution and evidence
-// until the evidence changes or the size grows.
-const concludeSQL = `
-	INSERT INTO findings AS f (reconciliation_id, unit, code, subject, order_id, owner, product, detail, evidence, size,
-		blocks, first_seen, last_seen, resolved_at, resolution, resolved_by, reason)
-	SELECT $1, n.unit, n.code, n.subject, n.order_id, n.owner, n.product, n.detail, n.evidence, n.size, n.blocks, $2, $2,
-		n.resolved_at, n.resolution, n.resolved_by, n.reason
-	FROM unnest($3::varchar[], $4::varchar[], $5::varchar[], $6::varchar[], $7::varchar[], $8::varchar[],
-			$9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::timestamptz[], $14::varchar[],
-			$15::varchar[], $16::text[])
-		AS n (unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, resolved_at,
-			resolution, resolved_by, reason)
+// findingTable are findings as they are stored: open.
+var findingTable = ent.FindingTable.But("id", "closed_at")
+
+// concludeSQL stores findings. A resolved row keeps its resolution and evidence until the evidence changes or the size
+// grows.
+var concludeSQL = table.Statement(`
+	INSERT INTO findings AS f ({findings}) SELECT {n.findings} FROM {n}
 	ON CONFLICT (reconciliation_id, unit, code, subject) DO UPDATE SET
 		order_id = excluded.order_id, owner = excluded.owner, product = excluded.product,
 		detail = excluded.detail, blocks = excluded.blocks,
 		first_seen = CASE WHEN f.closed_at IS NULL THEN f.first_seen ELSE excluded.first_seen END,
 		last_seen = excluded.last_seen, closed_at = NULL,
-		evidence = CASE WHEN ` + stillResolved + ` THEN f.evidence ELSE excluded.evidence END,
-		size = CASE WHEN ` + stillResolved + ` THEN f.size ELSE excluded.size END,
-		resolved_at = CASE WHEN ` + stillResolved + ` THEN f.resolved_at ELSE excluded.resolved_at END,
-		resolution = CASE WHEN ` + stillResolved + ` THEN f.resolution ELSE excluded.resolution END,
-		resolved_by = CASE WHEN ` + stillResolved + ` THEN f.resolved_by ELSE excluded.resolved_by END,
-		reason = CASE WHEN ` + stillResolved + ` THEN f.reason ELSE excluded.reason END
+		evidence = CASE WHEN `+stillResolved+` THEN f.evidence ELSE excluded.evidence END,
+		size = CASE WHEN `+stillResolved+` THEN f.size ELSE excluded.size END,
+		resolved_at = CASE WHEN `+stillResolved+` THEN f.resolved_at ELSE excluded.resolved_at END,
+		resolution = CASE WHEN `+stillResolved+` THEN f.resolution ELSE excluded.resolution END,
+		resolved_by = CASE WHEN `+stillResolved+` THEN f.resolved_by ELSE excluded.resolved_by END,
+		reason = CASE WHEN `+stillResolved+` THEN f.reason ELSE excluded.reason END
 	WHERE f.closed_at IS NOT NULL OR f.detail <> excluded.detail OR f.blocks <> excluded.blocks
 		OR f.owner <> excluded.owner OR f.size < excluded.size
-		OR (f.resolved_at IS NULL) <> (excluded.resolved_at IS NULL) AND NOT ` + stillResolved + `
-		OR f.last_seen < $2 - interval '1 hour'`
+		OR (f.resolved_at IS NULL) <> (excluded.resolved_at IS NULL) AND NOT `+stillResolved+`
+		OR f.last_seen < excluded.last_seen - interval '1 hour'`,
+	table.Rows("n", findingTable))
 
 // stillResolved is the condition under which a resolution remains valid: there is no new evidence.
 const stillResolved = `(f.resolved_at IS NOT NULL AND f.evidence = excluded.evidence AND f.size >= excluded.size)`

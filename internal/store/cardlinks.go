@@ -49,8 +49,10 @@ const (
 func (c CardLinks) CreateLink(ctx context.Context, l card.Link) error {
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		later(tx, pruneLinksSQL, l.ExpiresAt.Add(-linksKept))
-		return tx.CardLink.Create().SetID(l.ID).SetCardID(l.Card).SetOwner(l.Owner.Lower()).SetTokenHash(l.Token[:]).
-			SetExpiresAt(l.ExpiresAt).Exec(ctx)
+		insert(tx, ent.CardLinkTable, &ent.CardLink{
+			ID: l.ID, CardID: l.Card, Owner: l.Owner.Lower(), TokenHash: l.Token[:], ExpiresAt: l.ExpiresAt,
+		})
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("store a card's link: %w", err)

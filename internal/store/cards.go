@@ -13,6 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	entcard "github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
@@ -29,22 +30,17 @@ type Cards struct{ s *Store }
 // Cards is the part of the store that the card product uses.
 func (s *Store) Cards() Cards { return Cards{s} }
 
-// cardColumns is what scanCardRow reads.
-const cardColumns = `id, order_id, owner, status, reference, provider, programme, holder, load_usd_cents, account,
-	last4, owner_frozen, created_at, updated_at`
-
-func scanCardRow(row pgx.Row) (card.Card, error) {
-	var r ent.Card
-	err := row.Scan(&r.ID, &r.OrderID, &r.Owner, &r.Status, &r.Reference, &r.Provider, &r.Programme, &r.Holder,
-		&r.LoadUsdCents, &r.Account, &r.Last4, &r.OwnerFrozen, &r.CreatedAt, &r.UpdatedAt)
+// scanCardRow reads a row of ent.CardColumns.
+func scanCardRow(from pgx.Row) (card.Card, error) {
+	row, err := ent.ScanCard(from)
 	if err != nil {
 		return card.Card{}, err
 	}
-	return cardOf(&r)
+	return cardOf(row)
 }
 
 // liveCard finds an owner's live card.
-var liveCard = newLookup(scanCardRow, `SELECT `+cardColumns+` FROM cards
+var liveCard = newLookup(scanCardRow, `SELECT `+ent.CardColumns+` FROM cards
 	WHERE owner = $1 AND status <> 'CLOSED' AND status <> 'FAILED' LIMIT 1`, "varchar")
 
 // Live implements card.Store.
@@ -143,26 +139,24 @@ func (s *Store) reserved(ctx context.Context, resource string, asOf time.Time) (
 
 // reserveCardSQL stores a card unless its order has one with this reference, and returns the stored one. The claim of
 // the order's job is locked by the statement before, so no other transaction can make its card.
-const reserveCardSQL = `
+var reserveCardSQL = table.Statement(`
 	WITH found AS (
-		SELECT ` + cardColumns + ` FROM cards WHERE order_id = $2 AND owner = $3 AND reference = $5
+		SELECT `+ent.CardColumns+` FROM cards
+		WHERE order_id = {n.cards_order_id} AND owner = {n.cards_owner} AND reference = {n.cards_reference}
 	), made AS (
-		INSERT INTO cards (id, order_id, owner, status, reference, load_usd_cents, provider, programme, holder, account,
-			last4, owner_frozen, moving_order, moving_target_usd_cents, created_at, updated_at)
-		SELECT $1::uuid, $2::varchar, $3::varchar, $4::varchar, $5::uuid, $6::bigint, $7::varchar, $8::varchar, $9::varchar,
-			'', '', false, '', 0, $10::timestamptz, $11::timestamptz
-		WHERE NOT EXISTS (SELECT FROM found)
-		RETURNING ` + cardColumns + `)
-	SELECT * FROM found UNION ALL SELECT * FROM made`
+		INSERT INTO cards ({cards}) SELECT {n.cards} WHERE NOT EXISTS (SELECT FROM found)
+		RETURNING `+ent.CardColumns+`)
+	SELECT * FROM found UNION ALL SELECT * FROM made`, table.One("n", ent.CardTable))
 
 // Reserve implements card.Store.
 func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card, error) {
 	var got card.Card
 	err := c.s.fenced(ctx, f, func(_ context.Context, tx *ent.Tx) error {
-		sql, args := reserveCardSQL, []any{
-			n.ID, n.Order, n.Owner.Lower(), n.Status, uuid.UUID(n.Ref), int64(n.Load), n.Provider, n.Programme, n.Holder,
-			n.CreatedAt, n.UpdatedAt,
-		}
+		sql, args := reserveCardSQL, ent.CardTable.Values(&ent.Card{
+			ID: n.ID, OrderID: string(n.Order), Owner: n.Owner.Lower(), Status: entcard.Status(n.Status),
+			Provider: n.Provider, Programme: n.Programme, Holder: string(n.Holder), Reference: uuid.UUID(n.Ref),
+			LoadUsdCents: int64(n.Load), CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
+		})
 		if spreadOf(tx) != nil {
 			later(tx, insertCardSQL, args...)
 			sql, args = findReservedCardSQL, []any{n.Order, n.Owner.Lower(), uuid.UUID(n.Ref)}

@@ -29,7 +29,8 @@ func (s *Store) Challenges() Challenges { return Challenges{s} }
 func (c Challenges) Create(ctx context.Context, n auth.Challenge, turns ...limit.Turn) error {
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		takeTurns(tx, turns)
-		return createChallenge(ctx, tx, n)
+		insert(tx, ent.ChallengeTable, challengeRow(n))
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("store challenge: %w", c.s.refusedTurn(ctx, err))
@@ -37,28 +38,21 @@ func (c Challenges) Create(ctx context.Context, n auth.Challenge, turns ...limit
 	return nil
 }
 
-func createChallenge(ctx context.Context, tx *ent.Tx, n auth.Challenge) error {
-	create := tx.Challenge.Create().
-		SetID(n.ID).
-		SetPurpose(string(n.Purpose)).
-		SetWallet(n.Wallet.Lower()).
-		SetScheme(string(n.Scheme)).
-		SetMessage(n.Message).
-		SetNonce(n.Nonce).
-		SetSource(n.Source).
-		SetIssuedAt(n.IssuedAt).
-		SetExpiresAt(n.ExpiresAt).
-		SetNillableConsumedAt(n.ConsumedAt)
+func challengeRow(n auth.Challenge) *ent.Challenge {
+	row := &ent.Challenge{
+		ID: n.ID, Purpose: string(n.Purpose), Wallet: n.Wallet.Lower(), Scheme: string(n.Scheme), Message: n.Message,
+		Nonce: n.Nonce, Source: n.Source, IssuedAt: n.IssuedAt, ExpiresAt: n.ExpiresAt, ConsumedAt: n.ConsumedAt,
+	}
 	if n.CardID != uuid.Nil {
-		create.SetCardID(n.CardID)
+		row.CardID = &n.CardID
 	}
 	if n.SessionID != uuid.Nil {
-		create.SetSessionID(n.SessionID)
+		row.SessionID = &n.SessionID
 	}
 	if n.RecipientKey != nil {
-		create.SetRecipientKey(n.RecipientKey)
+		row.RecipientKey = &n.RecipientKey
 	}
-	return create.Exec(ctx)
+	return row
 }
 
 // Find implements auth.Challenges.

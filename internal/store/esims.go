@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"entgo.io/ent/dialect/sql"
@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	entorder "github.com/roamcard/roamcard/ent/order"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
@@ -123,28 +124,6 @@ const (
 		INSERT INTO esim_syncs (id, synced_at) VALUES ($1, $2)
 		ON CONFLICT (id) DO UPDATE SET synced_at = excluded.synced_at WHERE esim_syncs.synced_at <= excluded.synced_at`
 
-	// Rows that did not change are not written.
-	replacePlansSQL = `
-		INSERT INTO esim_plans AS old (id, provider, code, name, type, countries, data_mb, unlimited, fair_use,
-			validity_days, cost_micros, price_usd_cents, live, created_at, updated_at)
-		SELECT id, $3, code, name, type, countries, data_mb, unlimited, fair_use, validity_days, cost_micros,
-			price_usd_cents, live, $2::timestamptz, $2::timestamptz
-		FROM jsonb_to_recordset($1::jsonb) AS new(id varchar, code varchar, name varchar, type varchar,
-			countries jsonb, data_mb bigint, unlimited boolean, fair_use varchar,
-			validity_days bigint, cost_micros bigint, price_usd_cents bigint, live boolean)
-		ON CONFLICT (provider, code) DO UPDATE SET name = excluded.name, type = excluded.type, countries = excluded.countries,
-			data_mb = excluded.data_mb, unlimited = excluded.unlimited, fair_use = excluded.fair_use,
-			validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
-			price_usd_cents = excluded.price_usd_cents, live = excluded.live, updated_at = excluded.updated_at
-		WHERE (old.name, old.type, old.countries, old.data_mb, old.unlimited, old.fair_use, old.validity_days,
-			old.cost_micros, old.price_usd_cents, old.live)
-			IS DISTINCT FROM (excluded.name, excluded.type, excluded.countries, excluded.data_mb, excluded.unlimited,
-				excluded.fair_use, excluded.validity_days, excluded.cost_micros, excluded.price_usd_cents, excluded.live)`
-
-	reserveProfileSQL = `
-		INSERT INTO esim_profiles (id, order_id, owner, plan_id, provider, status, reference, created_at, updated_at)
-		SELECT $1, id, owner, $3, $4, $5, $6, $7, $8 FROM orders WHERE id = $2 AND owner = $9 RETURNING 1`
-
 	dropPlansSQL = `UPDATE esim_plans SET live = false, updated_at = $2
 		WHERE live AND provider = $3 AND NOT code = ANY($1)`
 
@@ -154,27 +133,46 @@ const (
 		RETURNING version, expires_at`
 )
 
-// planRow is a plan as replacePlansSQL reads it.
-type planRow struct {
-	ID           esim.PlanID `json:"id"`
-	Code         string      `json:"code"`
-	Name         string      `json:"name"`
-	Type         esim.Type   `json:"type"`
-	Countries    []string    `json:"countries"`
-	DataMB       int         `json:"data_mb"`
-	Unlimited    bool        `json:"unlimited"`
-	FairUse      string      `json:"fair_use"`
-	ValidityDays int         `json:"validity_days"`
-	Cost         money.USDC  `json:"cost_micros"`
-	Price        money.Cents `json:"price_usd_cents"`
-	Live         bool        `json:"live"`
+var (
+	// A profile and a top-up n are stored for an order that exists, whose columns of theirs are read from it.
+	profileTable = ent.EsimProfileTable.But("order_id", "owner")
+	ofOrder      = table.Beside{{Name: "order_id", Type: "varchar"}, {Name: "owner", Type: "varchar"}}
+
+	reserveProfileSQL = table.Statement(`
+		INSERT INTO esim_profiles ({esim_profiles}, order_id, owner) SELECT {n.esim_profiles}, id, owner
+		FROM orders WHERE id = {n.order_id} AND owner = {n.owner} RETURNING 1`, table.One("n", profileTable, ofOrder))
+)
+
+// Of the plans p, rows that did not change are not written.
+var replacePlansSQL = plansSQL(`live = excluded.live, `, `(old.live, `+planColumns("old.")+`)
+	IS DISTINCT FROM (excluded.live, `+planColumns("excluded.")+`)`)
+
+// plansSQL stores the plans p over known ones, where a condition is true.
+func plansSQL(also, where string) string {
+	return table.Statement(`
+		INSERT INTO esim_plans AS old ({esim_plans}) SELECT {p.esim_plans} FROM {p} ORDER BY p.esim_plans_code
+		ON CONFLICT (provider, code) DO UPDATE SET name = excluded.name, type = excluded.type,
+			countries = excluded.countries, data_mb = excluded.data_mb, unlimited = excluded.unlimited,
+			fair_use = excluded.fair_use, validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
+			price_usd_cents = excluded.price_usd_cents, `+also+`updated_at = excluded.updated_at
+		WHERE `+where, table.Rows("p", ent.EsimPlanTable))
 }
 
-func planRows(plans []esim.Plan) []planRow {
-	rows := make([]planRow, len(plans))
+// planColumns are what a supplier says of a plan.
+func planColumns(of string) string {
+	return of + strings.Join([]string{
+		"name", "type", "countries", "data_mb", "unlimited", "fair_use", "validity_days", "cost_micros", "price_usd_cents",
+	}, ", "+of)
+}
+
+func (e Esims) planRows(provider string, plans []esim.Plan, live func(esim.Plan) bool) []*ent.EsimPlan {
+	rows, now := make([]*ent.EsimPlan, len(plans)), e.s.stamp()
 	for i, p := range plans {
-		rows[i] = planRow{
-			p.ID, p.Code, p.Name, p.Type, p.Countries, p.DataMB, p.Unlimited, p.FairUse, p.ValidityDays, p.Cost, p.Price, p.Live,
+		rows[i] = &ent.EsimPlan{
+			ID: string(p.ID), Provider: provider, Code: p.Code, Name: p.Name, Type: esimplan.Type(p.Type),
+			Countries: p.Countries, DataMB: p.DataMB, Unlimited: p.Unlimited, FairUse: p.FairUse,
+			ValidityDays: p.ValidityDays, CostMicros: int64(p.Cost), PriceUsdCents: int64(p.Price), Live: live(p),
+			CreatedAt: now, UpdatedAt: now,
 		}
 	}
 	return rows
@@ -243,16 +241,13 @@ func (e Esims) Replace(ctx context.Context, provider string, plans []esim.Plan, 
 	for i, p := range plans {
 		codes[i] = p.Code
 	}
-	encoded, err := json.Marshal(planRows(plans))
-	if err != nil {
-		return fmt.Errorf("encode the catalogue: %w", err)
-	}
+	rows := e.planRows(provider, plans, func(p esim.Plan) bool { return p.Live })
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		tag, err := raw(tx).Exec(ctx, syncedSQL, provider, at.UTC().Truncate(time.Microsecond))
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		if _, err := raw(tx).Exec(ctx, replacePlansSQL, string(encoded), e.s.stamp(), provider); err != nil {
+		if _, err := raw(tx).Exec(ctx, replacePlansSQL, ent.EsimPlanTable.Arrays(rows)...); err != nil {
 			return err
 		}
 		_, err = raw(tx).Exec(ctx, dropPlansSQL, codes, e.s.stamp(), provider)
@@ -321,7 +316,10 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 		}
 		got = p
 		return touchInserted(ctx, tx, fmt.Errorf("order %s: %w", p.Order, esim.ErrNotFound), reserveProfileSQL,
-			p.ID, p.Order, p.Plan, p.Provider, p.Status, uuid.UUID(p.Ref), p.CreatedAt, p.UpdatedAt, owner)
+			append(profileTable.Values(&ent.EsimProfile{
+				ID: p.ID, PlanID: string(p.Plan), Provider: p.Provider, Status: esimprofile.Status(p.Status),
+				Reference: uuid.UUID(p.Ref), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+			}), string(p.Order), owner)...)
 	})
 	return got, err
 }

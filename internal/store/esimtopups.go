@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/job"
@@ -45,14 +45,7 @@ const (
 	toppedUpSQL = `SELECT EXISTS (SELECT 1 FROM esim_topups
 		WHERE profile_id = $1 AND owner = $2 AND status <> 'failed')`
 
-	findTopupSQL = `SELECT id, order_id, profile_id, plan_id, provider, status, reference, account,
-		cost_micros, created_at,
-		updated_at FROM esim_topups WHERE reference = $1 AND owner = $2`
-
-	reserveTopupSQL = `
-		INSERT INTO esim_topups (id, order_id, owner, profile_id, plan_id, provider, status, reference, account, cost_micros,
-			created_at, updated_at)
-		SELECT $1, id, owner, $3, $4, $5, $6, $7, '', 0, $8, $9 FROM orders WHERE id = $2 AND owner = $10 RETURNING 1`
+	findTopupSQL = `SELECT ` + ent.EsimTopupColumns + ` FROM esim_topups WHERE reference = $1 AND owner = $2`
 
 	completeTopupSQL = `UPDATE esim_topups SET status = 'ready', account = $2, cost_micros = $3, updated_at = $4
 		WHERE id = $1 AND owner = $5 AND status = 'ordered'`
@@ -62,34 +55,24 @@ const (
 
 	deliveredByAccountSQL = `SELECT account, order_id, owner FROM esim_profiles
 		WHERE provider = $1 AND status IN ('ready', 'cancelled') AND account = ANY($2)`
-
-	// A live plan stays as the last sync left it. Rows that did not change are not written.
-	learnPlansSQL = `
-		INSERT INTO esim_plans AS old (id, provider, code, name, type, countries, data_mb, unlimited, fair_use,
-			validity_days, cost_micros, price_usd_cents, live, created_at, updated_at)
-		SELECT id, $3, code, name, type, countries, data_mb, unlimited, fair_use, validity_days, cost_micros,
-			price_usd_cents, false, $2::timestamptz, $2::timestamptz
-		FROM jsonb_to_recordset($1::jsonb) AS new(id varchar, code varchar, name varchar, type varchar,
-			countries jsonb, data_mb bigint, unlimited boolean, fair_use varchar,
-			validity_days bigint, cost_micros bigint, price_usd_cents bigint)
-		ORDER BY code
-		ON CONFLICT (provider, code) DO UPDATE SET name = excluded.name, type = excluded.type, countries = excluded.countries,
-			data_mb = excluded.data_mb, unlimited = excluded.unlimited, fair_use = excluded.fair_use,
-			validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
-			price_usd_cents = excluded.price_usd_cents, updated_at = excluded.updated_at
-		WHERE NOT old.live AND (old.name, old.type, old.countries, old.data_mb, old.unlimited, old.fair_use,
-			old.validity_days, old.cost_micros, old.price_usd_cents)
-			IS DISTINCT FROM (excluded.name, excluded.type, excluded.countries, excluded.data_mb, excluded.unlimited,
-				excluded.fair_use, excluded.validity_days, excluded.cost_micros, excluded.price_usd_cents)`
 )
+
+var (
+	topupTable = ent.EsimTopupTable.But("order_id", "owner")
+
+	reserveTopupSQL = table.Statement(`
+		INSERT INTO esim_topups ({esim_topups}, order_id, owner) SELECT {n.esim_topups}, id, owner
+		FROM orders WHERE id = {n.order_id} AND owner = {n.owner} RETURNING 1`, table.One("n", topupTable, ofOrder))
+)
+
+// A live plan stays as the last sync left it. Rows that did not change are not written.
+var learnPlansSQL = plansSQL("", `NOT old.live AND (`+planColumns("old.")+`)
+	IS DISTINCT FROM (`+planColumns("excluded.")+`)`)
 
 // Learn implements esim.Store.
 func (e Esims) Learn(ctx context.Context, provider string, plans []esim.Plan) ([]esim.Plan, error) {
-	encoded, err := json.Marshal(planRows(plans))
-	if err != nil {
-		return nil, fmt.Errorf("encode the plans: %w", err)
-	}
-	if _, err := e.s.pool.Exec(ctx, learnPlansSQL, string(encoded), e.s.stamp(), provider); err != nil {
+	rows := e.planRows(provider, plans, func(esim.Plan) bool { return false })
+	if _, err := e.s.pool.Exec(ctx, learnPlansSQL, ent.EsimPlanTable.Arrays(rows)...); err != nil {
 		return nil, mapError(err)
 	}
 	known, err := e.PlansByCode(ctx, provider)
@@ -149,7 +132,10 @@ func (e Esims) ReserveTopup(ctx context.Context, f job.Fence, t esim.Topup) (esi
 		}
 		got = t
 		return touchInserted(ctx, tx, fmt.Errorf("order %s: %w", t.Order, esim.ErrNotFound), reserveTopupSQL,
-			t.ID, t.Order, t.Profile, t.Plan, t.Provider, t.Status, uuid.UUID(t.Ref), t.CreatedAt, t.UpdatedAt, owner)
+			append(topupTable.Values(&ent.EsimTopup{
+				ID: t.ID, ProfileID: t.Profile, PlanID: string(t.Plan), Provider: t.Provider, Status: string(t.Status),
+				Reference: uuid.UUID(t.Ref), CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+			}), string(t.Order), owner)...)
 	})
 	return got, err
 }
@@ -209,12 +195,15 @@ func (e Esims) FailTopup(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	})
 }
 
-func scanTopup(row pgx.CollectableRow) (t esim.Topup, err error) {
-	var ref uuid.UUID
-	err = row.Scan(&t.ID, &t.Order, &t.Profile, &t.Plan, &t.Provider, &t.Status, &ref, &t.Account, (*int64)(&t.Cost),
-		&t.CreatedAt, &t.UpdatedAt)
-	t.Ref, t.CreatedAt, t.UpdatedAt = fulfilment.Ref(ref), t.CreatedAt.UTC(), t.UpdatedAt.UTC()
-	return t, err
+// scanTopup reads a row of ent.EsimTopupColumns.
+func scanTopup(from pgx.CollectableRow) (esim.Topup, error) {
+	row, err := ent.ScanEsimTopup(from)
+	return esim.Topup{
+		ID: row.ID, Order: order.ID(row.OrderID), Profile: row.ProfileID, Plan: esim.PlanID(row.PlanID),
+		Provider: row.Provider, Status: esim.Status(row.Status), Ref: fulfilment.Ref(row.Reference),
+		Account: row.Account, Cost: money.USDC(row.CostMicros), CreatedAt: row.CreatedAt.UTC(),
+		UpdatedAt: row.UpdatedAt.UTC(),
+	}, err
 }
 
 // DeliveredByAccount implements esim.Accounts.

@@ -141,7 +141,7 @@ func ClaimStatements() []string {
 func SettleStatements() []string { return []string{batchLimitsSQL, fenceAllSQL, settlesSQL} }
 
 // MoveStatement moves an order.
-const MoveStatement = moveOrderSQL
+var MoveStatement = moveOrderSQL
 
 func Post(ctx context.Context, s *Store, p ledger.Posting) error {
 	return s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
@@ -206,4 +206,22 @@ func MigrateWith(
 // SumBy is Sum with another number of entries for each statement.
 func (t Treasury) SumBy(ctx context.Context, after, upto, atOnce int64) (map[string]money.USDC, int64, error) {
 	return t.sum(ctx, after, upto, atOnce)
+}
+
+// InsertAudit adds a row to the audit trail.
+func InsertAudit(tx *ent.Tx, row *ent.Audit) { insert(tx, ent.AuditTable, row) }
+
+// Everywhere is a statement without the place that a distributed database wants.
+func Everywhere(sql string) string { return everywhere(sql) }
+
+// Made are the statements that are made when the program starts.
+func Made() map[string]string {
+	return map[string]string{
+		"reportTransferSQL": reportTransferSQL, "concludeSQL": concludeSQL, "reserveCardSQL": reserveCardSQL,
+		"claimsSQL": claimsSQL, "reserveProfileSQL": reserveProfileSQL, "replacePlansSQL": replacePlansSQL,
+		"reserveTopupSQL": reserveTopupSQL, "learnPlansSQL": learnPlansSQL, "openFindingsSQL": openFindingsSQL,
+		"enterSQL": enterSQL, "addJobSQL": addJobSQL, "insertJobSQL": insertJobSQL, "insertAloneSQL": insertAloneSQL,
+		"moveOrderSQL": moveOrderSQL, "settlesSQL": settlesSQL, "insertCardSQL": insertCardSQL,
+		"postSpreadSQL": postSpreadSQL, "setSwitchSQL": setSwitchSQL, "arriveSQL": arriveSQL, "leaveOutSQL": leaveOutSQL,
+	}
 }

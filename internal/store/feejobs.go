@@ -30,13 +30,13 @@ const (
 )
 
 // A queued job whose withdrawal has been sent counts as processing.
-const listJobsSQL = `SELECT ` + jobColumns + ` FROM jobs
+const listJobsSQL = `SELECT ` + ent.JobColumns + ` FROM jobs
 	WHERE kind = $1 AND ($2 = '' OR $2 = CASE WHEN status = 'queued' AND step <> '' THEN 'processing' ELSE status END)
 		AND ($3::uuid IS NULL OR id < $3)
 	ORDER BY id DESC LIMIT $4`
 
 const (
-	jobOfKindSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND id = $2`
+	jobOfKindSQL = `SELECT ` + ent.JobColumns + ` FROM jobs WHERE kind = $1 AND id = $2`
 
 	concludeJobSQL = `
 		UPDATE jobs SET status = $3, last_error = $4, version = version + 1, finished_at = now(),

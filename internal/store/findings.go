@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/approval"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -37,11 +38,6 @@ const (
 
 	findingSQL = `SELECT ` + findingColumns + ` AND id = $2 FOR UPDATE`
 
-	openFindingsSQL = `
-		SELECT f.unit, f.code, f.subject FROM findings f
-			JOIN unnest($2::varchar[], $3::varchar[], $4::varchar[]) AS n (unit, code, subject) USING (unit, code, subject)
-		WHERE f.reconciliation_id = $1 AND f.closed_at IS NULL`
-
 	sumsSQL = `
 		SELECT code, count(*), count(*) FILTER (WHERE blocks) FROM findings
 		WHERE reconciliation_id = $1 AND closed_at IS NULL AND resolved_at IS NULL GROUP BY code ORDER BY code`
@@ -56,20 +52,17 @@ const (
 		UPDATE findings SET resolved_at = $3, resolution = $4, resolved_by = $5, reason = $6
 		WHERE reconciliation_id = $1 AND unit = $2 AND code = 'transfer_unmatched' AND closed_at IS NULL`
 
-	leaveOutSQL = `
-		INSERT INTO findings AS f (reconciliation_id, unit, code, subject, order_id, owner, product, detail, evidence,
-			size, blocks, first_seen, last_seen)
-		VALUES ($1, $2, 'block_unread', $3, '', '', '', $4, '', 0, false, $5, $5)
-		ON CONFLICT (reconciliation_id, unit, code, subject) DO UPDATE SET
-			last_seen = excluded.last_seen, detail = excluded.detail, closed_at = NULL,
-			first_seen = CASE WHEN f.closed_at IS NULL THEN f.first_seen ELSE excluded.first_seen END`
-
 	leftOutSQL = `
 		SELECT subject FROM findings WHERE reconciliation_id = $1 AND unit LIKE 'block/%' AND closed_at IS NULL
 		ORDER BY last_seen, id LIMIT $2`
 
 	caughtSQL = `UPDATE findings SET closed_at = $3 WHERE reconciliation_id = $1 AND unit = $2 AND closed_at IS NULL`
 )
+
+var leaveOutSQL = findingTable.Insert() + `
+	ON CONFLICT (reconciliation_id, unit, code, subject) DO UPDATE SET
+		last_seen = excluded.last_seen, detail = excluded.detail, closed_at = NULL,
+		first_seen = CASE WHEN findings.closed_at IS NULL THEN findings.first_seen ELSE excluded.first_seen END`
 
 // Conclude implements reconcile.Books.
 func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
@@ -87,32 +80,22 @@ func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
 			}
 			later(tx, explainSQL, lines, orders, spent)
 		}
-		f := columnsOfFindings(c.Found)
-		if len(c.Found) > 0 {
-			later(tx, concludeSQL, t.id(), now, f.units, f.codes, f.subjects, f.orders, f.owners, f.products,
-				f.details, f.evidence, f.sizes, f.blocks, f.resolvedAt, f.resolutions, f.resolvedBy, f.reasons)
+		found, names := t.findingRows(c.Found, now)
+		if len(found) > 0 {
+			later(tx, concludeSQL, findingTable.Arrays(found)...)
 		}
 		units := make([]string, len(c.Units))
 		for i, u := range c.Units {
 			units[i] = string(u)
 		}
-		later(tx, closeSQL, t.id(), now, units, f.names)
+		later(tx, closeSQL, t.id(), now, units, names)
 		return nil
 	})
 }
 
-// findingRows are findings by column, each once.
-type findingRows struct {
-	// names are unit, code and subject joined.
-	names, units, codes, subjects, orders, owners, products, details, evidence, resolutions, resolvedBy, reasons []string
-
-	sizes      []int64
-	blocks     []bool
-	resolvedAt []*time.Time
-}
-
-func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
-	r.names = []string{} // nil would be NULL, to which no comparison applies
+// findingRows are the rows of findings, each once, and their names: unit, code and subject joined.
+func (t Treasury) findingRows(all []reconcile.Finding, now time.Time) (rows []*ent.Finding, names []string) {
+	names = []string{} // nil would be NULL, to which no comparison applies
 	once := map[string]bool{}
 	for _, f := range all {
 		name := string(f.Unit) + " " + string(f.Code) + " " + f.Subject
@@ -120,22 +103,27 @@ func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
 			continue
 		}
 		once[name] = true
-		r.names = append(r.names, name)
-		r.units, r.codes, r.subjects = append(r.units, string(f.Unit)), append(r.codes, string(f.Code)),
-			append(r.subjects, f.Subject)
-		r.orders, r.owners, r.products = append(r.orders, f.Order), append(r.owners, f.Owner), append(r.products, f.Product)
-		r.details, r.evidence = append(r.details, f.Detail), append(r.evidence, f.Evidence)
-		r.sizes, r.blocks = append(r.sizes, f.Size), append(r.blocks, f.Blocks)
-		var resolution reconcile.Resolved
-		var at *time.Time
-		if f.Resolved != nil {
-			resolution, at = *f.Resolved, &f.Resolved.At
+		row := &ent.Finding{
+			ReconciliationID: t.id(), Unit: string(f.Unit), Code: string(f.Code), Subject: f.Subject, OrderID: f.Order,
+			Owner: f.Owner, Product: f.Product, Detail: f.Detail, Evidence: f.Evidence, Size: f.Size, Blocks: f.Blocks,
+			FirstSeen: now, LastSeen: now,
 		}
-		r.resolvedAt, r.resolutions = append(r.resolvedAt, at), append(r.resolutions, string(resolution.As))
-		r.resolvedBy, r.reasons = append(r.resolvedBy, resolution.Operator), append(r.reasons, resolution.Reason)
+		if r := f.Resolved; r != nil {
+			row.ResolvedAt, row.Resolution, row.ResolvedBy, row.Reason = &r.At, string(r.As), r.Operator, r.Reason
+		}
+		rows, names = append(rows, row), append(names, name)
 	}
-	return r
+	return rows, names
 }
+
+var (
+	findingName = ent.FindingTable.Only("reconciliation_id", "unit", "code", "subject")
+
+	openFindingsSQL = table.Statement(`
+		SELECT f.unit, f.code, f.subject FROM findings f JOIN {n}
+			ON (f.reconciliation_id, f.unit, f.code, f.subject) = ({n.findings})
+		WHERE f.closed_at IS NULL`, table.Rows("n", findingName))
+)
 
 // Open implements reconcile.Books.
 func (t Treasury) Open(ctx context.Context, found []reconcile.Finding) ([]reconcile.Finding, error) {
@@ -144,8 +132,8 @@ func (t Treasury) Open(ctx context.Context, found []reconcile.Finding) ([]reconc
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	f := columnsOfFindings(found)
-	rows, err := t.s.pool.Query(ctx, openFindingsSQL, t.id(), f.units, f.codes, f.subjects)
+	asked, _ := t.findingRows(found, time.Time{})
+	rows, err := t.s.pool.Query(ctx, openFindingsSQL, findingName.Arrays(asked)...)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -277,8 +265,12 @@ func (t Treasury) Blocks(ctx context.Context, limit int) ([]uint64, error) {
 func (t Treasury) LeaveOut(ctx context.Context, block uint64, why string) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	_, err := t.s.pool.Exec(ctx, leaveOutSQL, t.id(), string(reconcile.BlockUnit(block)), strconv.FormatUint(block, 10),
-		"no node shows the transfers of this block: "+why, t.s.stamp())
+	now := t.s.stamp()
+	_, err := t.s.pool.Exec(ctx, leaveOutSQL, findingTable.Values(&ent.Finding{
+		ReconciliationID: t.id(), Unit: string(reconcile.BlockUnit(block)), Code: "block_unread",
+		Subject: strconv.FormatUint(block, 10), Detail: "no node shows the transfers of this block: " + why,
+		FirstSeen: now, LastSeen: now,
+	})...)
 	return mapError(err)
 }
 

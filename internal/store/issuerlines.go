@@ -3,10 +3,13 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
@@ -53,17 +56,14 @@ func (t Treasury) OrdersOfLines(ctx context.Context, lines []string) ([]order.ID
 }
 
 // enterSQL copies lines. An unchanged line is not compared again.
-const enterSQL = `
-	INSERT INTO issuer_lines (id, provider, reference, account, direction, state, amount_usd_cents, balance_usd_cents,
-		epoch, changed_at)
-	SELECT l.*, $9, $10 FROM unnest($1::varchar[], $2::varchar[], $3::uuid[], $4::varchar[], $5::varchar[],
-		$6::varchar[], $7::bigint[], $8::bigint[]) AS l
+var enterSQL = table.Statement(`
+	INSERT INTO issuer_lines ({issuer_lines}) SELECT {l.issuer_lines} FROM {l}
 	ON CONFLICT (id) DO UPDATE SET epoch = greatest(issuer_lines.epoch, excluded.epoch), reference = excluded.reference,
 		account = excluded.account, direction = excluded.direction, state = excluded.state,
 		amount_usd_cents = excluded.amount_usd_cents, balance_usd_cents = excluded.balance_usd_cents,
-		pending = issuer_lines.pending OR ` + lineDiffers + `,
-		changed_at = CASE WHEN ` + lineDiffers + ` THEN excluded.changed_at ELSE issuer_lines.changed_at END
-	WHERE issuer_lines.epoch < excluded.epoch OR ` + lineDiffers
+		pending = issuer_lines.pending OR `+lineDiffers+`,
+		changed_at = CASE WHEN `+lineDiffers+` THEN excluded.changed_at ELSE issuer_lines.changed_at END
+	WHERE issuer_lines.epoch < excluded.epoch OR `+lineDiffers, table.Rows("l", ent.IssuerLineTable))
 
 const lineDiffers = `(issuer_lines.reference, issuer_lines.account, issuer_lines.direction, issuer_lines.state,
 		issuer_lines.amount_usd_cents, issuer_lines.balance_usd_cents)
@@ -75,36 +75,35 @@ func (t Treasury) Enter(ctx context.Context, lines []card.Line, epoch int64) err
 	if len(lines) == 0 {
 		return nil
 	}
-	var ids, providers, accounts, directions, states []string
-	var refs []uuid.UUID
-	var amounts, balances []int64
-	at := map[string]int{}
+	var rows []*ent.IssuerLine
+	now, at := t.s.stamp(), map[string]int{}
 	for _, l := range lines {
-		ref, account, direction, state, amount, balance := columnsOf(l)
+		row := lineRow(l, epoch, now)
 		if i, twice := at[l.ID]; twice { // the later one is current
-			refs[i], accounts[i], directions[i] = ref, account, direction
-			states[i], amounts[i], balances[i] = state, amount, balance
+			rows[i] = row
 			continue
 		}
-		at[l.ID] = len(ids)
-		ids, providers = append(ids, l.ID), append(providers, l.Provider)
-		refs, accounts = append(refs, ref), append(accounts, account)
-		directions, states = append(directions, direction), append(states, state)
-		amounts, balances = append(amounts, amount), append(balances, balance)
+		at[l.ID] = len(rows)
+		rows = append(rows, row)
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	_, err := t.s.pool.Exec(ctx, enterSQL, ids, providers, refs, accounts, directions, states, amounts, balances, epoch,
-		t.s.stamp())
+	_, err := t.s.pool.Exec(ctx, enterSQL, ent.IssuerLineTable.Arrays(rows)...)
 	return mapError(err)
 }
 
-func columnsOf(l card.Line) (ref uuid.UUID, account, direction, state string, amount, balance int64) {
+// lineRow is the row of a line, which is not compared yet.
+func lineRow(l card.Line, epoch int64, now time.Time) *ent.IssuerLine {
+	row := &ent.IssuerLine{ID: l.ID, Provider: l.Provider, Epoch: epoch, Pending: true, ChangedAt: now}
 	if c := l.Card; c != nil {
-		return uuid.UUID(c.Ref), c.ID, "", string(c.State), int64(c.Loaded), int64(c.Balance)
+		row.Reference, row.Account, row.State = uuid.UUID(c.Ref), c.ID, string(c.State)
+		row.AmountUsdCents, row.BalanceUsdCents = int64(c.Loaded), int64(c.Balance)
+		return row
 	}
 	m := l.Movement
-	return uuid.UUID(m.Ref), m.Account, string(m.Direction), string(m.State), int64(m.Amount), 0
+	row.Reference, row.Account, row.Direction = uuid.UUID(m.Ref), m.Account, string(m.Direction)
+	row.State, row.AmountUsdCents = string(m.State), int64(m.Amount)
+	return row
 }
 
 // explainSQL records the orders that explain lines, and that the lines are compared.

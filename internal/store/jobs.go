@@ -21,31 +21,12 @@ import (
 // topicJobs wakes the workers; its keys are the classes of jobs.
 const topicJobs = "jobs"
 
-// jobColumns is what scanJob reads.
-const jobColumns = `id, kind, class, unique_key, owner, payload, traceparent, status, attempt, uncounted_attempts,
-	max_attempts, version, step, step_at, run_at, created_at, finished_at, last_error,
-	coalesce(lease_owner, ''), lease_until`
-
 // Statuses are literals in these statements: with parameters, a generic plan could not use the partial indexes.
 // Statements about a claim do not name the status: only a processing job has an owner, and with the status the planner
 // might search all leases. Leases are compared with clock_timestamp(), because the statement may have waited for the
 // row's lock.
 const (
-	intoJobsSQL = `
-		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
-			created_at, lease_owner, lease_until, class, owner) `
-	jobValuesSQL = `$1::uuid, $2::varchar, $3::varchar, $4::jsonb, $5::varchar, $6::varchar, $7::bigint, $8::bigint,
-			coalesce($9::timestamptz, now()), now(), $10::varchar, now() + $11::interval, $12::varchar, $13::varchar`
-	addJobSQL    = intoJobsSQL + `VALUES (` + jobValuesSQL + `) RETURNING ` + jobColumns
-	insertJobSQL = intoJobsSQL + `VALUES (` + jobValuesSQL + `)
-		ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
-	// The unique key lets only one process enqueue in a period, so the condition need not see uncommitted rows.
-	insertAloneSQL = intoJobsSQL + `SELECT ` + jobValuesSQL + `
-		WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'queued' AND owner = $13)
-			AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'processing' AND owner = $13)
-		ON CONFLICT (kind, unique_key, owner) DO NOTHING RETURNING ` + jobColumns
-
-	findJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND unique_key = $2`
+	findJobSQL = `SELECT ` + ent.JobColumns + ` FROM jobs WHERE kind = $1 AND unique_key = $2`
 	// findOwnJobSQL is findJobSQL where the owner is known.
 	findOwnJobSQL = findJobSQL + ` AND owner = $3`
 
@@ -56,7 +37,7 @@ const (
 		UPDATE jobs SET status = 'processing', attempt = attempt + 1, version = version + 1,
 			lease_owner = $1, lease_until = now() + $4::interval
 		WHERE id IN (SELECT id FROM due) AND %s
-		RETURNING ` + jobColumns
+		RETURNING ` + ent.JobColumns
 	dueJobsSQL = `SELECT owner FROM jobs WHERE status = 'queued' AND class = $3 AND run_at <= now() AND kind = ANY($1)
 		ORDER BY run_at LIMIT $2`
 
@@ -168,7 +149,7 @@ func queueJob(ctx context.Context, tx *ent.Tx, n job.New, owner x402.Address, in
 	if err != nil {
 		return err
 	}
-	q := statement{sql: insertJobSQL, args: jobValues(ctx, n, row, owner.Lower())}
+	q := statement{sql: insertJobSQL, args: jobRow(ctx, n, row, owner.Lower()).values()}
 	if into != nil {
 		q.sql = addJobSQL
 		q.read = func(answers pgx.BatchResults) (err error) {
@@ -184,20 +165,6 @@ func queueJob(ctx context.Context, tx *ent.Tx, n job.New, owner x402.Address, in
 	return nil
 }
 
-func jobValues(ctx context.Context, n job.New, row job.Row, owner string) []any {
-	var runAt, worker, ttl any
-	if !row.RunAt.IsZero() {
-		runAt = row.RunAt
-	}
-	if row.LeaseOwner != "" {
-		worker, ttl = row.LeaseOwner, n.LeaseTTL
-	}
-	return []any{
-		row.ID, row.Kind, row.UniqueKey, row.Payload, job.Traceparent(ctx), row.Status, row.Attempt, row.MaxAttempts,
-		runAt, worker, ttl, row.Class, owner,
-	}
-}
-
 // insertJobOn inserts a job, for an order of an owner or for none.
 func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (job.Row, bool, error) {
 	row, err := n.Row()
@@ -208,7 +175,7 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New, owner string) (jo
 	if n.Exclusive {
 		statement = insertAloneSQL
 	}
-	inserted, err := scanJob(on.QueryRow(ctx, statement, jobValues(ctx, n, row, owner)...))
+	inserted, err := scanJob(on.QueryRow(ctx, statement, jobRow(ctx, n, row, owner).values()...))
 	if errors.Is(err, pgx.ErrNoRows) && n.Exclusive {
 		return job.Row{}, false, nil // there is another one of its kind
 	}
@@ -479,12 +446,4 @@ func kindNames(kinds []job.Kind) []string {
 	}
 	slices.SortFunc(names, strings.Compare)
 	return names
-}
-
-func scanJob(row pgx.Row) (job.Row, error) {
-	var r job.Row
-	err := row.Scan(&r.ID, &r.Kind, &r.Class, &r.UniqueKey, &r.Of, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt,
-		&r.Uncounted, &r.MaxAttempts, &r.Version, &r.Step, &r.StepAt, &r.RunAt, &r.CreatedAt, &r.FinishedAt,
-		&r.LastError, &r.LeaseOwner, &r.LeaseUntil)
-	return r, err
 }

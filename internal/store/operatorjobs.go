@@ -28,17 +28,17 @@ const (
 )
 
 const (
-	stoppedJobsSQL = `SELECT ` + jobColumns + ` FROM jobs
+	stoppedJobsSQL = `SELECT ` + ent.JobColumns + ` FROM jobs
 		WHERE status = ANY($1) AND ($2 = '' OR kind = $2) AND ($3::uuid IS NULL OR id < $3) ORDER BY id DESC LIMIT $4`
 
-	jobSQL     = `SELECT ` + jobColumns + ` FROM jobs WHERE id = $1`
+	jobSQL     = `SELECT ` + ent.JobColumns + ` FROM jobs WHERE id = $1`
 	lockRowSQL = jobSQL + ` AND owner = $2 FOR UPDATE`
 
 	// Earlier attempts do not count. The step stays, because it says what a provider may have been sent.
 	requeueJobSQL = `
 		UPDATE jobs SET status = 'queued', last_error = '', run_at = now(), finished_at = NULL,
 			uncounted_attempts = attempt, version = version + 1
-		WHERE id = $1 AND owner = $2 RETURNING ` + jobColumns
+		WHERE id = $1 AND owner = $2 RETURNING ` + ent.JobColumns
 
 	dropJobSQL = `DELETE FROM jobs WHERE id = $1 AND owner = $2`
 )

@@ -88,11 +88,10 @@ func (o OperatorTokens) Mint(
 		if minters == nil {
 			minters = []string{}
 		}
-		if err := tx.OperatorToken.Create().SetID(t.ID).SetName(t.Name).SetRole(operatortoken.Role(t.Role)).
-			SetTokenHash(t.Hash[:]).SetMinters(minters).SetMintedAt(t.MintedAt).SetExpiresAt(t.ExpiresAt).
-			Exec(ctx); err != nil {
-			return err
-		}
+		insert(tx, ent.OperatorTokenTable, &ent.OperatorToken{
+			ID: t.ID, Name: t.Name, Role: operatortoken.Role(t.Role), TokenHash: t.Hash[:], Minters: minters,
+			MintedAt: t.MintedAt, ExpiresAt: t.ExpiresAt,
+		})
 		return o.s.record(ctx, tx, act, actMint, t.Name, nil, after)
 	})
 	return made, fresh, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
@@ -18,14 +19,16 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// insertOrder inserts an order. request is the request that creates it unpaid; nil for one whose timeline has it.
-func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order, request *string) error {
-	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(string(o.Kind)).
-		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
-		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetResource(o.Resource).
-		SetNillableReference(o.Reference).SetNillableAdoptedReference(o.RecoveredReference).SetRefundReason(o.RefundReason).
-		SetVersion(o.Version).SetDeliveryAttempt(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
-		SetNillableExpiresAt(o.ExpiresAt).SetNillableRequestID(request).Exec(ctx)
+// orderRow is the row of an order. The request that created it is set for one that is created unpaid; the timeline has
+// that of any other.
+func orderRow(o order.Order) *ent.Order {
+	return &ent.Order{
+		ID: string(o.ID), OperationID: o.Operation, Kind: string(o.Kind), Status: entorder.Status(o.Status),
+		Owner: o.Owner.Lower(), IdempotencyKey: o.Key, Fingerprint: o.Fingerprint[:], PriceUsdCents: int64(o.Price),
+		Item: o.Item, Resource: o.Resource, Version: o.Version, DeliveryAttempt: max(1, o.Delivery),
+		Reference: o.Reference, RefundReason: o.RefundReason, AdoptedReference: o.RecoveredReference,
+		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, ExpiresAt: o.ExpiresAt,
+	}
 }
 
 // requestOf is the request that a context belongs to, as its answer names it; nil when it belongs to none.
@@ -44,19 +47,13 @@ func requestOfMove(ctx context.Context, m order.Move) *string {
 	return requestOf(ctx)
 }
 
-// orderColumns is what scanOrder reads.
-const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item,
-	resource, reference, adopted_reference, refund_reason, version, delivery_attempt, created_at, updated_at, expires_at`
-
-func scanOrder(row pgx.Row) (order.Order, error) {
-	var r ent.Order
-	err := row.Scan(&r.ID, &r.OperationID, &r.Kind, &r.Status, &r.Owner, &r.IdempotencyKey, &r.Fingerprint,
-		&r.PriceUsdCents, &r.Item, &r.Resource, &r.Reference, &r.AdoptedReference, &r.RefundReason,
-		&r.Version, &r.DeliveryAttempt, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
+// scanOrder reads a row of ent.OrderColumns.
+func scanOrder(from pgx.Row) (order.Order, error) {
+	row, err := ent.ScanOrder(from)
 	if err != nil {
 		return order.Order{}, err
 	}
-	return orderOf(&r)
+	return orderOf(row)
 }
 
 func orderOf(row *ent.Order) (order.Order, error) {
@@ -80,16 +77,27 @@ func orderOf(row *ent.Order) (order.Order, error) {
 	return o, nil
 }
 
-func insertPayment(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
+// paymentRow is the row of a payment that is claimed.
+func paymentRow(p payment.Payment) *ent.Payment {
 	a, signature := p.Authorization, p.Signature[:]
 	if p.ArrivedAt != nil && !p.Signed() {
 		signature = []byte{}
 	}
-	return tx.Payment.Create().SetID(p.ID).SetOrderID(string(p.Order)).SetStatus(entpayment.Status(p.Status)).
-		SetNetwork(p.Network).SetAsset(p.Asset.Lower()).SetOwner(a.From.Lower()).SetPayTo(a.To.Lower()).
-		SetValue(int64(a.Value)).SetValidAfter(int64(a.ValidAfter)).SetValidBefore(int64(a.ValidBefore)).
-		SetNonce(a.Nonce.String()).SetSignature(signature).SetCreatedAt(p.CreatedAt).SetNillableArrivedAt(p.ArrivedAt).
-		Exec(ctx)
+	return &ent.Payment{
+		ID: p.ID, OrderID: string(p.Order), Owner: a.From.Lower(), Status: entpayment.Status(p.Status),
+		Network: p.Network, Asset: p.Asset.Lower(), PayTo: a.To.Lower(), Value: int64(a.Value),
+		ValidAfter: int64(a.ValidAfter), ValidBefore: int64(a.ValidBefore), Nonce: a.Nonce.String(), Signature: signature,
+		CreatedAt: p.CreatedAt, ArrivedAt: p.ArrivedAt,
+	}
+}
+
+// moveRow is the line of a move in the timeline of an order, whose version is that after the move.
+func moveRow(ctx context.Context, m order.Move, version int, now time.Time) *ent.Timeline {
+	return &ent.Timeline{
+		ID: uuid.Must(uuid.NewV7()), OrderID: string(m.Order), Owner: m.Owner.Lower(), Version: version, At: now,
+		FromStatus: string(m.From), ToStatus: string(m.To), Actor: m.Actor, Reason: m.Reason, Evidence: m.Evidence,
+		RequestID: requestOfMove(ctx, m),
+	}
 }
 
 func paymentOf(row *ent.Payment) (payment.Payment, error) {

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"entgo.io/ent/dialect/sql"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
 	entpayment "github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
@@ -201,13 +201,8 @@ func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone 
 		if p.Payment.ArrivedAt != nil {
 			claimArrived(tx, p.Payment)
 		}
-		var err error
-		if result.Order, err = o.claim(ctx, tx, p); err != nil {
-			return err
-		}
-		if err := insertPayment(ctx, tx, p.Payment); err != nil {
-			return err
-		}
+		result.Order = o.claim(ctx, tx, p)
+		insert(tx, ent.PaymentTable, paymentRow(p.Payment))
 		if err := queueJob(ctx, tx, p.Job, p.Order.Owner, &result.Job); err != nil {
 			return err
 		}
@@ -250,14 +245,15 @@ func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.C
 }
 
 // claim inserts the order, or claims an existing unpaid one that has not expired.
-func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) (order.Order, error) {
+func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) order.Order {
 	ord, now := claimedOrder(p), o.s.stamp()
 	if p.Existing {
 		touchOne(tx, errRepeated, claimOrderSQL, ord.ID, ord.Owner.Lower(), p.Order.Version, ord.RefundReason, now)
-	} else if err := insertOrder(ctx, tx, ord, nil); err != nil {
-		return ord, err
+	} else {
+		insert(tx, ent.OrderTable, orderRow(ord))
 	}
-	return ord, recordMove(ctx, tx, claimMove(ord), ord, now)
+	insert(tx, ent.TimelineTable, moveRow(ctx, claimMove(ord), ord.Version, now))
+	return ord
 }
 
 // claimedOrder is the order of a claim as it is stored.
@@ -278,9 +274,10 @@ func claimMove(ord order.Order) order.Move {
 
 // These statements run for every purchase. ent's would be most of its cost.
 const (
-	findOrderSQL = `SELECT ` + orderColumns + ` FROM orders WHERE id = $1`
+	findOrderSQL = `SELECT ` + ent.OrderColumns + ` FROM orders WHERE id = $1`
 
-	findOrderByKeySQL = `SELECT ` + orderColumns + ` FROM orders WHERE kind = $1 AND owner = $2 AND idempotency_key = $3`
+	findOrderByKeySQL = `SELECT ` + ent.OrderColumns + ` FROM orders
+		WHERE kind = $1 AND owner = $2 AND idempotency_key = $3`
 
 	claimOrderSQL = `
 		UPDATE orders SET status = 'settling', version = version + 1, expires_at = NULL, refund_reason = $4, updated_at = $5
@@ -290,20 +287,19 @@ const (
 	provePaymentSQL = `
 		UPDATE payments SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
 		WHERE id = $1 AND owner = $8 AND status = $2 RETURNING 1`
-
-	// A move that finds the order in another status inserts a timeline row without a version, which violates a
-	// constraint: the server rolls the transaction back without a round trip before the commit.
-	moveOrderSQL = `
-		WITH moved AS (
-			UPDATE orders SET status = $3, version = version + 1, updated_at = $4,
-				delivery_attempt = delivery_attempt + $5
-			WHERE id = $1 AND owner = $10 AND status = $2 RETURNING *
-		), told AS (
-			INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence,
-				request_id)
-			SELECT $6, $1, $10, (SELECT version FROM moved), $4, $2, $3, $7, $8, $9, $11)
-		SELECT ` + orderColumns + ` FROM moved`
 )
+
+// moveOrderSQL moves an order by the line m of its timeline. One that is in another status inserts a line without a
+// version, which violates a constraint: the server rolls the transaction back without a round trip before the commit.
+var moveOrderSQL = table.Statement(`
+	WITH moved AS (
+		UPDATE orders SET status = {m.timeline_to_status}, version = version + 1, updated_at = {m.timeline_at},
+			delivery_attempt = delivery_attempt + {m.refused}
+		WHERE id = {m.timeline_order_id} AND owner = {m.timeline_owner} AND status = {m.timeline_from_status} RETURNING *
+	), told AS (
+		INSERT INTO timeline ({timeline}, version) SELECT {m.timeline}, (SELECT version FROM moved))
+	SELECT `+ent.OrderColumns+` FROM moved`,
+	table.One("m", movedTable, table.Beside{{Name: "refused", Type: "bigint"}}))
 
 // Settle implements settlement.Store.
 func (o Orders) Settle(
@@ -432,9 +428,8 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 		return
 	}
 	pgxOf(tx).later(statement{
-		sql: moveOrderSQL,
-		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence,
-			m.Owner.Lower(), requestOfMove(pgxOf(tx).ctx, m)},
+		sql:  moveOrderSQL,
+		args: append(movedTable.Values(moveRow(pgxOf(tx).ctx, m, 0, now)), refused),
 		read: func(answers pgx.BatchResults) (err error) {
 			*moved, err = scanOrder(answers.QueryRow())
 			return err
@@ -455,11 +450,4 @@ func endMove(tx *ent.Tx, m order.Move, now time.Time) {
 		releaseReservations(tx, m.Order, m.Owner.Lower(), now)
 	}
 	postFor(tx, now, m.Owner, m.Postings...)
-}
-
-// recordMove adds a move to the timeline of an order, whose version is that after the move.
-func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, o order.Order, now time.Time) error {
-	return tx.Timeline.Create().SetOrderID(string(o.ID)).SetOwner(o.Owner.Lower()).SetVersion(o.Version).SetAt(now).
-		SetFromStatus(string(m.From)).SetToStatus(string(m.To)).SetActor(m.Actor).SetReason(m.Reason).
-		SetEvidence(m.Evidence).SetNillableRequestID(requestOfMove(ctx, m)).Exec(ctx)
 }

@@ -64,7 +64,7 @@ const (
 		) u ORDER BY block, log_index`
 
 	// Orders in progress have no row for their goods yet.
-	lostOrdersSQL = `SELECT ` + orderColumns + ` FROM orders
+	lostOrdersSQL = `SELECT ` + ent.OrderColumns + ` FROM orders
 		WHERE owner = ANY($1) OR status IN ('settling', 'settled', 'provisioning', 'operator_review') ORDER BY id`
 )
 
@@ -238,9 +238,7 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay pa
 				return err
 			}
 		}
-		if err := insertOrder(ctx, tx, k.order, nil); err != nil {
-			return err
-		}
+		insert(tx, ent.OrderTable, orderRow(k.order))
 	} else if err := raw(tx).QueryRow(ctx, resumeOrderSQL, k.of, k.order.Owner.Lower(), s.stamp()).
 		Scan(&k.order.Version); err != nil {
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -254,12 +252,8 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k recoveryClaim, pay pa
 		Reason:   "recovered: " + k.act.Reason,
 		Evidence: map[string]string{"transfer": k.transfer.Place().String(), "reference": k.reference},
 	}
-	if err := recordMove(ctx, tx, move, k.order, s.stamp()); err != nil {
-		return err
-	}
-	if err := insertPayment(ctx, tx, pay); err != nil {
-		return err
-	}
+	insert(tx, ent.TimelineTable, moveRow(ctx, move, k.order.Version, s.stamp()))
+	insert(tx, ent.PaymentTable, paymentRow(pay))
 	if _, _, err := insertJob(ctx, tx, settlement.FulfillJob(k.order.ID, pay.ID.String()), k.order.Owner); err != nil {
 		return err
 	}
@@ -274,7 +268,7 @@ const (
 	adoptedSQL   = `SELECT EXISTS (SELECT FROM orders WHERE adopted_reference = $1)`
 	adoptedBySQL = `SELECT count(*) FROM orders WHERE adopted_reference = $2 AND owner = $3`
 
-	ordersOfSQL = `SELECT ` + orderColumns + ` FROM orders WHERE owner = $1 AND kind = $2`
+	ordersOfSQL = `SELECT ` + ent.OrderColumns + ` FROM orders WHERE owner = $1 AND kind = $2`
 )
 
 // lockGoods queues the locks of goods to adopt: of the goods, for the unique key of orders includes the owner, and of
@@ -336,7 +330,7 @@ func (o Orders) adopted(ctx context.Context, p checkout.ClaimRequest) (checkout.
 // rebindSQL sets the key and the request of a recovered order.
 const rebindSQL = `
 	UPDATE orders SET idempotency_key = $4, fingerprint = $5, reference = $6, resource = $7
-	WHERE adopted_reference = $1 AND kind = $2 AND owner = $3 AND reference IS NULL RETURNING ` + orderColumns
+	WHERE adopted_reference = $1 AND kind = $2 AND owner = $3 AND reference IS NULL RETURNING ` + ent.OrderColumns
 
 // Rebind implements checkout.Store.
 func (o Orders) Rebind(ctx context.Context, r checkout.Rebinding) (order.Order, error) {

@@ -44,10 +44,13 @@ func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, e
 		fence(tx, f)
 		a := r.Authorization
 		if earlier == nil {
-			return tx.Refund.Create().SetID(r.ID).SetOrderID(string(r.Order)).SetStatus(entrefund.Status(r.Status)).
-				SetNetwork(r.Network).SetAsset(r.Asset.Lower()).SetTreasury(a.From.Lower()).SetOwner(a.To.Lower()).
-				SetValue(int64(a.Value)).SetNonce(a.Nonce.String()).SetValidBefore(int64(a.ValidBefore)).
-				SetSignature(r.Signature[:]).SetCreatedAt(r.CreatedAt).SetSignedAt(r.SignedAt).Exec(ctx)
+			insert(tx, ent.RefundTable, &ent.Refund{
+				ID: r.ID, OrderID: string(r.Order), Owner: a.To.Lower(), Status: entrefund.Status(r.Status),
+				Network: r.Network, Asset: r.Asset.Lower(), Treasury: a.From.Lower(), Value: int64(a.Value),
+				Nonce: a.Nonce.String(), ValidBefore: int64(a.ValidBefore), Signature: r.Signature[:],
+				CreatedAt: r.CreatedAt, SignedAt: r.SignedAt,
+			})
+			return nil
 		}
 		n, err := tx.Refund.Update().
 			Where(entrefund.ID(r.ID), entrefund.Owner(a.To.Lower()),

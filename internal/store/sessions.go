@@ -30,15 +30,10 @@ func (c Sessions) Create(ctx context.Context, n auth.Session) error {
 	for i, scope := range n.Scopes {
 		scopes[i] = string(scope)
 	}
-	err := c.s.ent.Session.Create().
-		SetID(n.ID).
-		SetWallet(n.Wallet.Lower()).
-		SetScopes(scopes).
-		SetTokenHash(n.TokenHash[:]).
-		SetIssuedAt(n.IssuedAt).
-		SetExpiresAt(n.ExpiresAt).
-		SetNillableRevokedAt(n.RevokedAt).
-		Exec(ctx)
+	_, err := c.s.pool.Exec(ctx, ent.SessionTable.Insert(), ent.SessionTable.Values(&ent.Session{
+		ID: n.ID, Wallet: n.Wallet.Lower(), Scopes: scopes, TokenHash: n.TokenHash[:], IssuedAt: n.IssuedAt,
+		ExpiresAt: n.ExpiresAt, RevokedAt: n.RevokedAt,
+	})...)
 	if err != nil {
 		return fmt.Errorf("store session: %w", mapError(err))
 	}

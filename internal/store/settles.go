@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -48,7 +48,7 @@ func (r settleRequest) plain() bool {
 func (o Orders) settleTogether(ctx context.Context, batch []*settleMember) {
 	// The rows of all batches are locked in the same order.
 	slices.SortFunc(batch, func(a, b *settleMember) int { return cmp.Compare(settleKey(a.in), settleKey(b.in)) })
-	rows := settleRows{now: o.s.stamp(), settled: map[order.ID]order.Order{}}
+	rows, now := settleRows{settled: map[order.ID]order.Order{}}, o.s.stamp()
 	err := mapError(o.s.txOnce(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		pgxOf(tx).batch = true
 		leased := fenceAll(tx, batch)
@@ -57,7 +57,7 @@ func (o Orders) settleTogether(ctx context.Context, batch []*settleMember) {
 		}
 		for _, m := range batch {
 			if leased[m.in.fence.ID] {
-				rows.add(m)
+				rows.add(m, now)
 			}
 		}
 		rows.write(tx)
@@ -111,123 +111,112 @@ func fenceAll(tx *ent.Tx, batch []*settleMember) map[uuid.UUID]bool {
 	return leased
 }
 
-// settleRows are the rows of the settlements of a batch, by columns.
+// settleRows are the rows of the settlements of a batch: those of a member have its place in each.
 type settleRows struct {
-	now     time.Time
 	members []*settleMember
 	// settled are the orders that were settled.
 	settled map[order.ID]order.Order
 
-	payments, moves                     []uuid.UUID
-	orders, owners                      []string
-	transactions, blockHashes           []string
-	blocks, logIndexes                  []int64
-	settledAt                           []time.Time
-	from, to, actors, reasons, evidence []string
-	jobs                                jobRows
+	payments []*ent.Payment
+	moves    []*ent.Timeline
+	watches  newJobs
 
-	postings, postedOrders, postedBy, kinds []string
-	entriesOf, accounts                     []string
-	amounts                                 []int64
+	postings []*ent.LedgerPosting
+	entries  []*ent.LedgerEntry
 }
 
-// add adds a settlement. One that is invalid is left out.
-func (r *settleRows) add(m *settleMember) {
+// add adds a settlement at a time. One that is invalid is left out.
+func (r *settleRows) add(m *settleMember, now time.Time) {
 	move, paid := m.in.move, m.in.payment
-	evidence, err := json.Marshal(move.Evidence)
-	if err != nil || !r.jobs.add(m.ctx, m.in.watch) {
+	if !r.watches.add(m.ctx, m.in.watch, move.Owner.Lower()) {
 		return
 	}
-	owner, receipt := move.Owner.Lower(), paid.Receipt
 	r.members = append(r.members, m)
-	r.payments, r.moves = append(r.payments, paid.ID), append(r.moves, uuid.Must(uuid.NewV7()))
-	r.orders, r.owners = append(r.orders, string(move.Order)), append(r.owners, owner)
-	r.transactions, r.blockHashes = append(r.transactions, receipt.Transaction.String()),
-		append(r.blockHashes, receipt.BlockHash.String())
-	r.blocks, r.logIndexes = append(r.blocks, int64(receipt.Block)), append(r.logIndexes, int64(receipt.LogIndex))
-	r.settledAt = append(r.settledAt, receipt.SettledAt)
-	r.from, r.to = append(r.from, string(move.From)), append(r.to, string(move.To))
-	r.actors, r.reasons = append(r.actors, move.Actor), append(r.reasons, move.Reason)
-	r.evidence = append(r.evidence, string(evidence))
+	r.payments = append(r.payments, settledRow(paid))
+	r.moves = append(r.moves, moveRow(m.ctx, move, 0, now))
 	for _, p := range move.Postings {
-		r.postings, r.postedOrders = append(r.postings, string(p.ID)), append(r.postedOrders, p.Order)
-		r.postedBy, r.kinds = append(r.postedBy, owner), append(r.kinds, string(p.Kind))
+		r.postings = append(r.postings, &ent.LedgerPosting{
+			ID: string(p.ID), OrderID: p.Order, Owner: move.Owner.Lower(), Kind: string(p.Kind), At: now,
+		})
 		for _, e := range p.Entries {
-			r.entriesOf, r.accounts = append(r.entriesOf, string(p.ID)), append(r.accounts, string(e.Account))
-			r.amounts = append(r.amounts, int64(e.Amount))
+			r.entries = append(r.entries, &ent.LedgerEntry{
+				PostingID: string(p.ID), Owner: move.Owner.Lower(), Account: string(e.Account), Amount: int64(e.Amount),
+			})
 		}
 	}
 }
 
+// settledRow is the row of a payment that is proved, with what proves it.
+func settledRow(p payment.Payment) *ent.Payment {
+	row, r := paymentRow(p), p.Receipt
+	transaction, block := r.Transaction.String(), int64(r.Block)
+	blockHash, logIndex := r.BlockHash.String(), int64(r.LogIndex)
+	row.Transaction, row.Block, row.BlockHash, row.LogIndex = &transaction, &block, &blockHash, &logIndex
+	row.SettledAt = &r.SettledAt
+	return row
+}
+
+var (
+	provenTable = ent.PaymentTable.Only("id", "order_id", "owner", "transaction", "block", "block_hash", "log_index",
+		"settled_at")
+	// The version of a move is that of its order after it.
+	movedTable   = ent.TimelineTable.But("version")
+	settledLines = movedTable.But("order_id", "owner", "request_id")
+	entryTable   = ent.LedgerEntryTable.But("id")
+)
+
 // settlesSQL settles orders whose payments are claimed, and returns them. Nothing is stored of one whose payment is in
 // another status. When an order is in another status than its payment says, it divides by zero, so that the server
 // rolls the batch back.
-const settlesSQL = `
+var settlesSQL = table.Statement(`
 	WITH m AS (
-		SELECT * FROM unnest(
-			$1::uuid[], $2::uuid[], $3::varchar[], $4::varchar[], $5::varchar[], $6::varchar[], $7::bigint[], $8::bigint[],
-			$9::timestamptz[], $10::varchar[], $11::varchar[], $12::varchar[], $13::text[], $14::text[]
-		) AS m (payment_id, move_id, order_id, payer, txn, hash, number, index, mined_at, before, after, actor, reason,
-			evidence)
+		SELECT * FROM {m}
 	), paid AS (
-		UPDATE payments p SET status = 'paid', transaction = m.txn, block = m.number, block_hash = m.hash,
-			log_index = m.index, settled_at = m.mined_at
-		FROM m WHERE p.id = m.payment_id AND p.owner = m.payer AND p.status = 'claimed'
-		RETURNING m.order_id, m.payer
+		UPDATE payments p SET status = 'paid', transaction = m.payments_transaction, block = m.payments_block,
+			block_hash = m.payments_block_hash, log_index = m.payments_log_index, settled_at = m.payments_settled_at
+		FROM m WHERE p.id = m.payments_id AND p.owner = m.payments_owner AND p.status = 'claimed'
+		RETURNING m.payments_order_id AS order_id, m.payments_owner AS payer, m.timeline_at AS now
 	), moved AS (
-		UPDATE orders o SET status = m.after, version = o.version + 1, updated_at = $15
-		FROM m JOIN paid ON paid.order_id = m.order_id
-		WHERE o.id = m.order_id AND o.owner = m.payer AND o.status = m.before
+		UPDATE orders o SET status = m.timeline_to_status, version = o.version + 1, updated_at = m.timeline_at
+		FROM m JOIN paid ON paid.order_id = m.payments_order_id
+		WHERE o.id = m.payments_order_id AND o.owner = m.payments_owner AND o.status = m.timeline_from_status
 		RETURNING o.*
 	), told AS (
-		INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence)
-		SELECT m.move_id, m.order_id, m.payer, moved.version, $15, m.before, m.after, m.actor, m.reason, m.evidence::jsonb
-		FROM m JOIN moved ON moved.id = m.order_id
+		INSERT INTO timeline ({timeline}, order_id, owner, version) SELECT {m.timeline}, moved.id, moved.owner, moved.version
+		FROM m JOIN moved ON moved.id = m.payments_order_id
 	), kept AS (
-		UPDATE reservations r SET settled_at = $15
+		UPDATE reservations r SET settled_at = paid.now
 		FROM paid WHERE r.order_id = paid.order_id AND r.owner = paid.payer AND r.released_at IS NULL
 	), queued AS (
-		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
-			created_at, lease_owner, lease_until, class, owner)
-		SELECT j.id, j.kind, j.unique_key, j.payload::jsonb, j.traceparent, j.status, j.attempt, j.max_attempts,
-			coalesce(j.run_at, now()), now(), j.worker, now() + j.lease, j.class, paid.payer
-		FROM unnest($16::varchar[], $17::uuid[], $18::varchar[], $19::varchar[], $20::text[], $21::varchar[],
-			$22::varchar[], $23::bigint[], $24::bigint[], $25::timestamptz[], $26::varchar[], $27::interval[],
-			$28::varchar[]) AS j (order_id, id, kind, unique_key, payload, traceparent, status, attempt, max_attempts,
-			run_at, worker, lease, class)
-			JOIN paid ON paid.order_id = j.order_id
+		`+intoJobsSQL+`
+		SELECT {m.jobs}, m.payments_owner, coalesce(m.due, now()), now(), now() + m.lease
+		FROM m JOIN paid ON paid.order_id = m.payments_order_id
 		ON CONFLICT (kind, unique_key, owner) DO NOTHING
 	), posted AS (
-		INSERT INTO ledger_postings (id, order_id, owner, kind, at)
-		SELECT p.id, p.order_id, p.owner, p.kind, $15
-		FROM unnest($29::varchar[], $30::varchar[], $31::varchar[], $32::varchar[]) AS p (id, order_id, owner, kind)
-			JOIN paid ON paid.order_id = p.order_id
-		ON CONFLICT (id, owner) DO NOTHING RETURNING id, owner
+		INSERT INTO ledger_postings ({ledger_postings}) SELECT {p.ledger_postings}
+		FROM {p} JOIN paid ON paid.order_id = p.ledger_postings_order_id
+		ON CONFLICT (id, owner) DO NOTHING RETURNING id
 	), entered AS (
-		INSERT INTO ledger_entries (posting_id, owner, account, amount)
-		SELECT posted.id, posted.owner, e.account, e.amount
-		FROM unnest($33::varchar[], $34::varchar[], $35::bigint[]) AS e (posting_id, account, amount)
-			JOIN posted ON posted.id = e.posting_id
+		INSERT INTO ledger_entries ({ledger_entries}) SELECT {e.ledger_entries}
+		FROM {e} JOIN posted ON posted.id = e.ledger_entries_posting_id
 	), checked AS (
 		SELECT 1 / (CASE WHEN (SELECT count(*) FROM paid) = (SELECT count(*) FROM moved) THEN 1 ELSE 0 END) AS ok
 	)
-	SELECT ` + orderColumns + ` FROM checked LEFT JOIN moved ON true WHERE checked.ok = 1 AND moved.id IS NOT NULL`
+	SELECT `+ent.OrderColumns+` FROM checked LEFT JOIN moved ON true WHERE checked.ok = 1 AND moved.id IS NOT NULL`,
+	table.Rows("m", provenTable, settledLines, jobTable, jobTimes),
+	table.Rows("p", ent.LedgerPostingTable), table.Rows("e", entryTable))
 
 // write queues the statement that stores the settlements, unless there are none.
 func (r *settleRows) write(tx *ent.Tx) {
 	if len(r.members) == 0 {
 		return
 	}
-	args := []any{
-		r.payments, r.moves, r.orders, r.owners, r.transactions, r.blockHashes, r.blocks, r.logIndexes,
-		r.settledAt, r.from, r.to, r.actors, r.reasons, r.evidence, r.now, r.orders,
-	}
-	args = append(args, r.jobs.columns()...)
-	args = append(args, r.postings, r.postedOrders, r.postedBy, r.kinds, r.entriesOf, r.accounts, r.amounts)
+	args := slices.Concat(provenTable.Arrays(r.payments), settledLines.Arrays(r.moves), r.watches.arrays(),
+		ent.LedgerPostingTable.Arrays(r.postings), entryTable.Arrays(r.entries))
 	readRows(tx, func(row pgx.CollectableRow) error {
 		o, err := scanOrder(row)
 		r.settled[o.ID] = o
 		return err
 	}, settlesSQL, args...)
-	r.jobs.wakeOnCommit(tx)
+	r.watches.wakeOnCommit(tx)
 }

@@ -27,7 +27,7 @@ const (
 		), checked AS (
 			SELECT 1 / count(*) AS ok FROM moved
 		)
-		SELECT ` + orderColumns + ` FROM checked LEFT JOIN moved ON true WHERE checked.ok = 1`
+		SELECT ` + ent.OrderColumns + ` FROM checked LEFT JOIN moved ON true WHERE checked.ok = 1`
 
 	tellMoveSQL = `
 		INSERT INTO timeline (id, order_id, owner, version, at, from_status, to_status, actor, reason, evidence,
@@ -35,10 +35,6 @@ const (
 		SELECT $3::uuid, id, owner, version, $4::timestamptz, $5::varchar, $6::varchar, $7::varchar, $8::text, $9::jsonb,
 			$10::varchar
 		FROM orders WHERE id = $1 AND owner = $2`
-
-	postSpreadSQL = `
-		INSERT INTO ledger_postings (id, order_id, owner, kind, at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (id, owner) DO NOTHING`
 
 	postedSQL = `SELECT EXISTS (SELECT 1 FROM ledger_postings WHERE id = $1)`
 
@@ -50,13 +46,12 @@ const (
 		WHERE p.id = $1 AND p.owner = $2
 			AND NOT EXISTS (SELECT 1 FROM ledger_entries x WHERE x.posting_id = p.id AND x.owner = p.owner)`
 
-	insertCardSQL = `
-		INSERT INTO cards (id, order_id, owner, status, reference, load_usd_cents, provider, programme, holder, account,
-			last4, owner_frozen, moving_order, moving_target_usd_cents, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, '', '', false, '', 0, $10, $11)
-		ON CONFLICT (reference, owner) DO NOTHING`
+	findReservedCardSQL = `SELECT ` + ent.CardColumns + ` FROM cards WHERE order_id = $1 AND owner = $2 AND reference = $3`
+)
 
-	findReservedCardSQL = `SELECT ` + cardColumns + ` FROM cards WHERE order_id = $1 AND owner = $2 AND reference = $3`
+var (
+	insertCardSQL = ent.CardTable.Insert() + ` ON CONFLICT (reference, owner) DO NOTHING`
+	postSpreadSQL = ent.LedgerPostingTable.Insert() + ` ON CONFLICT (id, owner) DO NOTHING`
 )
 
 // moveSpread is moveOrder in a distributed database.
@@ -110,7 +105,9 @@ func postSpread(
 			return err
 		}
 	}
-	later(tx, postSpreadSQL, p.ID, p.Order, *owner, p.Kind, now)
+	later(tx, postSpreadSQL, ent.LedgerPostingTable.Values(&ent.LedgerPosting{
+		ID: string(p.ID), OrderID: p.Order, Owner: *owner, Kind: string(p.Kind), At: now,
+	})...)
 	later(tx, enterSpreadSQL, p.ID, *owner, accounts, amounts)
 	return nil
 }
@@ -142,7 +139,7 @@ const (
 			SELECT id FROM orders WHERE status = $1 AND expires_at <= $2 AND owner = ANY($5::varchar[])
 			ORDER BY expires_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 		UPDATE orders SET status = $4, version = version + 1, updated_at = $2
-		WHERE id IN (SELECT id FROM due) AND owner = ANY($5::varchar[]) RETURNING ` + orderColumns
+		WHERE id IN (SELECT id FROM due) AND owner = ANY($5::varchar[]) RETURNING ` + ent.OrderColumns
 )
 
 func (o Orders) expireOf(
@@ -159,9 +156,7 @@ func (o Orders) expireOf(
 	}
 	for _, e := range expired {
 		m.Order, m.Owner = e.ID, e.Owner
-		if err := recordMove(ctx, tx, m, e, now); err != nil {
-			return nil, err
-		}
+		insert(tx, ent.TimelineTable, moveRow(ctx, m, e.Version, now))
 	}
 	return expired, nil
 }

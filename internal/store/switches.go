@@ -15,8 +15,7 @@ const (
 	actSwitch   = "switch.set"
 )
 
-const setSwitchSQL = `
-	INSERT INTO kill_switches (id, paused, reason, actor, changed_at) VALUES ($1, $2, $3, $4, $5)
+var setSwitchSQL = ent.KillSwitchTable.Insert() + `
 	ON CONFLICT (id) DO UPDATE SET paused = excluded.paused, reason = excluded.reason, actor = excluded.actor,
 		changed_at = excluded.changed_at`
 
@@ -99,7 +98,9 @@ func (d Admin) SetSwitch(
 		was := switched{now.Paused}
 		now = availability.Switch{Product: product, Paused: paused, Reason: act.Reason, Operator: act.Operator,
 			ChangedAt: d.s.stamp()}
-		later(tx, setSwitchSQL, product, paused, now.Reason, now.Operator, now.ChangedAt)
+		later(tx, setSwitchSQL, ent.KillSwitchTable.Values(&ent.KillSwitch{
+			ID: string(product), Paused: paused, Reason: now.Reason, Actor: now.Operator, ChangedAt: now.ChangedAt,
+		})...)
 		return d.s.record(ctx, tx, act, actSwitch, string(product), was, switched{paused})
 	})
 	return now, err

@@ -106,18 +106,15 @@ func (t Transactions) prepare(
 		ID: uuid.Must(uuid.NewV7()), Payments: rest, Relayer: relayer, Nonce: nonce, Variants: []payment.Variant{signed},
 		Status: payment.TransactionOpen, CreatedAt: t.s.stamp(),
 	}
-	err = tx.Transaction.Create().SetID(made.ID).SetRelayer(relayer.Lower()).SetNonce(int64(nonce)).
-		SetVariants(variantRows(made.Variants)).SetStatus(transaction.StatusOpen).SetCreatedAt(made.CreatedAt).Exec(ctx)
-	if err != nil {
-		return nil, err
-	}
-	members := make([]*ent.TransactionMemberCreate, len(rest))
+	insert(tx, ent.TransactionTable, &ent.Transaction{
+		ID: made.ID, Relayer: relayer.Lower(), Nonce: int64(nonce), Variants: variantRows(made.Variants),
+		Status: transaction.StatusOpen, CreatedAt: made.CreatedAt,
+	})
 	for i, id := range rest {
-		members[i] = tx.TransactionMember.Create().SetTransactionID(made.ID).SetPaymentID(id).SetPlace(i).
-			SetStatus(transactionmember.StatusOpen).SetCreatedAt(made.CreatedAt)
-	}
-	if err := tx.TransactionMember.CreateBulk(members...).Exec(ctx); err != nil {
-		return nil, err
+		insert(tx, ent.TransactionMemberTable, &ent.TransactionMember{
+			ID: uuid.Must(uuid.NewV7()), TransactionID: made.ID, PaymentID: id, Place: i,
+			Status: transactionmember.StatusOpen, CreatedAt: made.CreatedAt,
+		})
 	}
 	return append(prepared, made), faultpoint.Fail("transaction.before_commit")
 }

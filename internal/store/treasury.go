@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -37,13 +38,6 @@ const (
 
 	oldestSQL = `SELECT coalesce(min(block), 0) FROM payments WHERE status = 'paid' AND asset = $1 AND pay_to = $2`
 
-	arriveSQL = `
-		INSERT INTO transfers (asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
-		SELECT $1::varchar, $2::varchar, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce,
-			$3::timestamptz FROM unnest($4::varchar[], $5::bigint[], $6::bigint[], $7::varchar[], $8::bigint[], $9::varchar[])
-			WITH ORDINALITY AS a (transaction, log_index, block, sender, value, nonce, at)
-		ORDER BY a.at ON CONFLICT (transaction, log_index) DO NOTHING`
-
 	// Of two concurrent readers of the chain, the one that has read further decides.
 	scanSQL = `
 		INSERT INTO reconciliations (id, first_block, next_block) VALUES ($1, $2, $3)
@@ -68,6 +62,16 @@ const (
 	bookReadSQL = `
 		SELECT (SELECT coalesce(issuer->>'read', issuer->>'asked')::timestamptz
 			FROM (SELECT progress->'issuers'->$2::text FROM reconciliations WHERE id = $1) AS r(issuer))`
+)
+
+var (
+	transferTable = ent.TransferTable.But("id")
+
+	// Transfers have ids in the order in which they were found.
+	arriveSQL = table.Statement(`
+		INSERT INTO transfers ({transfers}) SELECT {a.transfers} FROM {a} ORDER BY a.place
+		ON CONFLICT (transaction, log_index) DO NOTHING`,
+		table.Rows("a", transferTable, table.Beside{{Name: "place", Type: "bigint"}}))
 )
 
 // arrivedAtOnce is how many transfers one statement stores.
@@ -107,18 +111,17 @@ func (t Treasury) Arrive(ctx context.Context, first, next uint64, found []reconc
 
 // arrive queues the insertion of transfers.
 func (t Treasury) arrive(tx *ent.Tx, now time.Time, found []reconcile.Transfer) {
-	var transactions, senders, nonces []string
-	var indexes, blocks, values []int64
-	for _, f := range found {
-		nonce := ""
+	rows, places := make([]*ent.Transfer, len(found)), make([]int64, len(found))
+	for i, f := range found {
+		rows[i], places[i] = &ent.Transfer{
+			Asset: t.asset, PayTo: t.payTo, Transaction: f.Transaction.String(), LogIndex: int64(f.LogIndex),
+			Block: int64(f.Block), Sender: f.From.Lower(), Value: int64(f.Value), SeenAt: now,
+		}, int64(i)
 		if !f.Nonce.IsZero() {
-			nonce = f.Nonce.String()
+			rows[i].Nonce = f.Nonce.String()
 		}
-		transactions, indexes, blocks = append(transactions, f.Transaction.String()), append(indexes, int64(f.LogIndex)),
-			append(blocks, int64(f.Block))
-		senders, values, nonces = append(senders, f.From.Lower()), append(values, int64(f.Value)), append(nonces, nonce)
 	}
-	later(tx, arriveSQL, t.asset, t.payTo, now, transactions, indexes, blocks, senders, values, nonces)
+	later(tx, arriveSQL, append(transferTable.Arrays(rows), places)...)
 }
 
 // Last implements reconcile.Reports.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/jitter"
 )
 
@@ -85,6 +86,11 @@ func raw(tx *ent.Tx) pgxRunner { return awaited{pgxOf(tx)} }
 
 // later queues a statement in tx whose result is not needed.
 func later(tx *ent.Tx, sql string, args ...any) { pgxOf(tx).later(statement{sql: sql, args: args}) }
+
+// insert queues the insertion of a row.
+func insert[T any](tx *ent.Tx, into table.Of[T], row *T) {
+	later(tx, into.Insert(), into.Values(row)...)
+}
 
 // divisionByZero is the error by which a queued statement makes the server roll its transaction back.
 const divisionByZero = "22012"

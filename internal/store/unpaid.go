@@ -43,9 +43,9 @@ func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) 
 			return err
 		}
 		selling(tx, []order.Kind{ord.Kind})
-		if err := insertOrder(ctx, tx, ord, requestOf(ctx)); err != nil {
-			return err
-		}
+		row := orderRow(ord)
+		row.RequestID = requestOf(ctx)
+		insert(tx, ent.OrderTable, row)
 		takeTurns(tx, b.Turns)
 		return faultpoint.Fail("create.before_commit")
 	})
