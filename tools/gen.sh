@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 buf=tools/node_modules/.bin/buf
 
 tools/sync-protos.sh
-GOWORK=off go build -C tools -o ../bin/ ./protoc-gen-openapi ./protoc-gen-json
+GOWORK=off go build -C tools -o ../bin/ ./protoc-gen-openapi ./protoc-gen-json ./protoc-gen-admin
 "$buf" lint
 "$buf" format proto --diff --exit-code
 # Not by buf's `clean`, which would take the module's own files with it.
@@ -16,6 +16,8 @@ node tools/api-pages.mjs gen/openapi/openapi.json docs/api
 clients/python/setup.sh
 PATH="$PWD/clients/python/.venv/bin:$PATH" npm run --silent --prefix clients/typescript gen
 clients/python/.venv/bin/python clients/python/tools/models.py
+clients/python/.venv/bin/ruff format --quiet --config clients/python/pyproject.toml \
+  clients/python/src/roamcard/_async/admin.py
 clients/python/.venv/bin/python clients/python/tools/sync.py
 go generate ./ent
 node clients/testing/publish.mjs

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/roamcard/roamcard/tools/options"
 )
 
 // fixed.json holds what does not depend on the protos.
@@ -46,7 +48,7 @@ type document struct {
 
 // describe makes the document of the services in the named files.
 func describe(protos []*descriptorpb.FileDescriptorProto, named []string, problems catalogue) ([]byte, error) {
-	files, types, err := readable(&descriptorpb.FileDescriptorSet{File: protos})
+	files, types, err := options.Readable(&descriptorpb.FileDescriptorSet{File: protos})
 	if err != nil {
 		return nil, fmt.Errorf("link protos: %w", err)
 	}

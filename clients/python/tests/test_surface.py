@@ -116,20 +116,20 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     with pytest.raises(NotFoundError, match="transfer_not_found"):
         client.admin.resolve_transfer("0x" + "0" * 64, 0, "known", "a test")
     assert client.admin.inspect_order(order.order_id).order.order_id == order.order_id
-    assert order.order_id in [o.order_id for o in client.admin.orders(status="fulfilled")]
+    assert order.order_id in [o.order_id for o in client.admin.order_queue(status="fulfilled")]
     inspected = client.admin.inspect_order(order.order_id)
-    assert order.order_id in [o.order_id for o in client.admin.orders(owner=inspected.owner, sort="oldest")]
-    assert order.order_id in [o.order_id for o in client.admin.orders(request_id=inspected.timeline[0].request_id)]
-    assert list(client.admin.orders(request_id="of-nobody")) == []
+    assert order.order_id in [o.order_id for o in client.admin.order_queue(owner=inspected.owner, sort="oldest")]
+    assert order.order_id in [o.order_id for o in client.admin.order_queue(request_id=inspected.timeline[0].request_id)]
+    assert list(client.admin.order_queue(request_id="of-nobody")) == []
     assert {r.actor for r in client.admin.audit(action="order.inspect", subject=order.order_id)} == {
-        client.admin.whoami()
+        client.admin.who_am_i().operator
     }
-    assert client.admin.identity().role == "admin"
+    assert client.admin.who_am_i().role == "admin"
     minted = client.admin.mint_token("python", "viewer", 60, "a test")
     assert minted.token.id in [t.id for t in client.admin.tokens(status="active")]
     assert client.admin.revoke_token(minted.token.id, "a test").status == "revoked"
     assert list(client.admin.approvals(status="pending")) == []
-    assert all(count.count > 0 for count in client.admin.order_counts())
+    assert all(count.count > 0 for count in client.admin.count_orders())
     assert "payee" in [account.name for account in client.admin.gauges().accounts]
     assert all(j.status in ("failed", "operator_review") for j in client.admin.jobs())
     done = next(iter(client.admin.jobs(status="succeeded")))
@@ -150,7 +150,7 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     assert client.admin.challenge_retention().retention_seconds > 0
     assert client.admin.prune_challenges().remaining is not None
     assert client.admin.activity(days=1).days == 1
-    assert client.admin.prune_activity().deleted is not None
+    assert client.admin.prune_activity() >= 0
 
     with pytest.raises(RoamcardError, match="operator_token"):
         list(buyer.admin.fee_jobs())

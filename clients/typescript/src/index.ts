@@ -1,4 +1,4 @@
-export type { ActOptions, Admin } from "./admin.js";
+export type { Admin } from "./admin.js";
 export { type Auth, Buyer, type Pending, type Resumed } from "./buyer.js";
 export type { Call, CallHeaders, CallOptions, Listing, Page, PageOptions, RawResponse } from "./call.js";
 export type { CardOrder, Cards } from "./cards.js";
@@ -21,6 +21,7 @@ export {
 export { isMasked, type LinkPayment, PayLink, type PayLinkOptions } from "./links.js";
 export type { Logger } from "./logger.js";
 export { type Dollars, dollarsOf, unitsOfDollars } from "./money.js";
+export type { KeyOptions, ListOptions } from "./operated.js";
 export type { Orders, PaidOrder, PurchaseOptions, WaitOptions } from "./orders.js";
 export { Payer, type PayerOptions, type PaymentEvents, type Published, type Quotation } from "./payer.js";
 export type { Policy, Quote } from "./policy.js";

@@ -106,7 +106,7 @@ scenario("what operators read is the same after JSON, too", async () => {
     () => admin.reconciliation(),
   ])
     same(await read());
-  for (const list of [admin.orders({ status: "fulfilled" }), admin.feeJobs(), admin.findings(), admin.transfers()])
+  for (const list of [admin.orderQueue({ status: "fulfilled" }), admin.feeJobs(), admin.findings(), admin.transfers()])
     same((await list.page()).items);
 });
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
@@ -138,17 +140,18 @@ func TestListsReadEveryPage(t *testing.T) {
 	if _, err := c.Cards.WaitUntilActive(ctx, bought.Order.GetOrderId()); err != nil {
 		t.Fatal(err)
 	}
-	if jobs, err := roamcard.Collect(c.Admin().FeeJobs(ctx, "")); err != nil || len(jobs) == 0 {
+	if jobs, err := roamcard.Collect(c.Admin().FeeJobs(ctx, nil)); err != nil || len(jobs) == 0 {
 		t.Errorf("%d fee jobs, %v", len(jobs), err)
 	}
-	if queue, err := roamcard.Collect(c.Admin().OrderQueue(ctx, "fulfilled")); err != nil || len(queue) == 0 {
+	fulfilled := &roamcardv1.ListOrderQueueRequest{Status: proto.String("fulfilled")}
+	if queue, err := roamcard.Collect(c.Admin().OrderQueue(ctx, fulfilled)); err != nil || len(queue) == 0 {
 		t.Errorf("%d orders, %v", len(queue), err)
 	}
 	if kept, err := c.Admin().GetChallengeRetention(ctx, &roamcardv1.GetChallengeRetentionRequest{}); err != nil ||
 		kept.GetTotal() == 0 {
 		t.Errorf("challenges: %v, %v", kept, err)
 	}
-	if _, err := roamcard.Collect(s.buyer(w).Admin().FeeJobs(ctx, "")); !errors.Is(err, roamcard.ErrUnauthorized) {
+	if _, err := roamcard.Collect(s.buyer(w).Admin().FeeJobs(ctx, nil)); !errors.Is(err, roamcard.ErrUnauthorized) {
 		t.Errorf("without a token: %v", err)
 	}
 }
