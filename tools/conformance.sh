@@ -226,6 +226,7 @@ slow() {
   step "schemathesis" tools/schemathesis.sh
   tests "clients of agents" agents.test.mjs
   tests "crawlers of x402" discovery.test.mjs
+  tests "extensions of x402" extensions.test.mjs
   tests "operators of an issuer" operators.test.mjs
   facilitators
   for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done

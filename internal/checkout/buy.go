@@ -28,6 +28,10 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
 	if err != nil {
 		return PaidOrder{}, err
 	}
+	if a.identifier != "" && a.identifier != p.Key {
+		return PaidOrder{}, fault.New(fault.IdempotencyKeyReused, "The payment-identifier of the payment is not the "+
+			"idempotencyKey of the request. This payment was not taken: send the key as the id, or no id.")
+	}
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
 	defer span.End()
 	known, err := c.find(ctx, p, a.payer(), "")
@@ -58,6 +62,8 @@ const paidGrace = 10 * time.Second
 type attempt struct {
 	Purchase
 	signed payment.Signed
+	// identifier is the client's own name for what it pays, by x402's payment-identifier; empty for none.
+	identifier string
 	// excess is the answer if the request turns out to prove nothing; see countPayment. Nil below the limit.
 	excess error
 	// known is the order that exists for the purchase; nil when there is none.

@@ -193,6 +193,52 @@ func TestKeyCreatesOneOrder(t *testing.T) {
 	})
 }
 
+// TestPaymentIdentifierIsTheKey: a payment that names another purchase than the request is not taken, whether or not
+// there is an order, and one that names the same is as one that names none.
+func TestPaymentIdentifierIsTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{})
+		b := s.NewBuyer(t)
+		const key = "purchase-of-0001"
+		p := s.PaidCard(t, b, key)
+		named := func(id string) checkout.Purchase {
+			q := p
+			q.Payment = identified(t, p.Payment, id)
+			return q
+		}
+		_, err := s.Buy(t.Context(), named("purchase-of-0002"))
+		checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
+		if s.Spent(b) != 0 {
+			t.Error("it was taken")
+		}
+		sold := s.MustBuy(t, named(key))
+		for _, again := range []checkout.Purchase{named(key), p} {
+			if got := s.MustBuy(t, again); got.Order.ID != sold.Order.ID || !got.Replayed {
+				t.Errorf("a repeat is %+v", got.Order)
+			}
+		}
+		_, err = s.Buy(t.Context(), named("purchase-of-0002"))
+		checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
+		s.Reaches(t, sold.Order.ID, order.Fulfilled)
+	})
+}
+
+// identified adds an id to a payment, by payment-identifier.
+func identified(t *testing.T, payment, id string) string {
+	t.Helper()
+	pay, err := x402.DecodePayment(payment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := map[string]any{"required": false, "id": id}
+	pay.Extensions = map[string]any{x402.PaymentIdentifier: map[string]any{"info": info}}
+	header, err := x402.EncodePayment(pay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return header
+}
+
 func TestPurchaseWithTheKeyOfAnUnpaidOrderPaysIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := checkouttest.Open(t, checkouttest.Options{})

@@ -38,7 +38,7 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 		return attempt{}, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
 	}
 	limit.NotUnpaid(ctx)
-	return attempt{Purchase: p, signed: signed, excess: excess}, nil
+	return attempt{Purchase: p, signed: signed, identifier: pay.Identifier, excess: excess}, nil
 }
 
 // undecoded answers a payment that is malformed, or of a kind that is not accepted.

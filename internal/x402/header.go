@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -56,7 +57,7 @@ func DecodePayment(header string) (Payment, error) {
 			&RejectedError{ReasonVersion, "This payment is of another version, and this service takes x402 version 2 only."}
 	}
 	p := Payment{Accepted: readAccepted(root.object("accepted")), Resource: readResource(root.optionalObject("resource"))}
-	root.optionalObject("extensions")
+	p.Identifier = readIdentifier(root.optionalObject("extensions"))
 	payload := root.object("payload")
 	if err != nil {
 		return Payment{}, malformed(err.Error())
@@ -68,6 +69,37 @@ func DecodePayment(header string) (Payment, error) {
 		return Payment{}, err
 	}
 	return p, nil
+}
+
+// PaymentIdentifier is the extension by which a client names what it pays, so that paying twice for it is noticed.
+const PaymentIdentifier = "payment-identifier"
+
+var identifierForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{16,128}$`)
+
+// DeclarePaymentIdentifier is what a challenge says of the extension: a client may send an id, as its info.id.
+func DeclarePaymentIdentifier() map[string]any {
+	return map[string]any{
+		"info": map[string]any{"required": false},
+		"schema": map[string]any{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type":    "object",
+			"properties": map[string]any{
+				"required": map[string]any{"type": "boolean"},
+				"id":       map[string]any{"type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[a-zA-Z0-9_-]+$"},
+			},
+			"required": []string{"required"},
+		},
+	}
+}
+
+// readIdentifier reads the id of the extension payment-identifier, which a client that has none may have echoed.
+func readIdentifier(extensions object) string {
+	info := extensions.optionalObject(PaymentIdentifier).optionalObject("info")
+	id := info.optionalText("id")
+	if info.has("id") && !identifierForm.MatchString(id) {
+		info.fail("id", "16 to 128 letters, digits, _ and -")
+	}
+	return id
 }
 
 func readAccepted(o object) Requirements {

@@ -53,6 +53,9 @@ func TestDecodePaymentReadsContentStrictly(t *testing.T) {
 	const nonce = `0xaf23fefaadfe3469416dc157cbf5dbf930edb133fe3c1d54f9d5424aba4f32a5`
 	value := func(v string) []string { return []string{`"value":"990000"`, `"value":` + v} }
 	before := func(v string) []string { return []string{`"validBefore":"1795223662"`, `"validBefore":` + v} }
+	identified := func(v string) []string {
+		return []string{`"resource":{`, `"extensions":{"payment-identifier":` + v + `},"resource":{`}
+	}
 	tests := []struct {
 		name    string
 		replace []string
@@ -65,6 +68,14 @@ func TestDecodePaymentReadsContentStrictly(t *testing.T) {
 		{"unknown members where clients add them",
 			[]string{`"extra":{`, `"extra":{"more":[1],`, `"resource":{`,
 				`"extensions":{"a":{"b":1}},"later":1,"resource":{"tags":["a"],`}, ""},
+		{"an identifier", identified(`{"info":{"required":false,"id":"order_0001-abcdef"}}`), ""},
+		{"an identifier that is declared alone", identified(`{"info":{"required":false},"schema":{}}`), ""},
+		{"an identifier of 15 characters", identified(`{"info":{"id":"abcdefghijklmno"}}`), "malformed"},
+		{"an identifier of 129 characters", identified(`{"info":{"id":"` + strings.Repeat("a", 129) + `"}}`), "malformed"},
+		{"an identifier with a space", identified(`{"info":{"id":"abcdefgh ijklmnop"}}`), "malformed"},
+		{"an empty identifier", identified(`{"info":{"id":""}}`), "malformed"},
+		{"an identifier that is a number", identified(`{"info":{"id":1234567890123456}}`), "malformed"},
+		{"an identifier that is no object", identified(`"abcdefghijklmnop"`), "malformed"},
 		{"extra absent", []string{`,"extra":{"name":"USD Coin","version":"2"}`, ``}, ""},
 		{"no resource", []string{`"resource"`, `"unknown"`}, ""},
 

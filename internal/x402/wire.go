@@ -62,6 +62,9 @@ type Payment struct {
 	Resource      Resource
 	Authorization Authorization
 	Signature     Signature
+	// Identifier is the id of the extension payment-identifier: the client's own name for what it pays. It is empty when
+	// there is none, and is not written; Extensions has what is.
+	Identifier string
 	// Extensions are written next to the payment, and are not kept when it is decoded.
 	Extensions map[string]any
 }

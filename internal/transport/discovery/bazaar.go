@@ -22,9 +22,9 @@ func Products(c Config) (map[string]Product, error) {
 	if s.api, err = describe(c); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
-	extensions, err := s.bazaars()
+	extensions, err := s.challenges()
 	if err != nil {
-		return nil, fmt.Errorf("make the bazaar extensions: %w", err)
+		return nil, fmt.Errorf("make the extensions: %w", err)
 	}
 	all := map[string]Product{}
 	for _, op := range s.api.products() {
@@ -38,19 +38,25 @@ func Products(c Config) (map[string]Product, error) {
 	return all, nil
 }
 
-// Bazaar is the bazaar extension of the challenge of a paid route, which x402 crawlers read: how the route is
-// called and what it answers. It is nil for every other path.
-func (s *Site) Bazaar(path string) map[string]any { return s.bazaar[path] }
+// Extensions are those of the challenge of a paid route: bazaar, by which x402 crawlers read how the route is called
+// and what it answers, and payment-identifier. They are nil for every other path.
+func (s *Site) Extensions(path string) map[string]any { return s.extensions[path] }
 
-// bazaars makes the extension of every product once, because every unpaid call has a challenge.
-func (s *Site) bazaars() (map[string]object, error) {
+// challenges makes the extensions of every product once, because every unpaid call has a challenge.
+func (s *Site) challenges() (map[string]object, error) {
+	identifier, err := json.Marshal(x402.DeclarePaymentIdentifier())
+	if err != nil {
+		return nil, err
+	}
 	all := map[string]object{}
 	for _, op := range s.api.products() {
 		extension, err := json.Marshal(s.bazaarOf(op))
 		if err != nil {
 			return nil, err
 		}
-		all[op.path] = object{"bazaar": json.RawMessage(extension)}
+		all[op.path] = object{
+			"bazaar": json.RawMessage(extension), x402.PaymentIdentifier: json.RawMessage(identifier),
+		}
 	}
 	return all, nil
 }

@@ -47,9 +47,9 @@ type Site struct {
 	Config
 	api *description
 	// card is the MCP server card.
-	card   []byte
-	bazaar map[string]object
-	pages  map[string]*static.Body
+	card       []byte
+	extensions map[string]object
+	pages      map[string]*static.Body
 	// reference are the handlers of the API reference, by their patterns.
 	reference map[string]http.Handler
 	// problems explains failures.
@@ -94,8 +94,8 @@ func (s *Site) build() error {
 	if s.card, err = encode(s.serverCard()); err != nil {
 		return fmt.Errorf("make the server card: %w", err)
 	}
-	if s.bazaar, err = s.bazaars(); err != nil {
-		return fmt.Errorf("make the bazaar extensions: %w", err)
+	if s.extensions, err = s.challenges(); err != nil {
+		return fmt.Errorf("make the extensions: %w", err)
 	}
 	skill, err := s.text("SKILL.md")
 	if err != nil {

@@ -395,16 +395,21 @@ func TestSecurityTextExpiresWithinAYear(t *testing.T) {
 func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 	s := site(t, config())
 	for _, op := range s.api.products() {
-		extension := s.Bazaar(op.path)
-		text, err := json.Marshal(extension)
+		extensions := s.Extensions(op.path)
+		identifier, err := json.Marshal(extensions[x402.PaymentIdentifier])
+		if err != nil || len(identifier) > 300 || !bytes.Contains(identifier, []byte(`"info":{"required":false}`)) {
+			t.Errorf("%s: %v, %d bytes: %s", op.path, err, len(identifier), identifier)
+		}
+		delete(extensions, x402.PaymentIdentifier)
+		text, err := json.Marshal(extensions)
 		if err != nil || len(text) > 1200 || !bytes.Contains(text, []byte(`"method":"POST"`)) ||
 			bytes.Contains(text, []byte("$ref")) {
 			t.Errorf("%s: %v, %d bytes: %s", op.path, err, len(text), text)
 		}
 	}
 	for _, at := range []string{"", "/api/config", "/api/auth/verify", "/api/cards", "/nowhere"} {
-		if s.Bazaar(at) != nil {
-			t.Errorf("%q has a bazaar extension", at)
+		if s.Extensions(at) != nil {
+			t.Errorf("%q has extensions", at)
 		}
 	}
 }
