@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { EmptyError, Roamcard, Secret } from "roamcard";
+import { OperatorService } from "roamcard/proto";
 
 const sent = [];
 const signed = [];
@@ -46,14 +47,13 @@ calls["cards.setLimits"] = (e) => [[e, {}]];
 for (const name of ["status", "profile", "topUps"])
   calls[`esim.${name}`] = (e) => [[e], ["ord_1", { deliveryToken: new Secret(e) }]];
 for (const name of ["rotateToken", "cancel"]) calls[`esim.${name}`] = (e) => [[e]];
-for (const name of Object.getOwnPropertyNames(Object.getPrototypeOf(client.admin))) {
-  const source = client.admin[name].toString();
-  if (/^\w+\(\w+, \{[^}]*\breason\b/.test(source))
+// The acts of operators about one thing.
+for (const { localName: name, input } of OperatorService.methods)
+  if (client.admin[name]?.length === 2 && input.field.reason)
     calls[`admin.${name}`] = (e) => [
       [e, { reason: "r", idempotencyKey: "k" }],
       ...act(e).map((options) => ["x", { ...options, action: "refund", resolution: "refund", paused: true }]),
     ];
-}
 
 /** Runs what a call gives. */
 async function run(answer) {
