@@ -58,24 +58,8 @@ type Refunds interface {
 
 // Records reads and changes orders for operators. Each call writes its audit record in the same transaction.
 type Records interface {
-	// Queue lists the orders that a query selects.
-	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]ReviewItem, error)
-	// Counts counts the orders that are not final by kind and status. It leaves no audit record: it shows sums only, and
-	// is polled.
-	Counts(ctx context.Context) ([]OrderCount, error)
-	// Version is the version of an order. It leaves no audit record: it tells nothing of the order, and is polled.
-	// order.ErrNotFound when there is none.
-	Version(ctx context.Context, id order.ID) (int, error)
-	// Audit lists the records that a query selects, newest first.
-	Audit(ctx context.Context, q AuditQuery, act order.Act) ([]AuditRecord, error)
-	// Presented records nothing but that an operator was there.
-	Presented(ctx context.Context, act order.Act) error
-	// ReviewItem reads one order as the queue lists it. order.ErrNotFound when there is none.
-	ReviewItem(ctx context.Context, id order.ID) (ReviewItem, error)
-	// History reads everything recorded of an order. order.ErrNotFound when there is none.
-	History(ctx context.Context, id order.ID, act order.Act) (History, error)
-	// Review reads the postings of an order and the newest of its audit records. order.ErrNotFound when there is none.
-	Review(ctx context.Context, id order.ID, act order.Act) (Review, error)
+	Orders
+	Trail
 	// Decide moves an order out of operator_review, posts the move's postings, and queues its job again unless the move
 	// ends it; once per key. order.ErrNotFound when there is no such order, ErrNotInReview when it is not in review,
 	// order.KeyReused when the operator used the key for another decision, ErrChanged when it is not at the act's
@@ -90,6 +74,32 @@ type Records interface {
 	// Prove records a payment that its receipt proves, moves its order to settled, posts the move's postings, and
 	// queues the order's job and the job that watches the payment; once per key, with the errors of Unproven.
 	Prove(ctx context.Context, p payment.Payment, m order.Move, watch job.New, act order.Act) error
+}
+
+// Orders shows orders to operators.
+type Orders interface {
+	// Queue lists the orders that a query selects.
+	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]ReviewItem, error)
+	// Counts counts the orders that are not final by kind and status. It leaves no audit record: it shows sums only, and
+	// is polled.
+	Counts(ctx context.Context) ([]OrderCount, error)
+	// Version is the version of an order. It leaves no audit record: it tells nothing of the order, and is polled.
+	// order.ErrNotFound when there is none.
+	Version(ctx context.Context, id order.ID) (int, error)
+	// ReviewItem reads one order as the queue lists it. order.ErrNotFound when there is none.
+	ReviewItem(ctx context.Context, id order.ID) (ReviewItem, error)
+	// History reads everything recorded of an order. order.ErrNotFound when there is none.
+	History(ctx context.Context, id order.ID, act order.Act) (History, error)
+	// Review reads the postings of an order and the newest of its audit records. order.ErrNotFound when there is none.
+	Review(ctx context.Context, id order.ID, act order.Act) (Review, error)
+}
+
+// Trail is what operators did.
+type Trail interface {
+	// Audit lists the records that a query selects, newest first.
+	Audit(ctx context.Context, q AuditQuery, act order.Act) ([]AuditRecord, error)
+	// Presented records nothing but that an operator was there.
+	Presented(ctx context.Context, act order.Act) error
 }
 
 // The errors of Records.

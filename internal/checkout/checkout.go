@@ -62,16 +62,10 @@ var ErrHistoryLost = errors.New("the database is not the one that was compared w
 
 // Store keeps orders and their payments.
 type Store interface {
-	// Find finds an order by id; FindByKey by the identity of its purchase. order.ErrNotFound when there is none.
-	Find(ctx context.Context, id order.ID) (order.Order, error)
-	FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error)
+	OrderStore
+	ArrivedStore
 	// Claimed reports whether any order has ever claimed an authorization.
 	Claimed(ctx context.Context, network string, asset x402.Address, a x402.Authorization) (bool, error)
-	// Orders lists an owner's orders, newest first: limit of them, older than before when that is set.
-	Orders(ctx context.Context, owner x402.Address, q Query) ([]order.Order, error)
-	// Payments finds the payment that decides each order: the paid one, else the one in flight, else
-	// the last dead one. An order without a claim is left out.
-	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
 	// Create stores an unpaid order, within the bounds. An existing order of the same kind, owner and key is returned
 	// instead; with Bounds.Alone, also an unpaid one of the same kind and owner with any key. A *limit.Refusal when a
 	// bound is exceeded; availability.ErrPaused while the product is not sold.
@@ -80,9 +74,21 @@ type Store interface {
 	// ErrUncovered, *order.Shortage, *limit.Refusal, and availability.ErrPaused when a kill switch, set by any process, is
 	// on.
 	Claim(ctx context.Context, p ClaimRequest) (ClaimResult, error)
+	ArrivedStore
+}
+
+// OrderStore reads orders.
+type OrderStore interface {
+	// Find finds an order by id; FindByKey by the identity of its purchase. order.ErrNotFound when there is none.
+	Find(ctx context.Context, id order.ID) (order.Order, error)
+	FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error)
+	// Orders lists an owner's orders, newest first: limit of them, older than before when that is set.
+	Orders(ctx context.Context, owner x402.Address, q Query) ([]order.Order, error)
+	// Payments finds the payment that decides each order: the paid one, else the one in flight, else
+	// the last dead one. An order without a claim is left out.
+	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
 	// Refunds finds the refunds of orders; an order without one is left out.
 	Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Refund, error)
-	ArrivedStore
 	// Watch wakes when one of the orders may have changed. Wake-ups may be missed or spurious: poll as well.
 	Watch(ids ...order.ID) (wake <-chan struct{}, stop func())
 }

@@ -2,6 +2,7 @@
 package order
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -202,4 +203,12 @@ type Reservation struct {
 	// Refusal and Detail are what a buyer is told when there is not enough.
 	Refusal fault.Code
 	Detail  string
+}
+
+// Float says how much of a resource, such as an issuer's money, orders have reserved.
+type Float interface {
+	// Reserved is how much of a resource live orders have reserved; what was released at asOf or later counts as reserved.
+	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
+	// Unpaid is how much of a resource live orders have reserved that are not paid.
+	Unpaid(ctx context.Context, resource string) (int64, error)
 }

@@ -56,6 +56,17 @@ type Scan struct {
 
 // Books are our own records. They are read in batches, so that a comparison needs bounded memory.
 type Books interface {
+	Units
+	Snapshots
+	// Enter copies a page of the issuer's books.
+	Enter(ctx context.Context, lines []card.Line, epoch int64) error
+	// Conclude stores the result of comparing some units, in one transaction. Their open findings that the comparison
+	// did not find again are closed.
+	Conclude(ctx context.Context, c Conclusion) error
+}
+
+// Units are what is compared, and how far a comparison is.
+type Units interface {
 	// Progress reads the progress of comparisons; Advance stores it.
 	Progress(ctx context.Context) (Progress, error)
 	Advance(ctx context.Context, p Progress) error
@@ -64,18 +75,17 @@ type Books interface {
 	Page(ctx context.Context, l List, since time.Time, after string, limit int) (units []Unit, next string, err error)
 	// OrdersOfLines are the orders that may explain some of the issuer's lines.
 	OrdersOfLines(ctx context.Context, lines []string) ([]order.ID, error)
+}
+
+// Snapshots read the records of some units.
+type Snapshots interface {
 	// OfOrders reads all records of some orders, and the named lines of the issuer, in one snapshot.
 	OfOrders(ctx context.Context, orders []order.ID, lines []string) (Records, error)
 	// OfTransfers reads all records of some transfers, named as subjects, and some postings without an order, in one
 	// snapshot, without the orders of their payments.
 	OfTransfers(ctx context.Context, subjects, postings []string) (Records, error)
-	// Enter copies a page of the issuer's books.
-	Enter(ctx context.Context, lines []card.Line, epoch int64) error
 	// Open are those of some findings that are stored already, open or resolved.
 	Open(ctx context.Context, found []Finding) ([]Finding, error)
-	// Conclude stores the result of comparing some units, in one transaction. Their open findings that the comparison
-	// did not find again are closed.
-	Conclude(ctx context.Context, c Conclusion) error
 	// Sum adds the ledger up by kind of account: the entries numbered after+1 to upto; upto 0 is unbounded.
 	Sum(ctx context.Context, after, upto int64) (sums map[string]money.USDC, last int64, err error)
 }

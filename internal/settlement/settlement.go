@@ -42,6 +42,8 @@ type Product interface {
 // worker has the job. A method that moves an order posts the move's postings in the same transaction, and returns the
 // order as it is stored then.
 type Store interface {
+	SuspendedStore
+	RefundStore
 	// Find finds an order; order.ErrNotFound when there is none.
 	Find(ctx context.Context, id order.ID) (order.Order, error)
 	// Payments finds the payment that decides each order: the paid one, else the one in flight, else
@@ -55,6 +57,14 @@ type Store interface {
 	// MarkDead records that a payment can never arrive, releases its order's reservations, and makes the order
 	// payable again.
 	MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error)
+	// Move changes the status of an order. A final status releases its reservations. order.ErrSuspended keeps an order
+	// with suspended reservations from Provisioning.
+	Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error)
+	RefundStore
+}
+
+// SuspendedStore keeps what orders had reserved that are not paid in time.
+type SuspendedStore interface {
 	// Suspend releases an unpaid order's reservations of floats.
 	Suspend(ctx context.Context, f job.Fence, id order.ID) error
 	// Suspended lists what of an order's reservations was released by Suspend: Resource and Units.
@@ -62,10 +72,6 @@ type Store interface {
 	// Resume makes suspended reservations of a paid order again, all or none. An *order.Shortage says that one does not
 	// fit any more.
 	Resume(ctx context.Context, f job.Fence, o order.Order, again []order.Reservation) error
-	// Move changes the status of an order. A final status releases its reservations. order.ErrSuspended keeps an order
-	// with suspended reservations from Provisioning.
-	Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error)
-	RefundStore
 }
 
 // RefundStore keeps refunds, as Store keeps payments.

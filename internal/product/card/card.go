@@ -149,6 +149,16 @@ var ErrNotFound = errors.New("no such card")
 // Store keeps the cards sold. A write of a job has the job's fence, and fails with job.ErrLeaseLost once another worker
 // has the job.
 type Store interface {
+	Owned
+	Openings
+	Fees
+	Turns
+	States
+	order.Float
+}
+
+// Owned finds cards.
+type Owned interface {
 	// Live finds an owner's live card. ErrNotFound when there is none.
 	Live(ctx context.Context, owner x402.Address) (Card, error)
 	// Cards lists an owner's cards, newest first.
@@ -159,28 +169,34 @@ type Store interface {
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]Card, error)
 	// ByNames finds a provider's cards by its names of them or by the references of their openings.
 	ByNames(ctx context.Context, provider string, accounts []string, refs []fulfilment.Ref) ([]Card, error)
+}
+
+// Openings are what a delivery stores of a card.
+type Openings interface {
 	// Reserve stores c, unless its order already has a card with this reference, and returns the stored card.
 	Reserve(ctx context.Context, f job.Fence, c Card) (Card, error)
 	// Activate makes a pending card ACTIVE, adds the postings and enqueues its fee job, in one transaction. For an
 	// active card it changes and posts nothing.
 	Activate(ctx context.Context, f job.Fence, c Card, postings []ledger.Posting, fee job.New) error
+	// Fail makes a pending card FAILED, so that its owner can buy another.
+	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
+}
+
+// Fees are what is stored of issue fees.
+type Fees interface {
 	// FeeTaken completes a fee job and adds the postings, in one transaction.
 	FeeTaken(ctx context.Context, f job.Fence, postings []ledger.Posting) error
 	// FeeOwed fails a fee job because the card's balance was too low, marks the fee as owed and adds the postings, in
 	// one transaction.
 	FeeOwed(ctx context.Context, f job.Fence, postings []ledger.Posting) error
-	// Owes is the sum of the issue fees that an owner owes for all cards.
-	Owes(ctx context.Context, owner x402.Address) (money.Cents, error)
-	// Observe sets cards to the status that their issuer reports, where the change is legal, and returns those that
-	// changed.
-	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
-	// SetOwnerFrozen records whether the owner has asked to freeze the card. A card that becomes ACTIVE by Observe loses
-	// the record, unless an owner's freezing of it is under way or may still take effect.
-	SetOwnerFrozen(ctx context.Context, id uuid.UUID, owner x402.Address, frozen bool) error
-	// Closing reports whether an operator has ordered to close the card.
-	Closing(ctx context.Context, id uuid.UUID) (bool, error)
 	// FeeOpen reports whether the card's fee job is queued or processing.
 	FeeOpen(ctx context.Context, id uuid.UUID) (bool, error)
+	// Owes is the sum of the issue fees that an owner owes for all cards.
+	Owes(ctx context.Context, owner x402.Address) (money.Cents, error)
+}
+
+// Turns give a card to one movement or change at a time.
+type Turns interface {
 	// TakeTurn takes a card for one movement, so that there is never another one under way, and says what the movement is
 	// to bring the card to. ErrBusy while another one has the card: an order's, until the order has left provisioning and,
 	// with Turn.Held, operator_review; a fee job's, until that is neither queued nor processing; a change's of the owner.
@@ -199,12 +215,18 @@ type Store interface {
 	BeginFreezing(ctx context.Context, id, change uuid.UUID, most time.Duration) (open time.Time, err error)
 	// EndFreezing gives the card back. It does nothing when the change does not have it any more.
 	EndFreezing(ctx context.Context, id, change uuid.UUID, end Freezing) error
-	// Fail makes a pending card FAILED, so that its owner can buy another.
-	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
-	// Reserved is how much of a resource live orders have reserved.
-	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
-	// Unpaid is how much of a resource live orders have reserved that are not paid.
-	Unpaid(ctx context.Context, resource string) (int64, error)
+	// Closing reports whether an operator has ordered to close the card.
+	Closing(ctx context.Context, id uuid.UUID) (bool, error)
+}
+
+// States are what issuers and owners say of a card.
+type States interface {
+	// Observe sets cards to the status that their issuer reports, where the change is legal, and returns those that
+	// changed.
+	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
+	// SetOwnerFrozen records whether the owner has asked to freeze the card. A card that becomes ACTIVE by Observe loses
+	// the record, unless an owner's freezing of it is under way or may still take effect.
+	SetOwnerFrozen(ctx context.Context, id uuid.UUID, owner x402.Address, frozen bool) error
 }
 
 // references is the namespace of our references at an issuer.

@@ -140,6 +140,18 @@ var ErrNotFound = errors.New("no such eSIM")
 // Store keeps the catalogue, the profiles sold and the versions of delivery tokens. A write of a job has the job's
 // fence, and fails with job.ErrLeaseLost once another worker has the job.
 type Store interface {
+	Catalogue
+	Installations
+	Tokens
+	order.Float
+	// Order finds an order for an eSIM of any owner. ErrNotFound when there is none.
+	Order(ctx context.Context, id order.ID) (order.Order, error)
+	// Watch wakes when an order may have changed. Wake-ups may be missed or spurious: poll as well.
+	Watch(id order.ID) (wake <-chan struct{}, stop func())
+}
+
+// Catalogue keeps the plans.
+type Catalogue interface {
 	// Plans is the live catalogue of all providers, cheapest first, and the times of their last syncs, by provider.
 	Plans(ctx context.Context) (plans []Plan, synced map[string]time.Time, err error)
 	// Plan finds a plan, live or not. ErrNotFound when there never was one.
@@ -154,11 +166,10 @@ type Store interface {
 	// Learn stores plans of a provider that its profiles take and returns all of them, in their order, with their ids. One
 	// of the live catalogue stays as it is there; any other is not live.
 	Learn(ctx context.Context, provider string, plans []Plan) ([]Plan, error)
+}
 
-	// Order finds an order for an eSIM of any owner. ErrNotFound when there is none.
-	Order(ctx context.Context, id order.ID) (order.Order, error)
-	// Watch wakes when an order may have changed. Wake-ups may be missed or spurious: poll as well.
-	Watch(id order.ID) (wake <-chan struct{}, stop func())
+// Installations keep the profiles that are sold.
+type Installations interface {
 	// Profiles finds the latest profile of each order; an order without one is left out.
 	Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]Profile, error)
 	// Reserve stores p, unless its order already has a profile with this reference, and returns the stored one.
@@ -168,17 +179,14 @@ type Store interface {
 	Install(ctx context.Context, f job.Fence, p Profile, postings []ledger.Posting) error
 	// Fail makes an ordered profile failed.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
-
-	// Reserved is how much of a resource live orders have reserved.
-	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
-	// Unpaid is how much of a resource live orders have reserved that are not paid.
-	Unpaid(ctx context.Context, resource string) (int64, error)
-
 	// Foreign lists up to limit profiles whose activation data is encrypted with another key than the named one.
 	Foreign(ctx context.Context, key string, limit int) ([]Profile, error)
 	// Reseal replaces a profile's encrypted activation data, if it is still as it was read.
 	Reseal(ctx context.Context, id uuid.UUID, was, is Sealed) error
+}
 
+// Tokens keep the versions of delivery tokens.
+type Tokens interface {
 	// Token is the current version of an order's delivery token; ok is false if it was never rotated.
 	Token(ctx context.Context, id order.ID) (v TokenVersion, ok bool, err error)
 	// Rotate makes the next version of an order's delivery token the current one, and returns it.
