@@ -25,6 +25,7 @@
 // what comes of it: ok, terms, denied, refused, ambiguous, or any error. A client repeats a payment once, and as usual
 // where something is ok.
 import { createServer, request as send } from "node:http";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -38,9 +39,6 @@ const kinds = [
   [/card\/topup$|TopUpCard$/, "card_topup"],
   [/esim\/purchase$|PurchaseEsim$/, "esim"],
 ];
-/** An account that the development chain lets anybody act for. */
-const thief = "0x00000000000000000000000000000000000bad00";
-
 /** Starts a hostile service. */
 export async function startHostileService(upstream, rpcUrl, usdc) {
   const state = {
@@ -57,7 +55,10 @@ export async function startHostileService(upstream, rpcUrl, usdc) {
   });
   state.elsewhereUrl = elsewhere.url;
   const server = await listen(
-    (request, response) => void answer(state, request, response).catch(() => request.socket.destroy()),
+    (request, response) => void answer(state, request, response).catch((error) => {
+      if (!response.destroyed) console.error(`no lie was told: ${error.stack}`);
+      request.socket.destroy();
+    }),
   );
   state.baseUrl = server.url;
   return {
@@ -262,6 +263,9 @@ async function drip(response, mebibytes) {
 
 // chainOf moves money by payments that others signed, as anybody who has one can.
 function chainOf(rpcUrl, usdc) {
+  // An account that the development chain lets anybody act for. Each service has one: two that send at once by one
+  // account may take the same nonce, and then one of them fails.
+  const thief = `0x${"0".repeat(24)}${randomBytes(8).toString("hex")}`;
   const rpc = async (method, ...params) => {
     const answer = await fetch(rpcUrl, {
       method: "POST",

@@ -24,7 +24,7 @@ import (
 type migrationLimits struct {
 	// lockTimeout is how long a statement may wait for a lock. Whoever comes after it for that table waits as well.
 	lockTimeout time.Duration
-	// within bounds the waiting of all migrations together.
+	// within bounds the waiting for others of all migrations together.
 	within time.Duration
 }
 
@@ -32,6 +32,8 @@ const (
 	migrationName       = "roamcard migrate"
 	migrationRetryFirst = 500 * time.Millisecond
 	migrationRetryLast  = 10 * time.Second
+	// connectWithin bounds the connection to the server and what is asked of it first.
+	connectWithin = time.Minute
 	// watchEvery is how often a migration under way is looked at, and sayEvery how often the same is said of it.
 	watchEvery, sayEvery = 200 * time.Millisecond, 30 * time.Second
 	// noTransaction marks a file whose statements run one by one, such as CREATE INDEX CONCURRENTLY. These wait for every
@@ -61,12 +63,15 @@ func migrateWith(
 	}
 	config.RuntimeParams["application_name"] = migrationName
 	m := &migration{config: config, files: files, log: log, limits: limits}
-	deadline, cancel := context.WithTimeout(ctx, limits.within)
-	defer cancel()
-	if err := m.lock(deadline); err != nil {
+	if err := m.connect(ctx); err != nil {
 		return 0, fmt.Errorf("migrate: %w", err)
 	}
 	defer m.unlock(ctx)
+	deadline, cancel := context.WithTimeout(ctx, limits.within)
+	defer cancel()
+	if err := m.takeLock(ctx, deadline); err != nil {
+		return 0, fmt.Errorf("migrate: %w", err)
+	}
 	for {
 		name, err := m.next(ctx)
 		if name == "" || err != nil {
@@ -79,8 +84,10 @@ func migrateWith(
 	}
 }
 
-// lock waits until no other process migrates.
-func (m *migration) lock(ctx context.Context) error {
+// connect makes the session of the lock, to a server that migrations can use.
+func (m *migration) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectWithin)
+	defer cancel()
 	config := m.config.Copy()
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // it prepares nothing, also where a pooler answers
 	conn, err := pgx.ConnectConfig(ctx, config)
@@ -88,14 +95,14 @@ func (m *migration) lock(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	m.held = conn
-	if err := m.takeLock(ctx); err != nil {
+	if err := m.examine(ctx); err != nil {
 		m.unlock(ctx)
 		return err
 	}
 	return nil
 }
 
-func (m *migration) takeLock(ctx context.Context) error {
+func (m *migration) examine(ctx context.Context) error {
 	var pid uint32
 	var server Server
 	if err := m.held.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_version_num')::int,
@@ -109,7 +116,12 @@ func (m *migration) takeLock(ctx context.Context) error {
 	if pid != m.held.PgConn().PID() {
 		return errors.New("this URL goes through a pooler; migrations need the server itself: set database.listen_url")
 	}
-	for said := (time.Time{}); ; pause(ctx, watchEvery) {
+	return nil
+}
+
+// takeLock waits until no other process migrates, or until the deadline.
+func (m *migration) takeLock(ctx, deadline context.Context) error {
+	for said := (time.Time{}); ; pause(deadline, watchEvery) {
 		var locked bool
 		err := m.held.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", sessionlock.DefaultLockID).Scan(&locked)
 		if err != nil {
@@ -117,6 +129,9 @@ func (m *migration) takeLock(ctx context.Context) error {
 		}
 		if locked {
 			return nil
+		}
+		if deadline.Err() != nil {
+			return fmt.Errorf("another process migrates, and no lock within %s", m.limits.within)
 		}
 		if time.Since(said) > sayEvery {
 			said = time.Now()
