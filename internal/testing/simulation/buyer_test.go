@@ -162,7 +162,9 @@ func (p *purchase) buy() (ended bool) {
 	w := p.of.world
 	w.begins(p, true)
 	defer func() {
-		w.begins(p, false)
+		if p.state != "operator_review" { // which keeps what its card takes until it is decided
+			w.begins(p, false)
+		}
 		if !ended && w.isWell() && p.starved() {
 			w.unserved(p)
 		}
