@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/ent/table"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 )
@@ -74,15 +75,22 @@ type claimRows struct {
 	moves    []*ent.Timeline
 	queue    newJobs
 
-	turns    turnRows
+	turns    []*turnRow
 	reserved []*ent.Reservation
 }
 
-// turnRows are the turns that claims take, by columns.
-type turnRows struct {
-	orders, ids []string
-	each, most  []time.Duration
+// turnRow is a turn that a claim takes.
+type turnRow struct {
+	order order.ID
+	limit.Turn
 }
+
+var turnTable = table.New("",
+	table.Col("order_id", "varchar", func(t *turnRow) string { return string(t.order) }),
+	table.Col("id", "varchar", func(t *turnRow) string { return turnID(t.Turn) }),
+	table.Col("each", "interval", func(t *turnRow) time.Duration { return t.Each() }),
+	table.Col("most", "interval", func(t *turnRow) time.Duration { return spanOf(t.Turn) }),
+)
 
 // add adds a claim. It is false for one that is invalid, which is left out.
 func (r *claimRows) add(m *claimMember) bool {
@@ -95,8 +103,7 @@ func (r *claimRows) add(m *claimMember) bool {
 	r.payments = append(r.payments, paymentRow(p.Payment))
 	r.moves = append(r.moves, moveRow(m.ctx, claimMove(o), o.Version, r.now))
 	for _, t := range p.Turns {
-		r.turns.orders, r.turns.ids = append(r.turns.orders, string(o.ID)), append(r.turns.ids, turnID(t))
-		r.turns.each, r.turns.most = append(r.turns.each, t.Each()), append(r.turns.most, spanOf(t))
+		r.turns = append(r.turns, &turnRow{o.ID, t})
 	}
 	for _, h := range p.Reservations {
 		r.reserved = append(r.reserved, &ent.Reservation{
@@ -170,10 +177,7 @@ var claimsSQL = table.Statement(`
 	SELECT queued.* FROM checked, queued WHERE checked.ok = 1`,
 	table.Rows("m", claimedTable, table.Beside{{Name: "existing", Type: "bool"}}, unprovenTable, claimLineTable,
 		jobTable, jobTimes),
-	table.Rows("t", table.Beside{
-		{Name: "order_id", Type: "varchar"}, {Name: "id", Type: "varchar"}, {Name: "each", Type: "interval"},
-		{Name: "most", Type: "interval"},
-	}),
+	table.Rows("t", turnTable),
 	table.Rows("r", heldTable),
 	table.One("c", table.Beside{
 		{Name: "now", Type: "timestamptz"}, {Name: "from", Type: "varchar"}, {Name: "to", Type: "varchar"},
@@ -189,7 +193,7 @@ func (r *claimRows) insert(tx *ent.Tx) {
 	args := slices.Concat(
 		claimedTable.Arrays(r.orders), []any{r.existing}, unprovenTable.Arrays(r.payments),
 		claimLineTable.Arrays(r.moves), r.queue.arrays(),
-		[]any{r.turns.orders, r.turns.ids, r.turns.each, r.turns.most}, heldTable.Arrays(r.reserved),
+		turnTable.Arrays(r.turns), heldTable.Arrays(r.reserved),
 		[]any{r.now, string(move.From), string(move.To), move.Actor, move.Reason})
 	readRows(tx, func(row pgx.CollectableRow) error {
 		queued, err := scanJob(row)

@@ -221,7 +221,7 @@ func Made() map[string]string {
 		"claimsSQL": claimsSQL, "reserveProfileSQL": reserveProfileSQL, "replacePlansSQL": replacePlansSQL,
 		"reserveTopupSQL": reserveTopupSQL, "learnPlansSQL": learnPlansSQL, "openFindingsSQL": openFindingsSQL,
 		"enterSQL": enterSQL, "addJobSQL": addJobSQL, "insertJobSQL": insertJobSQL, "insertAloneSQL": insertAloneSQL,
-		"moveOrderSQL": moveOrderSQL, "settlesSQL": settlesSQL, "insertCardSQL": insertCardSQL,
+		"moveOrderSQL": moveOrderSQL, "fenceAllSQL": fenceAllSQL, "settlesSQL": settlesSQL, "insertCardSQL": insertCardSQL,
 		"postSpreadSQL": postSpreadSQL, "setSwitchSQL": setSwitchSQL, "arriveSQL": arriveSQL, "leaveOutSQL": leaveOutSQL,
 	}
 }

@@ -83,23 +83,25 @@ func (o Orders) settleTogether(ctx context.Context, batch []*settleMember) {
 	}
 }
 
+var fenceTable = table.New("",
+	table.Col("id", "uuid", func(f *job.Fence) uuid.UUID { return f.ID }),
+	table.Col("worker", "varchar", func(f *job.Fence) string { return f.Owner }),
+	table.Col("attempt", "bigint", func(f *job.Fence) int { return f.Attempt }),
+	table.Col("owner", "varchar", func(f *job.Fence) string { return f.Of }),
+)
+
 // fenceAllSQL is fenceJobSQL for several jobs.
-const fenceAllSQL = `
-	SELECT f.id FROM unnest($1::uuid[], $2::varchar[], $3::bigint[], $4::varchar[]) AS f (id, worker, attempt, owner)
-	WHERE (SELECT 1 FROM jobs
+var fenceAllSQL = table.Statement(`
+	SELECT f.id FROM {f} WHERE (SELECT 1 FROM jobs
 		WHERE id = f.id AND owner = f.owner AND lease_owner = f.worker AND attempt = f.attempt
 			AND lease_until > clock_timestamp()
-		FOR UPDATE) = 1`
+		FOR UPDATE) = 1`, table.Rows("f", fenceTable))
 
 // fenceAll queues the locks of the claims of a batch's jobs, and returns those that are not over once it is sent.
 func fenceAll(tx *ent.Tx, batch []*settleMember) map[uuid.UUID]bool {
-	var ids []uuid.UUID
-	var workers, of []string
-	var attempts []int64
-	for _, m := range batch {
-		f := m.in.fence
-		ids, workers, attempts = append(ids, f.ID), append(workers, f.Owner), append(attempts, int64(f.Attempt))
-		of = append(of, f.Of)
+	fences := make([]*job.Fence, len(batch))
+	for i, m := range batch {
+		fences[i] = &m.in.fence
 	}
 	leased := map[uuid.UUID]bool{}
 	readRows(tx, func(row pgx.CollectableRow) error {
@@ -107,7 +109,7 @@ func fenceAll(tx *ent.Tx, batch []*settleMember) map[uuid.UUID]bool {
 		err := row.Scan(&id)
 		leased[id] = true
 		return err
-	}, fenceAllSQL, ids, workers, attempts, of)
+	}, fenceAllSQL, fenceTable.Arrays(fences)...)
 	return leased
 }
 
