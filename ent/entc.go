@@ -203,6 +203,8 @@ func valueType(f *gen.Field) string {
 func rowValue(f *gen.Field) (string, error) {
 	value := "r." + f.StructField()
 	switch {
+	case f.IsJSON() && f.Optional:
+		return "table.OptionalJSON(" + value + ")", nil
 	case f.IsJSON():
 		return "table.JSON(" + value + ")", nil
 	case f.IsEnum() && f.NillableValue():

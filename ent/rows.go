@@ -30,8 +30,8 @@ var AuditTable = table.New("audit",
 	table.Col("subject", "varchar", func(r *Audit) string { return r.Subject }),
 	table.Col("reason", "text", func(r *Audit) string { return r.Reason }),
 	table.Col("idempotency_key", "varchar", func(r *Audit) string { return r.IdempotencyKey }),
-	table.Col("before", "jsonb", func(r *Audit) json.RawMessage { return table.JSON(r.Before) }),
-	table.Col("after", "jsonb", func(r *Audit) json.RawMessage { return table.JSON(r.After) }),
+	table.Col("before", "jsonb", func(r *Audit) json.RawMessage { return table.OptionalJSON(r.Before) }),
+	table.Col("after", "jsonb", func(r *Audit) json.RawMessage { return table.OptionalJSON(r.After) }),
 )
 
 // CardColumns are the columns of cards, as ScanCard reads them.
@@ -815,8 +815,8 @@ var ReconciliationTable = table.New("reconciliations",
 	table.Col("next_block", "bigint", func(r *Reconciliation) int64 { return r.NextBlock }),
 	table.Col("at", "timestamptz", func(r *Reconciliation) *time.Time { return r.At }),
 	table.Col("blocks", "boolean", func(r *Reconciliation) bool { return r.Blocks }),
-	table.Col("report", "jsonb", func(r *Reconciliation) json.RawMessage { return table.JSON(r.Report) }),
-	table.Col("progress", "jsonb", func(r *Reconciliation) json.RawMessage { return table.JSON(r.Progress) }),
+	table.Col("report", "jsonb", func(r *Reconciliation) json.RawMessage { return table.OptionalJSON(r.Report) }),
+	table.Col("progress", "jsonb", func(r *Reconciliation) json.RawMessage { return table.OptionalJSON(r.Progress) }),
 )
 
 // ReconciliationRun is a row of reconciliation_runs.
@@ -879,8 +879,8 @@ var ReconciliationRunTable = table.New("reconciliation_runs",
 	table.Col("open", "bigint", func(r *ReconciliationRun) int64 { return r.Open }),
 	table.Col("blocking", "bigint", func(r *ReconciliationRun) int64 { return r.Blocking }),
 	table.Col("resolved", "bigint", func(r *ReconciliationRun) int64 { return r.Resolved }),
-	table.Col("sums", "jsonb", func(r *ReconciliationRun) json.RawMessage { return table.JSON(r.Sums) }),
-	table.Col("balances", "jsonb", func(r *ReconciliationRun) json.RawMessage { return table.JSON(r.Balances) }),
+	table.Col("sums", "jsonb", func(r *ReconciliationRun) json.RawMessage { return table.OptionalJSON(r.Sums) }),
+	table.Col("balances", "jsonb", func(r *ReconciliationRun) json.RawMessage { return table.OptionalJSON(r.Balances) }),
 )
 
 // RefundColumns are the columns of refunds, as ScanRefund reads them.
@@ -1121,7 +1121,7 @@ var TimelineTable = table.New("timeline",
 	table.Col("to_status", "varchar", func(r *Timeline) string { return r.ToStatus }),
 	table.Col("actor", "varchar", func(r *Timeline) string { return r.Actor }),
 	table.Col("reason", "text", func(r *Timeline) string { return r.Reason }),
-	table.Col("evidence", "jsonb", func(r *Timeline) json.RawMessage { return table.JSON(r.Evidence) }),
+	table.Col("evidence", "jsonb", func(r *Timeline) json.RawMessage { return table.OptionalJSON(r.Evidence) }),
 	table.Col("request_id", "varchar", func(r *Timeline) *string { return r.RequestID }),
 )
 

@@ -112,7 +112,15 @@ func (t Of[T]) named() (string, []Column) {
 	return t.name, all
 }
 
-// JSON is a value of a column of JSON, and null for nil.
+// OptionalJSON is a value of a column of JSON that may be missing, as nil is.
+func OptionalJSON(v any) json.RawMessage {
+	if text := JSON(v); string(text) != "null" {
+		return text
+	}
+	return nil
+}
+
+// JSON is a value of a column of JSON.
 func JSON(v any) json.RawMessage {
 	if raw, ok := v.(json.RawMessage); ok {
 		return raw
@@ -120,9 +128,6 @@ func JSON(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil { // a schema's own types have nothing that JSON cannot say
 		panic(fmt.Sprintf("table: %T as JSON: %v", v, err))
-	}
-	if string(text) == "null" {
-		return nil
 	}
 	return text
 }

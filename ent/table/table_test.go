@@ -20,7 +20,7 @@ type cup struct {
 var cups = table.New("cups",
 	table.Col("id", "varchar", func(c *cup) string { return c.ID }),
 	table.Col("size", "bigint", func(c *cup) int { return c.Size }),
-	table.Col("notes", "jsonb", func(c *cup) json.RawMessage { return table.JSON(c.Notes) }),
+	table.Col("notes", "jsonb", func(c *cup) json.RawMessage { return table.OptionalJSON(c.Notes) }),
 )
 
 func TestStatementTakesEachColumnOnce(t *testing.T) {
@@ -71,6 +71,19 @@ func panicsWith(t *testing.T, why string, do func()) {
 		}
 	}()
 	do()
+}
+
+func TestNilIsNullOfJSONWhereItMayNotBeMissing(t *testing.T) {
+	var none []string
+	if got := table.JSON(none); string(got) != "null" {
+		t.Errorf("JSON: %s", got)
+	}
+	if got := table.OptionalJSON(none); got != nil {
+		t.Errorf("OptionalJSON: %s", got)
+	}
+	if got := table.JSON(json.RawMessage(`{"a":1}`)); string(got) != `{"a":1}` {
+		t.Errorf("raw: %s", got)
+	}
 }
 
 func TestRowsAreWrittenByColumns(t *testing.T) {
