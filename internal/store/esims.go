@@ -165,13 +165,13 @@ func planColumns(of string) string {
 	}, ", "+of)
 }
 
-func (e Esims) planRows(provider string, plans []esim.Plan, live func(esim.Plan) bool) []*ent.EsimPlan {
+func (e Esims) planRows(provider string, plans []esim.Plan) []*ent.EsimPlan {
 	rows, now := make([]*ent.EsimPlan, len(plans)), e.s.stamp()
 	for i, p := range plans {
 		rows[i] = &ent.EsimPlan{
 			ID: string(p.ID), Provider: provider, Code: p.Code, Name: p.Name, Type: esimplan.Type(p.Type),
 			Countries: p.Countries, DataMB: p.DataMB, Unlimited: p.Unlimited, FairUse: p.FairUse,
-			ValidityDays: p.ValidityDays, CostMicros: int64(p.Cost), PriceUsdCents: int64(p.Price), Live: live(p),
+			ValidityDays: p.ValidityDays, CostMicros: int64(p.Cost), PriceUsdCents: int64(p.Price), Live: p.Live,
 			CreatedAt: now, UpdatedAt: now,
 		}
 	}
@@ -241,7 +241,7 @@ func (e Esims) Replace(ctx context.Context, provider string, plans []esim.Plan, 
 	for i, p := range plans {
 		codes[i] = p.Code
 	}
-	rows := e.planRows(provider, plans, func(p esim.Plan) bool { return p.Live })
+	rows := e.planRows(provider, plans)
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		tag, err := raw(tx).Exec(ctx, syncedSQL, provider, at.UTC().Truncate(time.Microsecond))
 		if err != nil || tag.RowsAffected() == 0 {

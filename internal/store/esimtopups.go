@@ -71,7 +71,10 @@ var learnPlansSQL = plansSQL("", `NOT old.live AND (`+planColumns("old.")+`)
 
 // Learn implements esim.Store.
 func (e Esims) Learn(ctx context.Context, provider string, plans []esim.Plan) ([]esim.Plan, error) {
-	rows := e.planRows(provider, plans, func(esim.Plan) bool { return false })
+	rows := e.planRows(provider, plans)
+	for _, row := range rows {
+		row.Live = false
+	}
 	if _, err := e.s.pool.Exec(ctx, learnPlansSQL, ent.EsimPlanTable.Arrays(rows)...); err != nil {
 		return nil, mapError(err)
 	}
