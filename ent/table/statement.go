@@ -25,10 +25,10 @@ type placed struct {
 // Part is a table of a set, or columns that are of none.
 type Part interface{ named() (string, []Column) }
 
-// Beside are columns of a set that are of no table, such as what a statement does with a row.
-type Beside []Column
+// Columns are those of a set that are of no table, such as what a statement does with a row.
+type Columns []Column
 
-func (b Beside) named() (string, []Column) { return "", b }
+func (b Columns) named() (string, []Column) { return "", b }
 
 // Rows is a set of many rows, each a row of every part side by side.
 func Rows(name string, parts ...Part) Set {

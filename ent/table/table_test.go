@@ -24,7 +24,7 @@ var cups = table.New("cups",
 )
 
 func TestStatementTakesEachColumnOnce(t *testing.T) {
-	lid := table.Beside{{Name: "lid", Type: "bool"}}
+	lid := table.Columns{{Name: "lid", Type: "bool"}}
 	for _, c := range []struct {
 		name, text, want string
 		sets             []table.Set

@@ -175,11 +175,11 @@ var claimsSQL = table.Statement(`
 			THEN 1 ELSE 0 END) AS ok
 	)
 	SELECT queued.* FROM checked, queued WHERE checked.ok = 1`,
-	table.Rows("m", claimedTable, table.Beside{{Name: "existing", Type: "bool"}}, unprovenTable, claimLineTable,
+	table.Rows("m", claimedTable, table.Columns{{Name: "existing", Type: "bool"}}, unprovenTable, claimLineTable,
 		jobTable, jobTimes),
 	table.Rows("t", turnTable),
 	table.Rows("r", heldTable),
-	table.One("c", table.Beside{
+	table.One("c", table.Columns{
 		{Name: "now", Type: "timestamptz"}, {Name: "from", Type: "varchar"}, {Name: "to", Type: "varchar"},
 		{Name: "actor", Type: "varchar"}, {Name: "reason", Type: "text"},
 	}))

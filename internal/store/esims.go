@@ -136,7 +136,7 @@ const (
 var (
 	// A profile and a top-up n are stored for an order that exists, whose columns of theirs are read from it.
 	profileTable = ent.EsimProfileTable.But("order_id", "owner")
-	ofOrder      = table.Beside{{Name: "order_id", Type: "varchar"}, {Name: "owner", Type: "varchar"}}
+	ofOrder      = table.Columns{{Name: "order_id", Type: "varchar"}, {Name: "owner", Type: "varchar"}}
 
 	reserveProfileSQL = table.Statement(`
 		INSERT INTO esim_profiles ({esim_profiles}, order_id, owner) SELECT {n.esim_profiles}, id, owner

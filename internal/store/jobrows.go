@@ -23,7 +23,7 @@ type newJob struct {
 var (
 	jobTable = ent.JobTable.But("run_at", "created_at", "lease_until", "step", "step_at", "finished_at", "last_error",
 		"version", "uncounted_attempts", "owner")
-	jobTimes = table.Beside{{Name: "due", Type: "timestamptz"}, {Name: "lease", Type: "interval"}}
+	jobTimes = table.Columns{{Name: "due", Type: "timestamptz"}, {Name: "lease", Type: "interval"}}
 )
 
 // These insert a job n.
@@ -45,7 +45,7 @@ const (
 
 func oneJobSQL(values string) string {
 	return table.Statement(intoJobsSQL+values+` RETURNING `+ent.JobColumns,
-		table.One("n", jobTable, jobTimes, table.Beside{{Name: "owner", Type: "varchar"}}))
+		table.One("n", jobTable, jobTimes, table.Columns{{Name: "owner", Type: "varchar"}}))
 }
 
 // jobRow is the row that n makes for an order of owner, or for none.

@@ -22,6 +22,11 @@ const postSQL = `
 	SELECT posted.id, posted.owner, e.account, e.amount
 	FROM posted, unnest($6::varchar[], $7::bigint[]) AS e (account, amount)`
 
+// postingRow is the row of a posting, without its entries. The owner is that of its order, as it is stored.
+func postingRow(p ledger.Posting, owner string, now time.Time) *ent.LedgerPosting {
+	return &ent.LedgerPosting{ID: string(p.ID), OrderID: p.Order, Owner: owner, Kind: string(p.Kind), At: now}
+}
+
 // post queues postings in the transaction that records their cause, without a round trip of its own. The domain decides
 // what is posted. The owner of each is read from its order.
 func post(tx *ent.Tx, now time.Time, all ...ledger.Posting) {

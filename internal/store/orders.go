@@ -299,7 +299,7 @@ var moveOrderSQL = table.Statement(`
 	), told AS (
 		INSERT INTO timeline ({timeline}, version) SELECT {m.timeline}, (SELECT version FROM moved))
 	SELECT `+ent.OrderColumns+` FROM moved`,
-	table.One("m", movedTable, table.Beside{{Name: "refused", Type: "bigint"}}))
+	table.One("m", movedTable, table.Columns{{Name: "refused", Type: "bigint"}}))
 
 // Settle implements settlement.Store.
 func (o Orders) Settle(

@@ -137,9 +137,7 @@ func (r *settleRows) add(m *settleMember, now time.Time) {
 	r.payments = append(r.payments, settledRow(paid))
 	r.moves = append(r.moves, moveRow(m.ctx, move, 0, now))
 	for _, p := range move.Postings {
-		r.postings = append(r.postings, &ent.LedgerPosting{
-			ID: string(p.ID), OrderID: p.Order, Owner: move.Owner.Lower(), Kind: string(p.Kind), At: now,
-		})
+		r.postings = append(r.postings, postingRow(p, move.Owner.Lower(), now))
 		for _, e := range p.Entries {
 			r.entries = append(r.entries, &ent.LedgerEntry{
 				PostingID: string(p.ID), Owner: move.Owner.Lower(), Account: string(e.Account), Amount: int64(e.Amount),

@@ -105,9 +105,7 @@ func postSpread(
 			return err
 		}
 	}
-	later(tx, postSpreadSQL, ent.LedgerPostingTable.Values(&ent.LedgerPosting{
-		ID: string(p.ID), OrderID: p.Order, Owner: *owner, Kind: string(p.Kind), At: now,
-	})...)
+	later(tx, postSpreadSQL, ent.LedgerPostingTable.Values(postingRow(p, *owner, now))...)
 	later(tx, enterSpreadSQL, p.ID, *owner, accounts, amounts)
 	return nil
 }

@@ -71,7 +71,7 @@ var (
 	arriveSQL = table.Statement(`
 		INSERT INTO transfers ({transfers}) SELECT {a.transfers} FROM {a} ORDER BY a.place
 		ON CONFLICT (transaction, log_index) DO NOTHING`,
-		table.Rows("a", transferTable, table.Beside{{Name: "place", Type: "bigint"}}))
+		table.Rows("a", transferTable, table.Columns{{Name: "place", Type: "bigint"}}))
 )
 
 // arrivedAtOnce is how many transfers one statement stores.
