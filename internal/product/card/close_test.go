@@ -534,7 +534,9 @@ func TestRefundByHandIsConcluded(t *testing.T) {
 		}
 		conclude(right, fault.JobNotFound)
 		c.refunds.trouble = order.Progress{State: order.Doubtful, Reason: "the refund did not go through"}
+		c.refunds.waits = 10
 		c.close()
+		c.pass(2 * time.Second)
 		conclude(right, fault.OrderNotInReview)
 		c.pass(time.Minute)
 		if row, a := c.row(), c.args(); row.Status != job.OperatorReview || a.Stage != card.StageRefunding {
