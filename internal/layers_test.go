@@ -25,7 +25,7 @@ var rows = [][]string{
 		"faultpoint", "testing/oidctest", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger", "telemetry"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},
-	3: {"approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing",
+	3: {"smartaccount", "approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing",
 		"agent/keys", "agent/install"},
 	4: {"product/*"},
 	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},
@@ -59,7 +59,7 @@ var sellers = []string{"checkout", "settlement", "admin"}
 var only = map[string][]string{
 	module + "ent": {"store"},
 	"github.com/ethereum/go-ethereum": {
-		"curve", "auth", "chain", "chain/settler", "devtools/devnet", "agent/keys", "keystore",
+		"curve", "auth", "chain", "chain/settler", "smartaccount", "devtools/devnet", "agent/keys", "keystore",
 		"signer/web3signer/web3signerfake", "signer/awskms/awskmsfake", "testing/simulation/node",
 	},
 	"connectrpc.com":                  {"transport/rpcx", "transport/rpc", "transport/rest", "transport/edge"},

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -24,6 +25,8 @@ type FairnessConfig struct {
 	MaxValidity time.Duration
 	// Delegates are contracts that payers may have delegated to by EIP-7702.
 	Delegates []x402.Address
+	// SmartAccounts are the kinds of accounts with code that may pay and sign in.
+	SmartAccounts smartaccount.Kinds
 	// UnsettledPercent is the share of a float that an owner's unpaid orders may reserve; zero is unlimited.
 	UnsettledPercent int
 	// Reverts, PayerGas and HourGas bound the cost of reverted transactions; gas is in gwei.
@@ -72,6 +75,12 @@ func fairnessSettings() []setting {
 		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; " +
 			"every other payer with code is refused", byDefault: delegates,
 			set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
+		{key: "payment.smart_accounts", help: "kinds of smart accounts that may pay and sign in, separated by commas, of " +
+			smartaccount.All().String() + ": an experiment, which needs a relayer", byDefault: none,
+			set: func(c *Config, s string) (err error) {
+				c.Fairness.SmartAccounts, err = smartaccount.Parse(s)
+				return err
+			}},
 		{key: "float.unsettled_percent", help: "the share of a float that a wallet's unpaid orders may reserve, 1 to 100",
 			byDefault: strconv.Itoa(unsettledPercent),
 			set:       upTo(100, at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},

@@ -15,8 +15,9 @@ const headFor = 250 * time.Millisecond
 func (c Config) chainConfig() chain.Config {
 	cfg := chain.Config{
 		Domain: c.domain(), Finality: chain.Finality{Paid: c.PaidAt, Dead: c.DeadAt}, Delegates: c.Fairness.Delegates,
-		WitnessFrom: c.WitnessFrom.USDC(),
-		ReorgDepth:  uint64(c.ReorgDepth), ReorgCalm: c.ReorgCalm, Now: c.now,
+		SmartAccounts: c.Fairness.SmartAccounts,
+		WitnessFrom:   c.WitnessFrom.USDC(),
+		ReorgDepth:    uint64(c.ReorgDepth), ReorgCalm: c.ReorgCalm, Now: c.now,
 		HeadFor: headFor, Rule: c.rule(), Through: c.Outside.HTTP,
 	}
 	for _, u := range c.RPCURLs {

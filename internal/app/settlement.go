@@ -60,6 +60,10 @@ func (c Config) settlementMistakes() []error {
 	}
 	need(SettlerRelayer, "relayer.keys", len(c.RelayerKeys) == 0)
 	need(SettlerFacilitator, "facilitator.url", c.FacilitatorURL == "")
+	if len(c.Fairness.SmartAccounts) > 0 && !c.SettlesBy(SettlerRelayer) {
+		wrong = append(wrong, errors.New("payment.smart_accounts names kinds, and settlement.order has no relayer, which "+
+			"alone settles for them"))
+	}
 	return append(wrong, c.facilitatorMistakes()...)
 }
 

@@ -186,9 +186,13 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 		Products: made, Explains: a.store.Explains, Chain: a.chain, Payers: a.keys.treasuries(),
 		Refund: a.store.Orders().Refund,
 	}
+	terms := c.terms()
+	if len(c.Fairness.SmartAccounts) > 0 {
+		terms.SmartAccounts = a.chain
+	}
 	config := checkout.Config{
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) checkout.Product { return p }),
-		Terms: c.terms(), Chain: a.simulating(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
+		Terms: terms, Chain: a.simulating(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
 		Log: a.log, Now: a.config.now, QuoteKey: quoteKey, FormerQuoteKeys: former, Recovered: a.store.Orders(),
 		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, VerifyArrived: a.chain.VerifyArrived,
 		Unexplained: doubts.Unexplained, MaybeRefunded: doubts.MaybeRefunded,
@@ -236,10 +240,14 @@ func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the base URL: %w", err)
 	}
-	return auth.New(auth.Config{
+	config := auth.Config{
 		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: a.config.BaseURL,
 		ChainID: x402.ChainID, Now: a.config.now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
 		Minted: a.store.OperatorTokens(), Issuer: a.config.issuer(),
 		Limits: limits, RevealOnPage: a.issuers[0].client.Capabilities().Reveal == card.RevealEmbed,
-	})
+	}
+	if len(a.config.Fairness.SmartAccounts) > 0 {
+		config.SmartAccounts = a.chain
+	}
+	return auth.New(config)
 }

@@ -43,6 +43,8 @@ type Config struct {
 	RevealTTL  time.Duration
 	// RevealOnPage says that the issuer shows cards on a page only: a reveal is signed as such, and seals nothing.
 	RevealOnPage bool
+	// SmartAccounts tells what wallets with code have signed; nil takes signatures of keys only.
+	SmartAccounts SmartAccounts
 	// Limits counts the challenges that are stored, by address, and the reveals, by owner; nil does not limit.
 	Limits *limit.Limiter
 }
@@ -61,6 +63,7 @@ type Auth struct {
 	signInTTL       time.Duration
 	revealTTL       time.Duration
 	limits          *limit.Limiter
+	smartAccounts   SmartAccounts
 }
 
 // New checks the configuration, all of it, and builds an Auth.
@@ -83,6 +86,7 @@ func New(cfg Config) (*Auth, error) {
 		signInTTL:       orDefault(cfg.SignInTTL, DefaultSignInTTL),
 		revealTTL:       orDefault(cfg.RevealTTL, DefaultRevealTTL),
 		limits:          cfg.Limits,
+		smartAccounts:   cfg.SmartAccounts,
 	}, nil
 }
 

@@ -175,20 +175,27 @@ func (s site) document(c Challenge) TypedData {
 // text is built again from the parts, so a stored row that was changed, or was made for another
 // site or chain, proves nothing.
 func (s site) provenBy(c Challenge, signature string) bool {
-	if s.message(c).Format() != c.Message {
-		return false
-	}
-	var digest [32]byte
-	switch c.Scheme {
-	case EIP191:
-		digest = handshake.PersonalDigest(c.Message)
-	case EIP712:
-		digest = s.typed(c).digest()
-	default:
+	digest, ok := s.digest(c)
+	if !ok {
 		return false
 	}
 	signer, err := Recover(digest, signature)
 	return err == nil && signer == c.Wallet
+}
+
+// digest is what the wallet signs for a challenge. ok is false for one that was not made here.
+func (s site) digest(c Challenge) (digest [32]byte, ok bool) {
+	if s.message(c).Format() != c.Message {
+		return digest, false
+	}
+	switch c.Scheme {
+	case EIP191:
+		return handshake.PersonalDigest(c.Message), true
+	case EIP712:
+		return s.typed(c).digest(), true
+	default:
+		return digest, false
+	}
 }
 
 // revealBinding is what a reveal is bound to, as text. The recipient key is unpadded base64url,

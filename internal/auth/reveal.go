@@ -17,7 +17,7 @@ import (
 type RevealRequest struct {
 	CardID   uuid.UUID
 	IntentID uuid.UUID
-	// Signature is 0x and the hex of 65 bytes.
+	// Signature is 0x and the hex of 65 bytes, or of what a smart account signs with.
 	Signature string
 	// Scheme, when not empty, must be the challenge's.
 	Scheme Scheme
@@ -73,7 +73,13 @@ func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (reci
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("find reveal challenge: %w", err)
 	}
-	if err != nil || !a.opens(c, caller, r, now) {
+	proven := err == nil && c.opens(caller, r, now)
+	if proven && !a.site.provenBy(c, r.Signature) {
+		if proven, err = a.provenBySmartAccount(ctx, c, r.Signature); err != nil {
+			return nil, err
+		}
+	}
+	if !proven {
 		return nil, a.voidReveal(ctx, caller, r.IntentID, now)
 	}
 	owner := caller.Wallet.Lower()
@@ -106,13 +112,12 @@ func (a *Auth) voidReveal(ctx context.Context, caller Caller, id uuid.UUID, now 
 	return challengeInvalid()
 }
 
-// opens reports whether the request is signed for a challenge that is not used.
-func (a *Auth) opens(c Challenge, caller Caller, r RevealRequest, now time.Time) bool {
+// opens reports whether a request is for a challenge that is not used, whoever signed it.
+func (c Challenge) opens(caller Caller, r RevealRequest, now time.Time) bool {
 	return c.Purpose == PurposeReveal && c.ConsumedAt == nil && c.live(now) &&
 		c.CardID == r.CardID && c.Wallet == caller.Wallet && c.SessionID == caller.SessionID &&
 		(r.Scheme == "" || r.Scheme == c.Scheme) &&
-		(r.RecipientKey == nil || bytes.Equal(r.RecipientKey, c.RecipientKey)) &&
-		a.site.provenBy(c, r.Signature)
+		(r.RecipientKey == nil || bytes.Equal(r.RecipientKey, c.RecipientKey))
 }
 
 func challengeInvalid() error {

@@ -95,14 +95,16 @@ func (a *Auth) scopesFor(wallet x402.Address) []Scope {
 	return scopes
 }
 
-func (a *Auth) startSession(ctx context.Context, wallet x402.Address, now time.Time) (Session, secret.Text, error) {
+func (a *Auth) startSession(
+	ctx context.Context, wallet x402.Address, now time.Time, ttl time.Duration,
+) (Session, secret.Text, error) {
 	random := make([]byte, sessionTokenBytes)
 	_, _ = rand.Read(random) // never fails: the program ends when there is no randomness
 	token := sessionPrefix + base64.RawURLEncoding.EncodeToString(random)
 	issued := now.UTC().Truncate(time.Millisecond)
 	s := Session{
 		ID: uuid.New(), Wallet: wallet, Scopes: a.scopesFor(wallet), TokenHash: sha256.Sum256([]byte(token)),
-		IssuedAt: issued, ExpiresAt: issued.Add(a.sessionTTL),
+		IssuedAt: issued, ExpiresAt: issued.Add(ttl),
 	}
 	if err := a.sessions.Create(ctx, s); err != nil {
 		return Session{}, secret.Text{}, fmt.Errorf("store session: %w", err)

@@ -19,7 +19,7 @@ import (
 // VerifyRequest is a signed sign-in challenge.
 type VerifyRequest struct {
 	Wallet x402.Address
-	// Signature is 0x and the hex of 65 bytes.
+	// Signature is 0x and the hex of 65 bytes, or of what a smart account signs with.
 	Signature string
 	// IntentID names the challenge; uuid.Nil means the one that Message names, or else the
 	// wallet's open one that was signed.
@@ -52,7 +52,8 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 //
 // A challenge that the request names is consumed, valid or not: only its requester knows the id. Of the others, found
 // by the wallet alone, the one that was signed counts, and a wrong signature consumes none: anybody may ask for
-// challenges of a wallet, and must not be able to keep its owner out.
+// challenges of a wallet, and must not be able to keep its owner out. What a smart account signed is checked for a named
+// challenge only: each check asks the chain.
 func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Text, error) {
 	now := a.now().UTC()
 	open, named, err := a.signInChallenges(ctx, r, now)
@@ -65,9 +66,21 @@ func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Tex
 		a.site.provenBy(c, r.Signature)
 		return Session{}, secret.Text{}, signatureInvalid()
 	}
-	signed := slices.IndexFunc(open, func(c Challenge) bool { return a.signsIn(c, r, now) })
+	ttl := a.sessionTTL
+	signed := slices.IndexFunc(open, func(c Challenge) bool {
+		return c.answeredBy(r, now) && a.site.provenBy(c, r.Signature)
+	})
 	if signed < 0 && !named {
 		return Session{}, secret.Text{}, signatureInvalid()
+	}
+	if signed < 0 && open[0].answeredBy(r, now) {
+		bySmartAccount, err := a.provenBySmartAccount(ctx, open[0], r.Signature)
+		if err != nil {
+			return Session{}, secret.Text{}, err
+		}
+		if bySmartAccount {
+			signed, ttl = 0, min(ttl, smartAccountTTL)
+		}
 	}
 	c := open[max(signed, 0)]
 	spent, err := a.challenges.Consume(ctx, c.ID, now)
@@ -77,14 +90,13 @@ func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Tex
 	if signed < 0 || !spent {
 		return Session{}, secret.Text{}, signatureInvalid()
 	}
-	return a.startSession(ctx, c.Wallet, now)
+	return a.startSession(ctx, c.Wallet, now, ttl)
 }
 
-// signsIn reports whether the request is signed for the challenge.
-func (a *Auth) signsIn(c Challenge, r VerifyRequest, now time.Time) bool {
+// answeredBy reports whether a request answers the challenge, whoever signed it.
+func (c Challenge) answeredBy(r VerifyRequest, now time.Time) bool {
 	return c.live(now) && c.Purpose == PurposeSignIn && c.Wallet == r.Wallet &&
-		(r.Scheme == "" || r.Scheme == c.Scheme) && (r.Message == nil || *r.Message == c.Message) &&
-		a.site.provenBy(c, r.Signature)
+		(r.Scheme == "" || r.Scheme == c.Scheme) && (r.Message == nil || *r.Message == c.Message)
 }
 
 // signInChallenges finds the challenge that the request names, or those that it may be signed for. A message names its

@@ -333,7 +333,7 @@ type tried struct {
 func (r *Relayer) allowedTogether(
 	ctx context.Context, on *Chain, as *simulated, a x402.Authorization, s x402.Signature,
 ) bool {
-	if !r.batchesBy().IsOwn() || uint64(r.config.Now().Unix()) >= a.ValidBefore {
+	if !r.batchesBy().IsOwn() || !s.IsOfKey() || uint64(r.config.Now().Unix()) >= a.ValidBefore {
 		return false
 	}
 	asked := settler.Member{Authorization: a, Signature: s}
@@ -358,7 +358,7 @@ func (r *Relayer) try(ctx context.Context, on *Chain, as *simulated, members []s
 	var codes errgroup.Group
 	for i, m := range members {
 		codes.Go(func() error {
-			has, err := on.checkCode(ctx, m.Authorization.From, head)
+			has, err := on.checkCode(ctx, m.Authorization, m.Signature, head)
 			plain[i] = err == nil && !has
 			return nil
 		})

@@ -189,10 +189,10 @@ func (s *simulation) take(param json.RawMessage) any {
 	if json.Unmarshal(param, &raw) != nil || tx.UnmarshalBinary(raw) != nil {
 		return nil
 	}
-	payer, pays := x402.PayerOf(tx.Data())
+	paid, _, pays := x402.TransferOf(tx.Data())
 	known := slices.ContainsFunc(s.sent, func(t sentTransaction) bool { return t.hash == tx.Hash() })
 	if pays && !known {
-		s.sent = append(s.sent, sentTransaction{tx.Hash(), payer, tx.Data()[4:], time.Now()})
+		s.sent = append(s.sent, sentTransaction{tx.Hash(), paid.From, tx.Data()[4:], time.Now()})
 	}
 	return tx.Hash()
 }
@@ -233,7 +233,7 @@ func (s *simulation) purchase(t *testing.T, c *Chain, r *Relayer, n byte) time.D
 		ValidBefore: uint64(begin.Add(time.Hour).Unix()), Nonce: x402.Hash{31: n},
 	}
 	p := payment.Payment{
-		ID: uuid.New(), Status: payment.Claimed, Authorization: a, Signature: x402.Signature{64: 27}, CreatedAt: begin,
+		ID: uuid.New(), Status: payment.Claimed, Authorization: a, Signature: "signed", CreatedAt: begin,
 	}
 	head, err := c.Head(t.Context())
 	if err != nil {

@@ -240,13 +240,14 @@ func (r *Relayer) fillGap(ctx context.Context, by account, nonce uint64) error {
 	return r.config.Chain.pool.broadcast(ctx, tx.Raw)
 }
 
-// replacement is the same call with a higher fee. When the payer has got code since, which may make the call use up its
-// gas and move nothing, it is an empty transaction: left as it is, it would keep all later nonces waiting.
+// replacement is the same call with a higher fee. When the payer has got code since, or its smart account another owner,
+// which may make the call use up its gas and move nothing, it is an empty transaction: left as it is, it would keep all
+// later nonces waiting.
 func (r *Relayer) replacement(
 	ctx context.Context, by account, a payment.Transaction, tx *types.Transaction, fee fee,
 ) (payment.Variant, error) {
-	if payer, pays := x402.PayerOf(tx.Data()); pays {
-		err := r.config.Chain.checkPayer(ctx, payer)
+	if authorization, signature, pays := x402.TransferOf(tx.Data()); pays {
+		err := r.config.Chain.checkPayer(ctx, authorization, signature)
 		if no, refused := errors.AsType[*payment.Rejection](err); refused {
 			r.config.Log.WarnContext(ctx, "settlement given up", append(attemptAttrs(a), slog.String("cause", no.Detail))...)
 			return r.signEmpty(ctx, by, a.Nonce, fee)

@@ -171,7 +171,7 @@ func (r *Relayer) submit(ctx context.Context, p payment.Payment) error {
 	if err != nil {
 		return fmt.Errorf("submit payment: %w", err)
 	}
-	if err := by.submit(ctx, p, lost.Reverts > 0); err != nil {
+	if err := by.submit(ctx, p, lost.Reverts > 0 || !p.Signature.IsOfKey()); err != nil {
 		return fmt.Errorf("submit payment: %w", err)
 	}
 	return nil

@@ -36,8 +36,9 @@ func (r *Relayer) sign(
 	if err != nil {
 		return payment.Variant{}, fmt.Errorf("sign transaction: %w", err)
 	}
-	signature[64] -= 27
-	if tx, err = tx.WithSignature(r.signer, signature[:]); err != nil {
+	rsv := []byte(signature)
+	rsv[64] -= 27
+	if tx, err = tx.WithSignature(r.signer, rsv); err != nil {
 		return payment.Variant{}, fmt.Errorf("sign transaction: %w", err)
 	}
 	raw, err := tx.MarshalBinary()

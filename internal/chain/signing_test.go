@@ -37,7 +37,7 @@ func (e *elsewhere) Sign(ctx context.Context, message []byte) (x402.Signature, e
 	e.asked.Add(1)
 	if e.before != nil {
 		if err := e.before(); err != nil {
-			return x402.Signature{}, err
+			return "", err
 		}
 	}
 	if liar := e.by.Load(); liar != nil {

@@ -11,12 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -115,7 +116,7 @@ func (c *Chain) simulateAt(
 	var both errgroup.Group // in parallel: a buyer waits for each round trip
 	both.Go(func() error {
 		var has bool
-		if has, code = c.checkCode(ctx, a.From, head); has && as != nil {
+		if has, code = c.checkCode(ctx, a, s, head); has && as != nil {
 			as.code.Store(true)
 		}
 		return nil
@@ -172,34 +173,48 @@ func hasData(err error) bool {
 // designator begins the code of an account that has delegated by EIP-7702; the delegate's address follows.
 var designator = []byte{0xef, 0x01, 0x00}
 
-// checkPayer refuses a payer whose code at the latest block is not on the allowlist.
-func (c *Chain) checkPayer(ctx context.Context, payer x402.Address) error {
+// checkPayer refuses a payer with code at the latest block that may not pay with this signature.
+func (c *Chain) checkPayer(ctx context.Context, a x402.Authorization, s x402.Signature) error {
 	return c.refusedByMost(ctx, func(ctx context.Context, on *Chain) error {
 		head, err := on.header(ctx, "latest")
 		if err != nil {
 			return err
 		}
-		_, err = on.checkCode(ctx, payer, head)
+		_, err = on.checkCode(ctx, a, s, head)
 		return err
 	})
 }
 
-// checkCode refuses a payer with code, unless it delegates to a contract on the allowlist.
-func (c *Chain) checkCode(ctx context.Context, payer x402.Address, at header) (has bool, err error) {
-	var code hexutil.Bytes
-	if err := c.pool.call(ctx, &code, "eth_getCode", payer.String(), atHash(at.Hash)); err != nil {
+// checkCode refuses a payer with code, unless it delegates to a contract on the allowlist, or is a smart account of an
+// accepted kind whose owner has signed.
+func (c *Chain) checkCode(ctx context.Context, a x402.Authorization, s x402.Signature, head header) (
+	has bool, err error) {
+	at := blockState{c, head.Hash}
+	code, err := at.Code(ctx, a.From)
+	if err != nil {
 		return false, fmt.Errorf("read the payer's code: %w", err)
 	}
 	delegate, delegated := bytes.CutPrefix(code, designator)
 	switch {
 	case len(code) == 0:
-		return false, nil
+		return false, nil // the token refuses any signature but a key's
 	case delegated && len(delegate) == len(x402.Address{}) && slices.Contains(c.config.Delegates, x402.Address(delegate)):
 		return true, nil
 	}
-	return true, &payment.Rejection{
-		Reason: x402.ReasonSignature, Detail: "the payer is an account with code, which cannot pay here",
+	err = c.config.SmartAccounts.Verify(ctx, at, code, c.statement(a.From, c.config.Domain.Digest(a), s))
+	switch {
+	case errors.Is(err, smartaccount.ErrOtherKind):
+		return true, &payment.Rejection{
+			Reason: x402.ReasonSignature, Detail: "the payer is an account with code, which cannot pay here",
+		}
+	case errors.Is(err, curve.ErrNotSigned):
+		return true, &payment.Rejection{
+			Reason: x402.ReasonSignature, Detail: "no owner of the payer's smart account has made the signature",
+		}
+	case err != nil:
+		return true, fmt.Errorf("check the smart account's signature: %w", err)
 	}
+	return true, nil
 }
 
 // asRelayer is a chain that simulates as a relayer would send.

@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -37,9 +38,10 @@ type Config struct {
 	CallGas uint64
 	// LogRange is the widest range of blocks that the nodes accept in one log query: 2,000.
 	LogRange uint64
-	// Delegates are the contracts that payers may have delegated to by EIP-7702. Every other payer with code is
-	// refused: its code may allow a simulation and revert the transaction.
-	Delegates []x402.Address
+	// Delegates are the contracts that payers may have delegated to by EIP-7702, and SmartAccounts the kinds of accounts
+	// that may pay. Every other payer with code is refused: its code may allow a simulation and revert the transaction.
+	Delegates     []x402.Address
+	SmartAccounts smartaccount.Kinds
 	// WitnessFrom is the amount from which a second node must show a transfer before it counts as settled, where there
 	// are several: 0 is every amount. Final and void always need two nodes.
 	WitnessFrom money.USDC

@@ -327,7 +327,7 @@ func (c *Checkout) claimRequest(a attempt, reserved order.Claim) ClaimRequest {
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
 			Authorization: a.signed.Authorization, Signature: a.signed.Signature, CreatedAt: c.Now(),
 		},
-		Reservations: reserved.Reservations, Provider: reserved.Provider, MaxUndecided: c.Limits.Most(limit.Undecided),
+		Reservations: reserved.Reservations, Provider: reserved.Provider, MaxUndecided: c.mostUndecided(a.signed),
 		MaxInFlight: c.Limits.Most(limit.InFlight), InFlightSince: c.Now().Add(-c.Wait),
 		Turns:    c.claimTurns(a.signed, a.known != nil),
 		Job:      c.Runner.Own(c.Settlement.Job(o.ID, id.String())),

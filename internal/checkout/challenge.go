@@ -31,11 +31,13 @@ func (c *Challenge) Unwrap() error { return c.fault }
 func (c *Challenge) Headers() http.Header { return c.headers }
 
 func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
-	rejection, ok := errors.AsType[*payment.Rejection](err)
-	if !ok {
-		return fmt.Errorf("check the signature: %w", err)
+	if rejection, ok := errors.AsType[*payment.Rejection](err); ok {
+		return c.reject(ctx, p, rejection)
 	}
-	return c.reject(ctx, p, rejection)
+	if _, kind := errors.AsType[*x402.PayerKindError](err); kind {
+		return c.undecoded(ctx, p, err)
+	}
+	return errors.Join(err, noChain())
 }
 
 // reject answers with a challenge, and with the reason why the payment was rejected, if there was one. An order that

@@ -55,6 +55,15 @@ func (c *Checkout) countClaim(payer x402.Address, created bool) (leave func(), e
 	return c.Limits.Enter(limit.InFlight, payer.Lower())
 }
 
+// mostUndecided is how many payments of a payer may be undecided at once: of a smart account one, because its owner can
+// make all of them void.
+func (c *Checkout) mostUndecided(pay payment.Signed) int {
+	if pay.BySmartAccount {
+		return 1
+	}
+	return c.Limits.Most(limit.Undecided)
+}
+
 // undecided is the answer to a payer with too many undecided payments.
 func undecided() *fault.Fault {
 	return fault.New(fault.PaymentsUndecided, "Wait until the earlier payments of this wallet are settled or void. "+

@@ -19,7 +19,7 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 	if p.Payment == "" {
 		return attempt{}, c.reject(ctx, p, nil)
 	}
-	pay, err := x402.DecodePayment(p.Payment)
+	pay, err := c.Terms.Decode(p.Payment)
 	if p.Payment == x402.PaymentV1 {
 		// A payment of version 1 cannot be accepted, so the request counts as unpaid.
 		return attempt{}, c.undecoded(ctx, p, err)
@@ -33,7 +33,8 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 		return attempt{}, err
 	}
 	// From here on the payer is who signed: nobody sees an order by naming another's wallet.
-	signed, err := c.Terms.Authentic(pay)
+	// The chain is asked of a stranger's signature: that leaves of the nodes' quota to those who have paid.
+	signed, err := c.Terms.Authentic(limit.WithUse(ctx, limit.ForOwner), pay)
 	if err != nil {
 		return attempt{}, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
 	}

@@ -27,11 +27,9 @@ func Sign(d x402.Domain, a x402.Authorization, key *ecdsa.PrivateKey) (x402.Sign
 	digest := d.Digest(a)
 	raw, err := crypto.Sign(digest[:], key)
 	if err != nil {
-		return x402.Signature{}, fmt.Errorf("sign authorization: %w", err)
+		return "", fmt.Errorf("sign authorization: %w", err)
 	}
-	s := x402.Signature(raw)
-	s[64] += 27
-	return s, nil
+	return x402.KeySignature(raw[:64], raw[64]), nil
 }
 
 // LocalSigner signs with a key that this process has. It is a payment.Signer.
@@ -54,11 +52,9 @@ func (l LocalSigner) Sign(_ context.Context, message []byte) (x402.Signature, er
 	digest := x402.Keccak256(message)
 	raw, err := crypto.Sign(digest[:], l.key)
 	if err != nil {
-		return x402.Signature{}, fmt.Errorf("sign: %w", err)
+		return "", fmt.Errorf("sign: %w", err)
 	}
-	s := x402.Signature(raw)
-	s[64] += 27
-	return s, nil
+	return x402.KeySignature(raw[:64], raw[64]), nil
 }
 
 // String hides the key.
@@ -80,21 +76,21 @@ func AddressOfPoint(raw []byte) (x402.Address, error) {
 func Complete(digest x402.Hash, r, s *big.Int, by x402.Address) (x402.Signature, error) {
 	n := crypto.S256().Params().N
 	if r.Sign() <= 0 || s.Sign() <= 0 || r.Cmp(n) >= 0 || s.Cmp(n) >= 0 {
-		return x402.Signature{}, ErrNotSigned
+		return "", ErrNotSigned
 	}
 	if half := new(big.Int).Rsh(n, 1); s.Cmp(half) > 0 {
 		s = new(big.Int).Sub(n, s)
 	}
-	var made x402.Signature
-	r.FillBytes(made[:32])
-	s.FillBytes(made[32:64])
-	for _, v := range []byte{27, 28} {
-		made[64] = v
+	rs := make([]byte, 64)
+	r.FillBytes(rs[:32])
+	s.FillBytes(rs[32:])
+	for recovery := range byte(2) {
+		made := x402.KeySignature(rs, recovery)
 		if found, err := Recover(digest, made); err == nil && found == by {
 			return made, nil
 		}
 	}
-	return x402.Signature{}, ErrNotSigned
+	return "", ErrNotSigned
 }
 
 // Verify reports ErrNotSigned unless the authorization's payer made the signature over this domain.
@@ -111,8 +107,9 @@ func Recover(digest x402.Hash, s x402.Signature) (x402.Address, error) {
 	if err := s.Check(); err != nil {
 		return x402.Address{}, err
 	}
-	s[64] -= 27
-	key, err := crypto.Ecrecover(digest[:], s[:])
+	raw := []byte(s)
+	raw[64] -= 27
+	key, err := crypto.Ecrecover(digest[:], raw)
 	if err != nil || len(key) != 65 {
 		return x402.Address{}, errors.New("recover signer: no such key")
 	}

@@ -147,24 +147,25 @@ func TestTransferCallsMatchTheABI(t *testing.T) {
 		return data
 	}
 	want := pack(`,{"name":"v","type":"uint8"},{"name":"r","type":"bytes32"},{"name":"s","type":"bytes32"}`, s[64],
-		[32]byte(s[:32]), [32]byte(s[32:64]))
+		[32]byte([]byte(s[:32])), [32]byte([]byte(s[32:64])))
 	if got := x402.TransferCall(a, s); !bytes.Equal(got, want) {
 		t.Errorf("v, r, s form:\n%x, want\n%x", got, want)
 	}
-	want = pack(`,{"name":"signature","type":"bytes"}`, s[:])
-	if got := x402.TransferBytesCall(a, s[:]); !bytes.Equal(got, want) {
+	want = pack(`,{"name":"signature","type":"bytes"}`, []byte(s))
+	if got := x402.TransferBytesCall(a, []byte(s)); !bytes.Equal(got, want) {
 		t.Errorf("bytes form:\n%x, want\n%x", got, want)
 	}
-	for _, call := range [][]byte{x402.TransferCall(a, s), x402.TransferBytesCall(a, s[:])} {
-		if payer, ok := x402.PayerOf(call); !ok || payer != a.From {
-			t.Errorf("payer %s, %v, want %s", payer, ok, a.From)
+	for _, s := range []x402.Signature{s, x402.Signature(bytes.Repeat([]byte{7}, 66))} {
+		if got, by, ok := x402.TransferOf(x402.TransferCall(a, s)); !ok || got != a || by != s {
+			t.Errorf("a transfer by %d bytes: %+v, %d bytes, %v", len(s), got, len(by), ok)
 		}
 	}
 	for _, call := range [][]byte{
 		nil, x402.BalanceCall(a.From), x402.StateCall(a.From, a.Nonce), x402.TransferCall(a, s)[:100],
+		x402.TransferBytesCall(a, []byte(s)), append(x402.TransferCall(a, s), 0),
 	} {
-		if payer, ok := x402.PayerOf(call); ok {
-			t.Errorf("%x has the payer %s", call, payer)
+		if got, _, ok := x402.TransferOf(call); ok {
+			t.Errorf("%x is a transfer from %s", call, got.From)
 		}
 	}
 	if got, want := x402.StateCall(a.From, a.Nonce), append(
@@ -208,10 +209,10 @@ func TestRecoverRefusesValuesBeyondTheCurve(t *testing.T) {
 		{one, new(big.Int).Add(half, one), false},
 		{one, order, false},
 	} {
-		s := x402.Signature{64: 27}
-		tt.r.FillBytes(s[:32])
-		tt.s.FillBytes(s[32:64])
-		if err := s.Check(); (err == nil) != tt.ok {
+		rs := make([]byte, 64)
+		tt.r.FillBytes(rs[:32])
+		tt.s.FillBytes(rs[32:])
+		if err := x402.KeySignature(rs, 0).Check(); (err == nil) != tt.ok {
 			t.Errorf("r %x, s %x: %v", tt.r, tt.s, err)
 		}
 	}

@@ -149,6 +149,9 @@ var errWatched = fmt.Errorf("the facilitator is asked no more for this payment: 
 // Config.SubmitTimeout; a *Refusal is a negative answer; after any other error the result is unknown. A payment that
 // was sent less than Config.Pause ago is not sent again, and gets the cached answer.
 func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
+	if !p.Signature.IsOfKey() {
+		return fmt.Errorf("settle for a smart account: %w", payment.ErrNotForThis)
+	}
 	now := f.config.Now()
 	if last, waits := f.sent.of(p.ID).last(now); waits {
 		return last

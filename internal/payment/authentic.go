@@ -1,24 +1,61 @@
 package payment
 
 import (
+	"context"
+	"errors"
+	"fmt"
+
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Signed is a payment to our payee that its payer has signed. Only Authentic makes one: recovering a signer is the most
 // expensive part of checking a payment, and is done once.
-type Signed struct{ x402.Payment }
+type Signed struct {
+	x402.Payment
+	// BySmartAccount says that the payer has code. Its signature holds as long as its owner does, and other bytes may say
+	// the same.
+	BySmartAccount bool
+}
 
-// Authentic reports whether the payment was signed by its payer, to our payee. It does not check price, time or chain,
-// so it also recognises the payer of a spent payment. The error is a *Rejection.
-func (t Terms) Authentic(p x402.Payment) (Signed, error) {
+// SmartAccounts tells what accounts with code have signed.
+type SmartAccounts interface {
+	// SignedBy reports whether a smart account signed a digest. The error is an *x402.PayerKindError when the account is
+	// none of an accepted kind, curve.ErrNotSigned when none of its owners did, and else means that the chain did not
+	// answer.
+	SignedBy(ctx context.Context, account x402.Address, digest x402.Hash, s x402.Signature) error
+}
+
+// Decode reads a payment, with a smart account's signature where those are taken.
+func (t Terms) Decode(header string) (x402.Payment, error) {
+	if t.SmartAccounts == nil {
+		return x402.DecodePayment(header)
+	}
+	return x402.DecodeAnyPayment(header)
+}
+
+// Authentic reports whether the payment was signed by its payer, to our payee. It does not check price or time, so it
+// also recognises the payer of a spent payment. Only for a smart account's signature it asks the chain. The error is a
+// *Rejection, or one of SmartAccounts.
+func (t Terms) Authentic(ctx context.Context, p x402.Payment) (Signed, error) {
 	if p.Authorization.To != t.PayTo {
 		return Signed{}, reject(x402.ReasonRecipient, "authorization.to must be %s", t.PayTo)
 	}
-	if reserved(p.Authorization.From) || curve.Verify(t.Domain, p.Authorization, p.Signature) != nil {
+	err := curve.ErrNotSigned
+	switch from := p.Authorization.From; {
+	case reserved(from):
+	case p.Signature.IsOfKey():
+		err = curve.Verify(t.Domain, p.Authorization, p.Signature)
+	case t.SmartAccounts != nil:
+		err = t.SmartAccounts.SignedBy(ctx, from, t.Domain.Digest(p.Authorization), p.Signature)
+	}
+	if errors.Is(err, curve.ErrNotSigned) {
 		return Signed{}, reject(x402.ReasonSignature, "the signature is not authorization.from's over the EIP-712 domain "+
 			"%s, version %s, chain %d, contract %s",
 			t.Domain.Name, t.Domain.Version, t.Domain.ChainID, t.Domain.Contract)
 	}
-	return Signed{p}, nil
+	if err != nil {
+		return Signed{}, fmt.Errorf("check the signature: %w", err)
+	}
+	return Signed{p, !p.Signature.IsOfKey()}, nil
 }

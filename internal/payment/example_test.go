@@ -25,7 +25,7 @@ func ExampleCollector() {
 		Chain: chain, Settler: chain, Timeout: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	p := payment.Payment{
-		ID: uuid.New(), Status: payment.Claimed, Signature: x402.Signature{1}, CreatedAt: now(),
+		ID: uuid.New(), Status: payment.Claimed, Signature: "signed", CreatedAt: now(),
 		Authorization: x402.Authorization{
 			From: payer, To: payee, Value: 25_000_000, ValidBefore: uint64(now().Add(time.Minute).Unix()), Nonce: x402.Hash{3},
 		},

@@ -13,6 +13,9 @@ import (
 // ErrBackingOff is wrapped by the error of a settler that backs off after a failure and was not called.
 var ErrBackingOff = errors.New("backing off after a failure")
 
+// ErrNotForThis is wrapped by the error of a settler that never takes a payment of this kind, and was not called.
+var ErrNotForThis = errors.New("not for payments of this kind")
+
 // NamedSettler is a settler and what logs call it.
 type NamedSettler struct {
 	Name string
@@ -91,9 +94,9 @@ func (f *Failover) submitTo(ctx context.Context, s NamedSettler, p Payment, last
 	return nil
 }
 
-// warn logs a failure, and nothing for a settler that backs off.
+// warn logs a failure, and nothing for a settler that was not called.
 func (f *Failover) warn(ctx context.Context, p Payment, s NamedSettler, err error) {
-	if !errors.Is(err, ErrBackingOff) {
+	if !errors.Is(err, ErrBackingOff) && !errors.Is(err, ErrNotForThis) {
 		f.config.Log.WarnContext(ctx, "settler failed",
 			slog.String("payment", p.ID.String()), slog.String("settler", s.Name), slog.Any("cause", err))
 	}

@@ -53,7 +53,7 @@ type Payment struct {
 }
 
 // Signed reports whether the payment can be submitted. A transfer read from the chain is claimed without its signature.
-func (p Payment) Signed() bool { return p.Signature != x402.Signature{} }
+func (p Payment) Signed() bool { return p.Signature != "" }
 
 // Postings are the ledger's entries when the payment is proven. Money that arrived before its order claimed it may be
 // posted as unmatched; that posting is reversed.

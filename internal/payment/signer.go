@@ -68,7 +68,7 @@ func (a *Account) IsLocal() bool { return a.signer.IsLocal() }
 // SignTransaction signs a transaction of a chain: unsigned is what its sender signs, as EIP-2718 and its type say.
 func (a *Account) SignTransaction(ctx context.Context, chainID uint64, unsigned []byte) (x402.Signature, error) {
 	if chainID != a.chainID {
-		return x402.Signature{}, fmt.Errorf("sign a transaction: %w: %d, not %d", ErrOtherChain, chainID, a.chainID)
+		return "", fmt.Errorf("sign a transaction: %w: %d, not %d", ErrOtherChain, chainID, a.chainID)
 	}
 	return a.sign(ctx, unsigned)
 }
@@ -78,10 +78,10 @@ func (a *Account) SignAuthorization(
 	ctx context.Context, d x402.Domain, of x402.Authorization,
 ) (x402.Signature, error) {
 	if d.ChainID != a.chainID {
-		return x402.Signature{}, fmt.Errorf("sign an authorization: %w: %d, not %d", ErrOtherChain, d.ChainID, a.chainID)
+		return "", fmt.Errorf("sign an authorization: %w: %d, not %d", ErrOtherChain, d.ChainID, a.chainID)
 	}
 	if of.From != a.Address() {
-		return x402.Signature{}, fmt.Errorf("sign an authorization: it is from %s, not from %s", of.From, a.Address())
+		return "", fmt.Errorf("sign an authorization: it is from %s, not from %s", of.From, a.Address())
 	}
 	message := x402.SignedMessage(d.Separator(), of)
 	return a.sign(ctx, message[:])
@@ -124,14 +124,14 @@ func (a *Account) sign(ctx context.Context, message []byte) (x402.Signature, err
 		if !fault.Gone(ctx) {
 			a.mark(&a.failed)
 		}
-		return x402.Signature{}, fmt.Errorf("sign for %s: %w: %w", a.Address(), ErrNoSignature, err)
+		return "", fmt.Errorf("sign for %s: %w: %w", a.Address(), ErrNoSignature, err)
 	}
 	if err == nil {
 		err = a.check(x402.Keccak256(message), s)
 	}
 	if err != nil {
 		a.mark(&a.failed)
-		return x402.Signature{}, fmt.Errorf("sign for %s: %w: %w", a.Address(), ErrOtherSignature, err)
+		return "", fmt.Errorf("sign for %s: %w: %w", a.Address(), ErrOtherSignature, err)
 	}
 	a.mark(&a.proven)
 	return s, nil

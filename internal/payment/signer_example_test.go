@@ -30,7 +30,7 @@ func (m machine) Sign(ctx context.Context, message []byte) (x402.Signature, erro
 	digest := x402.Hash(crypto.Keccak256(message))
 	r, s, err := m.ask(ctx, digest)
 	if err != nil {
-		return x402.Signature{}, fmt.Errorf("ask the machine: %w", err)
+		return "", fmt.Errorf("ask the machine: %w", err)
 	}
 	return curve.Complete(digest, r, s, m.address)
 }

@@ -52,19 +52,18 @@ func TestSignatureOfAnotherKeyIsNotedBeforeAnybodyHasIt(t *testing.T) {
 		},
 		"v of 0": func(ctx context.Context, message []byte) (x402.Signature, error) {
 			s, err := of.Sign(ctx, message)
-			s[64] -= 27
-			return s, err
+			return s[:64] + x402.Signature([]byte{s[64] - 27}), err
 		},
-		"nothing": func(context.Context, []byte) (x402.Signature, error) { return x402.Signature{}, nil },
+		"nothing": func(context.Context, []byte) (x402.Signature, error) { return "", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := payment.NewAccount(&pretending{ours.Address(), do}, domain.ChainID, time.Now)
 			s, err := account.SignAuthorization(t.Context(), domain, a)
-			if !errors.Is(err, payment.ErrOtherSignature) || s != (x402.Signature{}) {
+			if !errors.Is(err, payment.ErrOtherSignature) || s != "" {
 				t.Errorf("%v, %v", s.Hex(), err)
 			}
 			if s, err := account.SignTransaction(t.Context(), domain.ChainID, []byte{2, 0xc0}); err == nil ||
-				s != (x402.Signature{}) {
+				s != "" {
 				t.Errorf("a transaction: %v, %v", s.Hex(), err)
 			}
 			if err := account.Ready(t.Context()); err == nil {
@@ -87,7 +86,7 @@ func TestReadinessAsksNoOftenerThanItHasTo(t *testing.T) {
 		}
 		seen[string(m)] = true
 		if broken != nil {
-			return x402.Signature{}, broken
+			return "", broken
 		}
 		return curve.NewLocalSigner(wallet.Key()).Sign(ctx, m)
 	}
@@ -124,7 +123,7 @@ func TestCallerWhoLeavesDoesNotCastDoubtOnASigner(t *testing.T) {
 		func(ctx context.Context, _ []byte) (x402.Signature, error) {
 			leave()
 			<-ctx.Done()
-			return x402.Signature{}, ctx.Err()
+			return "", ctx.Err()
 		}}, 8453, time.Now)
 	if err := account.Ready(ctx); fault.Of(err) != fault.Canceled {
 		t.Errorf("%v, want that the caller has left", err)
@@ -138,15 +137,14 @@ func TestCallerWhoLeavesDoesNotCastDoubtOnASigner(t *testing.T) {
 func upperHalf(s x402.Signature) x402.Signature {
 	order := [32]byte([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe" +
 		"\xba\xae\xdc\xe6\xaf\x48\xa0\x3b\xbf\xd2\x5e\x8c\xd0\x36\x41\x41"))
-	borrow := 0
+	rs, borrow := []byte(s[:64]), 0
 	for i := 31; i >= 0; i-- {
-		d := int(order[i]) - int(s[32+i]) - borrow
+		d := int(order[i]) - int(rs[32+i]) - borrow
 		borrow = 0
 		if d < 0 {
 			d, borrow = d+256, 1
 		}
-		s[32+i] = byte(d)
+		rs[32+i] = byte(d)
 	}
-	s[64] = 27 + 28 - s[64]
-	return s
+	return x402.KeySignature(rs, 28-s[64])
 }

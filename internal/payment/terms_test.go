@@ -65,7 +65,7 @@ func goodPayment(t *testing.T, domain x402.Domain, change func(*x402.Payment)) x
 // verify is what a payment goes through before it is claimed.
 func verify(t *testing.T, chain payment.Chain, p x402.Payment, amount money.USDC) error {
 	t.Helper()
-	signed, err := terms.Authentic(p)
+	signed, err := terms.Authentic(t.Context(), p)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ func TestEsimsPassTheKit(t *testing.T) {
 			Put: func(o order.Order) {
 				o.Owner = x402.Address{19: 7}
 				pay := payment.Payment{ID: uuid.New(), Order: o.ID, Status: payment.Claimed, CreatedAt: o.CreatedAt,
+					Signature: x402.KeySignature(make([]byte, 64), 0),
 					Authorization: x402.Authorization{From: o.Owner, Value: 1_000_000,
 						Nonce: x402.Hash(order.FingerprintOf(o.Kind, []byte(o.ID)))}}
 				args := job.New{Args: settlement.FulfillArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me",

@@ -79,14 +79,11 @@ func orderOf(row *ent.Order) (order.Order, error) {
 
 // paymentRow is the row of a payment that is claimed.
 func paymentRow(p payment.Payment) *ent.Payment {
-	a, signature := p.Authorization, p.Signature[:]
-	if p.ArrivedAt != nil && !p.Signed() {
-		signature = []byte{}
-	}
+	a := p.Authorization
 	return &ent.Payment{
 		ID: p.ID, OrderID: string(p.Order), Owner: a.From.Lower(), Status: entpayment.Status(p.Status),
 		Network: p.Network, Asset: p.Asset.Lower(), PayTo: a.To.Lower(), Value: int64(a.Value),
-		ValidAfter: int64(a.ValidAfter), ValidBefore: int64(a.ValidBefore), Nonce: a.Nonce.String(), Signature: signature,
+		ValidAfter: int64(a.ValidAfter), ValidBefore: int64(a.ValidBefore), Nonce: a.Nonce.String(), Signature: []byte(p.Signature),
 		CreatedAt: p.CreatedAt, ArrivedAt: p.ArrivedAt,
 	}
 }
@@ -114,9 +111,9 @@ func paymentOf(row *ent.Payment) (payment.Payment, error) {
 			From: payer, To: payTo, Value: money.USDC(row.Value), Nonce: nonce,
 			ValidAfter: uint64(row.ValidAfter), ValidBefore: uint64(row.ValidBefore),
 		},
-		DeadReason: row.DeadReason, CreatedAt: row.CreatedAt.UTC(),
+		Signature: x402.Signature(row.Signature), DeadReason: row.DeadReason, CreatedAt: row.CreatedAt.UTC(),
 	}
-	if n := copy(p.Signature[:], row.Signature); n != len(p.Signature) && (n != 0 || row.ArrivedAt == nil) {
+	if short := !p.Signature.IsOfKey() && !p.Signature.IsOfAccount(); short && (p.Signed() || row.ArrivedAt == nil) {
 		return payment.Payment{}, fmt.Errorf("payment %s: signature of %d bytes", row.ID, len(row.Signature))
 	}
 	if row.ArrivedAt != nil {

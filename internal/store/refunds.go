@@ -47,7 +47,7 @@ func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, e
 			insert(tx, ent.RefundTable, &ent.Refund{
 				ID: r.ID, OrderID: string(r.Order), Owner: a.To.Lower(), Status: entrefund.Status(r.Status),
 				Network: r.Network, Asset: r.Asset.Lower(), Treasury: a.From.Lower(), Value: int64(a.Value),
-				Nonce: a.Nonce.String(), ValidBefore: int64(a.ValidBefore), Signature: r.Signature[:],
+				Nonce: a.Nonce.String(), ValidBefore: int64(a.ValidBefore), Signature: []byte(r.Signature),
 				CreatedAt: r.CreatedAt, SignedAt: r.SignedAt,
 			})
 			return nil
@@ -57,7 +57,7 @@ func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, e
 				entrefund.StatusEQ(entrefund.Status(earlier.Status)),
 				entrefund.ValidBefore(int64(earlier.Authorization.ValidBefore))).
 			SetStatus(entrefund.Status(r.Status)).SetTreasury(a.From.Lower()).SetValidBefore(int64(a.ValidBefore)).
-			SetSignature(r.Signature[:]).SetSignedAt(r.SignedAt).Save(ctx)
+			SetSignature([]byte(r.Signature)).SetSignedAt(r.SignedAt).Save(ctx)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("refund %s has been signed again meanwhile", r.ID)
 		}
@@ -164,9 +164,9 @@ func refundOf(row *ent.Refund) (payment.Refund, error) {
 		Authorization: x402.Authorization{
 			From: treasury, To: recipient, Value: money.USDC(row.Value), Nonce: nonce, ValidBefore: uint64(row.ValidBefore),
 		},
-		CreatedAt: row.CreatedAt.UTC(), SignedAt: row.SignedAt.UTC(),
+		Signature: x402.Signature(row.Signature), CreatedAt: row.CreatedAt.UTC(), SignedAt: row.SignedAt.UTC(),
 	}
-	if copy(r.Signature[:], row.Signature) != len(r.Signature) {
+	if !r.Signature.IsOfKey() {
 		return payment.Refund{}, fmt.Errorf("refund %s: signature of %d bytes", row.ID, len(row.Signature))
 	}
 	if row.Transaction == nil {

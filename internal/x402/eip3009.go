@@ -1,6 +1,11 @@
 package x402
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/roamcard/roamcard/internal/money"
+)
 
 // The hashes and selectors of EIP-712 and EIP-3009, as FiatTokenV2_2 has them.
 var (
@@ -80,8 +85,12 @@ func putAuthorization(b []byte, a Authorization) {
 	copy(b[160:], a.Nonce[:])
 }
 
-// TransferCall is the call data of transferWithAuthorization(…, v, r, s), which every USDC has.
+// TransferCall is the call data of transferWithAuthorization: with v, r and s, which every USDC has, for a key's
+// signature, and with bytes for a smart account's.
 func TransferCall(a Authorization, s Signature) []byte {
+	if !s.IsOfKey() {
+		return TransferBytesCall(a, []byte(s))
+	}
 	b := make([]byte, 4+9*32)
 	copy(b, selectorTransfer[:])
 	putAuthorization(b[4:], a)
@@ -102,12 +111,25 @@ func TransferBytesCall(a Authorization, signature []byte) []byte {
 	return b
 }
 
-// PayerOf is the payer of a call of transferWithAuthorization. ok is false for any other call.
-func PayerOf(call []byte) (payer Address, ok bool) {
-	if len(call) < 4+6*32 || [4]byte(call) != selectorTransfer && [4]byte(call) != selectorTransferBytes {
-		return Address{}, false
+// TransferOf reads what TransferCall makes. ok is false for any other call.
+func TransferOf(call []byte) (a Authorization, s Signature, ok bool) {
+	const head = 4 + 8*32 // of the form with bytes, whose length is the last word; the other one is longer
+	if len(call) < head {
+		return Authorization{}, "", false
 	}
-	return Address(call[16:36]), true
+	at := func(word int) []byte { return call[4+32*word:][:32] }
+	number := func(word int) uint64 { return binary.BigEndian.Uint64(at(word)[24:]) }
+	a = Authorization{
+		From: Address(at(0)[12:]), To: Address(at(1)[12:]), Value: money.USDC(number(2)),
+		ValidAfter: number(3), ValidBefore: number(4), Nonce: Hash(at(5)),
+	}
+	switch {
+	case [4]byte(call) == selectorTransfer && len(call) == 4+9*32:
+		s = KeySignature(call[4+7*32:], at(6)[31]-27)
+	case [4]byte(call) == selectorTransferBytes && number(7) <= uint64(len(call)-head):
+		s = Signature(call[head:][:number(7)])
+	}
+	return a, s, bytes.Equal(call, TransferCall(a, s))
 }
 
 // StateCall is the call data of authorizationState(authorizer, nonce).

@@ -16,7 +16,9 @@ func facilitated() Payment {
 		Authorization: Authorization{From: Address{3}, To: Address{2}, Value: 25_000_000, ValidBefore: 1_790_000_120,
 			Nonce: Hash{4}},
 	}
-	p.Signature[31], p.Signature[63], p.Signature[64] = 1, 1, 27
+	rs := make([]byte, 64)
+	rs[31], rs[63] = 1, 1
+	p.Signature = KeySignature(rs, 0)
 	return p
 }
 

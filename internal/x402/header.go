@@ -33,7 +33,14 @@ func PaymentIn(h http.Header) string {
 // DecodePayment reads a PAYMENT-SIGNATURE header. The error is a *MalformedError when the header is
 // not a payment and a *RejectedError when it is one of a kind that is not taken here. A nil error
 // says nothing about whom, when or how much: that is for the terms.
-func DecodePayment(header string) (Payment, error) {
+func DecodePayment(header string) (Payment, error) { return decodePayment(header, ParseSignature) }
+
+// DecodeAnyPayment is DecodePayment that takes the signatures of deployed smart accounts, too.
+func DecodeAnyPayment(header string) (Payment, error) {
+	return decodePayment(header, ParseAnySignature)
+}
+
+func decodePayment(header string, signature func(string) (Signature, error)) (Payment, error) {
 	if header == PaymentV1 {
 		return Payment{}, &RejectedError{ReasonVersion, "X-PAYMENT is of x402 version 1 and was not read: this service " +
 			"takes x402 version 2 only. " +
@@ -65,7 +72,7 @@ func DecodePayment(header string) (Payment, error) {
 	if p.Accepted.Scheme != Scheme {
 		return Payment{}, &RejectedError{ReasonScheme, "only the scheme exact is accepted"}
 	}
-	if err := readPayload(payload, &p); err != nil {
+	if err := readPayload(payload, &p, signature); err != nil {
 		return Payment{}, err
 	}
 	return p, nil
@@ -130,7 +137,7 @@ func readResource(o object) Resource {
 }
 
 // readPayload reads the EIP-3009 form of the scheme exact; its other forms are known, and refused.
-func readPayload(o object, p *Payment) error {
+func readPayload(o object, p *Payment, parse func(string) (Signature, error)) error {
 	for _, other := range []string{"permit2Authorization", "delegationManager", "permissionContext"} {
 		if o.has(other) {
 			return &RejectedError{ReasonPayloadType, "only an EIP-3009 authorization is accepted"}
@@ -151,7 +158,7 @@ func readPayload(o object, p *Payment) error {
 	if p.Authorization, err = readAuthorization(texts); err != nil {
 		return err
 	}
-	p.Signature, err = ParseSignature(signature)
+	p.Signature, err = parse(signature)
 	return err
 }
 

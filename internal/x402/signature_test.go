@@ -12,9 +12,13 @@ func TestSignatureForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := func(change func(s *Signature)) string { s := good; change(&s); return s.Hex() }
-	order := new(big.Int).SetBytes(curveOrder)
-	highS := func(s *Signature) {
+	with := func(change func(s *[65]byte)) string {
+		s := [65]byte([]byte(good))
+		change(&s)
+		return Signature(s[:]).Hex()
+	}
+	order := new(big.Int).SetBytes([]byte(curveOrder))
+	highS := func(s *[65]byte) {
 		high := new(big.Int).Sub(order, new(big.Int).SetBytes(s[32:64]))
 		high.FillBytes(s[32:64])
 		s[64] = 27 + 28 - s[64]
@@ -22,14 +26,14 @@ func TestSignatureForms(t *testing.T) {
 	tests := []struct{ name, text, reason string }{
 		{"as signed", good.Hex(), ""},
 		{"upper case", "0x" + strings.ToUpper(good.Hex()[2:]), ""},
-		{"v 0 or 1", with(func(s *Signature) { s[64] -= 27 }), ""},
-		{"v 29", with(func(s *Signature) { s[64] = 29 }), ReasonSignature},
-		{"v 2", with(func(s *Signature) { s[64] = 2 }), ReasonSignature},
+		{"v 0 or 1", with(func(s *[65]byte) { s[64] -= 27 }), ""},
+		{"v 29", with(func(s *[65]byte) { s[64] = 29 }), ReasonSignature},
+		{"v 2", with(func(s *[65]byte) { s[64] = 2 }), ReasonSignature},
 		{"high s", with(highS), ReasonSignature},
-		{"r zero", with(func(s *Signature) { clear(s[:32]) }), ReasonSignature},
-		{"s zero", with(func(s *Signature) { clear(s[32:64]) }), ReasonSignature},
-		{"r is the order", with(func(s *Signature) { order.FillBytes(s[:32]) }), ReasonSignature},
-		{"s is the order", with(func(s *Signature) { order.FillBytes(s[32:64]) }), ReasonSignature},
+		{"r zero", with(func(s *[65]byte) { clear(s[:32]) }), ReasonSignature},
+		{"s zero", with(func(s *[65]byte) { clear(s[32:64]) }), ReasonSignature},
+		{"r is the order", with(func(s *[65]byte) { order.FillBytes(s[:32]) }), ReasonSignature},
+		{"s is the order", with(func(s *[65]byte) { order.FillBytes(s[32:64]) }), ReasonSignature},
 		{"EIP-2098", good.Hex()[:2+128], ReasonSignatureForm},
 		{"64 bytes and a nibble", good.Hex()[:2+129], "malformed"},
 		{"66 bytes", good.Hex() + "00", ReasonSignatureForm},

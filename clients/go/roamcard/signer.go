@@ -50,13 +50,13 @@ func (s *KeySigner) SignTypedData(_ context.Context, doc TypedData) ([]byte, err
 		return nil, fmt.Errorf("hash the typed data: %w", err)
 	}
 	signature := s.key.Sign(digest)
-	return signature[:], nil
+	return []byte(signature), nil
 }
 
 // SignMessage implements Signer.
 func (s *KeySigner) SignMessage(_ context.Context, text string) ([]byte, error) {
 	signature := s.key.Sign(handshake.PersonalDigest(text))
-	return signature[:], nil
+	return []byte(signature), nil
 }
 
 // CommandSigner hands what is to be signed to a program of the wallet's owner. The program gets one JSON

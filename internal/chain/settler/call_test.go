@@ -29,9 +29,11 @@ func anyMembers(n int) []settler.Member {
 	for i := range members {
 		m := &members[i]
 		a := &m.Authorization
-		for _, b := range [][]byte{a.From[:], a.Nonce[:], m.Signature[:]} {
+		signature := make([]byte, 65)
+		for _, b := range [][]byte{a.From[:], a.Nonce[:], signature} {
 			_, _ = rand.Read(b) // never fails
 		}
+		m.Signature = x402.Signature(signature)
 		a.To[0] = byte(i / 3)
 		a.Value, a.ValidAfter, a.ValidBefore = money.USDC(1+i), uint64(i)<<40, 1<<64-1-uint64(i)
 	}
@@ -82,7 +84,7 @@ func FuzzParseCall(f *testing.F) {
 					ValidAfter: binary.BigEndian.Uint64(b[28:]), ValidBefore: binary.BigEndian.Uint64(b[36:]),
 					Nonce: x402.Hash(b[44:]),
 				},
-				Signature: x402.Signature(b[76:]),
+				Signature: x402.Signature(b[76:141]),
 			})
 		}
 		got, err := c.ParseCall(c.Call(members))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -52,23 +51,10 @@ func parseAggregate(token x402.Address, data []byte) ([]Member, error) {
 	var members []Member
 	calls := (len(data) - aggregateHead) / (word + callSize)
 	for i := range calls {
-		members = append(members, transferOf(data[aggregateHead+calls*word+i*callSize+4*word:]))
+		authorization, signature, _ := x402.TransferOf(data[aggregateHead+calls*word+i*callSize+4*word:][:transferSize])
+		members = append(members, Member{authorization, signature})
 	}
 	return members, madeOf(members, data, aggregateCall(token, members))
-}
-
-// transferOf reads the call data of a transfer.
-func transferOf(call []byte) (m Member) {
-	at := func(n int) []byte { return call[4+n*word:][:word] }
-	number := func(n int) uint64 { return binary.BigEndian.Uint64(at(n)[word-8:]) }
-	m.Authorization = x402.Authorization{
-		From: x402.Address(at(0)[12:]), To: x402.Address(at(1)[12:]), Value: money.USDC(number(2)),
-		ValidAfter: number(3), ValidBefore: number(4), Nonce: x402.Hash(at(5)),
-	}
-	copy(m.Signature[:], at(7))
-	copy(m.Signature[word:], at(8))
-	m.Signature[2*word] = at(6)[word-1]
-	return m
 }
 
 // aggregateResults reads (bool success, bytes returnData)[].

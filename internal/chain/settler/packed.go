@@ -14,6 +14,8 @@ const (
 	word       = 32
 	runSize    = 21
 	memberSize = 141
+	// signatureSize is what a key signs with. A smart account's payment is never a member.
+	signatureSize = 65
 	// packedHead is selector, token, offset and length.
 	packedHead = 4 + 3*word
 )
@@ -69,7 +71,9 @@ func appendMember(b []byte, m Member) []byte {
 	b = binary.BigEndian.AppendUint64(b, a.ValidAfter)
 	b = binary.BigEndian.AppendUint64(b, a.ValidBefore)
 	b = append(b, a.Nonce[:]...)
-	return append(b, m.Signature[:]...) // r, s, v
+	var signature [signatureSize]byte // r, s, v
+	copy(signature[:], m.Signature)
+	return append(b, signature[:]...)
 }
 
 // parsePacked reads the members and makes the call again: only the one form of a batch is accepted.

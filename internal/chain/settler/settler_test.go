@@ -41,7 +41,7 @@ func TestBadMembersCostOnlyThemselves(t *testing.T) {
 			forged := b.pays(b.newPayer())
 			forged.Signature = b.pays(b.newPayer()).Signature
 			garbage := b.pays(b.newPayer())
-			garbage.Signature = x402.Signature{64: 0xff}
+			garbage.Signature = x402.KeySignature(make([]byte, 64), 0xff-27)
 			members := []settler.Member{
 				used, b.pays(poor), b.pays(blocked), forged, garbage,
 				b.pays(b.newPayer(), func(a *x402.Authorization) { a.ValidBefore = uint64(time.Now().Unix()) - 3600 }),

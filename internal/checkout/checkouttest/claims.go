@@ -27,6 +27,9 @@ import (
 // Payer is who pays for claims.
 var Payer = x402.Address{0: 0xaa, 19: 1}
 
+// Signature has the form of a key's; nothing that keeps payments checks it.
+var Signature = x402.KeySignature(make([]byte, 64), 0)
+
 // NewClaim is a purchase of a key, paid by an authorization of its own, without reservations.
 func NewClaim(key string, change ...func(*checkout.ClaimRequest)) checkout.ClaimRequest {
 	now := time.Now().UTC().Truncate(time.Microsecond)
@@ -38,6 +41,7 @@ func NewClaim(key string, change ...func(*checkout.ClaimRequest)) checkout.Claim
 		},
 		Payment: payment.Payment{
 			ID: uuid.New(), Status: payment.Claimed, Network: x402.NetworkID, Asset: x402.Address{19: 9}, CreatedAt: now,
+			Signature: Signature,
 			Authorization: x402.Authorization{From: Payer, To: x402.Address{19: 7}, Value: 25_000_000,
 				ValidBefore: 2_000_000_000, Nonce: Nonce()},
 		},

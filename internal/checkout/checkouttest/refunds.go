@@ -50,7 +50,7 @@ func SignedRefund(p checkout.ClaimRequest, validBefore uint64) payment.Refund {
 			From: x402.Address{19: 7}, To: Payer, Value: 25_000_000, ValidBefore: validBefore,
 			Nonce: payment.RefundNonce(p.Order.ID),
 		},
-		Signature: x402.Signature{64: 27}, CreatedAt: now, SignedAt: now,
+		Signature: Signature, CreatedAt: now, SignedAt: now,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/oidc"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -151,6 +152,9 @@ func (c Config) settlement(cfg *app.Config) error {
 	}
 	if cfg.SettlesBy(app.SettlerFacilitator) && cfg.FacilitatorURL == "" {
 		return errors.New("the facilitator's address is missing")
+	}
+	if cfg.SettlesBy(app.SettlerRelayer) {
+		cfg.Fairness.SmartAccounts = smartaccount.All()
 	}
 	return nil
 }

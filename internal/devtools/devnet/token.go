@@ -27,6 +27,17 @@ const (
 	MulticallAddress = "0xcA11bde05977b3631167028862bE2a173976CA11"
 )
 
+// The addresses of Coinbase Smart Wallet on Base, versions 1.1 and 1: what its factories make are proxies of its
+// wallets. Here, they are our own contracts with the same interface.
+var (
+	walletAddresses = [...]string{
+		"0x00000110dCdEdC9581cb5eCB8467282f2926534d", "0x000100abaad02f1cfC8Bbe32bD5a564817339E72",
+	}
+	factoryAddresses = [...]string{
+		"0xBA5ED110eFDBa3D005bfC882d75358ACBbB85842", "0x0BA5ED0c6AA8c49038F819E587E2633c4A9F428a",
+	}
+)
+
 // The token's storage slots, as contracts/USDC.sol orders them.
 const (
 	slotAdmin          = 0
@@ -42,6 +53,12 @@ var usdcCode string
 //go:embed contracts/Multicall3.hex
 var multicallCode string
 
+//go:embed contracts/SmartWallet.hex
+var walletCode string
+
+//go:embed contracts/SmartWalletFactory.hex
+var factoryCode string
+
 // Account is what a fresh chain has at an address.
 type Account struct {
 	Address common.Address
@@ -53,7 +70,8 @@ type Account struct {
 // Word is a word of an account's storage.
 type Word struct{ Slot, Value common.Hash }
 
-// Genesis is what a fresh chain has: its wallets, multicall, settler, and last the token.
+// Genesis is what a fresh chain has: its wallets, multicall, settler, smart accounts and their factories, and last the
+// token.
 func Genesis() []Account {
 	var accounts []Account
 	var words []Word
@@ -71,6 +89,11 @@ func Genesis() []Account {
 		Word{slot(slotAdmin), common.BytesToHash(admin.Bytes())},
 		// As on Base, nothing can be sent to the token itself.
 		Word{entry(slotBlacklist, token), common.BigToHash(big.NewInt(1))})
+	for i := range walletAddresses {
+		accounts = append(accounts,
+			Account{Address: common.HexToAddress(walletAddresses[i]), Code: runtimeCode(walletCode)},
+			Account{Address: common.HexToAddress(factoryAddresses[i]), Code: runtimeCode(factoryCode)})
+	}
 	return append(accounts,
 		Account{Address: common.HexToAddress(MulticallAddress), Code: runtimeCode(multicallCode)},
 		Account{Address: common.Address(settler.Address), Code: settler.Code()},

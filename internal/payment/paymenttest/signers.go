@@ -174,7 +174,7 @@ func (h SignerHarness) survives(t *testing.T, f SignerFault) {
 	defer cancel()
 	a := h.transfer(7)
 	s, err := account.SignAuthorization(ctx, signerDomain, a)
-	if err == nil || s != (x402.Signature{}) {
+	if err == nil || s != "" {
 		t.Fatalf("it gave a signature, %v", err)
 	}
 	switch f {

@@ -83,11 +83,11 @@ func (s *Signer) Sign(ctx context.Context, message []byte) (x402.Signature, erro
 		SigningAlgorithm: types.SigningAlgorithmSpecEcdsaSha256,
 	})
 	if err != nil {
-		return x402.Signature{}, fmt.Errorf("ask KMS: %w", err)
+		return "", fmt.Errorf("ask KMS: %w", err)
 	}
 	var made struct{ R, S *big.Int }
 	if rest, err := asn1.Unmarshal(out.Signature, &made); err != nil || len(rest) > 0 {
-		return x402.Signature{}, errors.New("KMS answers with what is not a signature in DER")
+		return "", errors.New("KMS answers with what is not a signature in DER")
 	}
 	return curve.Complete(digest, made.R, made.S, s.address)
 }

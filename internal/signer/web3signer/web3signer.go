@@ -64,11 +64,11 @@ func (s *Signer) IsLocal() bool { return false }
 func (s *Signer) Sign(ctx context.Context, message []byte) (x402.Signature, error) {
 	key, err := s.publicKey(ctx)
 	if err != nil {
-		return x402.Signature{}, err
+		return "", err
 	}
 	body, err := json.Marshal(map[string]string{"data": "0x" + hex.EncodeToString(message)})
 	if err != nil {
-		return x402.Signature{}, fmt.Errorf("encode the request: %w", err)
+		return "", fmt.Errorf("encode the request: %w", err)
 	}
 	answer, err := s.call(ctx, http.MethodPost, "/api/v1/eth1/sign/"+key, body, maxSignature)
 	if errors.Is(err, ErrNoKey) {
@@ -77,11 +77,11 @@ func (s *Signer) Sign(ctx context.Context, message []byte) (x402.Signature, erro
 		s.mu.Unlock()
 	}
 	if err != nil {
-		return x402.Signature{}, err
+		return "", err
 	}
 	raw, err := hex.DecodeString(strings.TrimPrefix(strings.TrimSpace(string(answer)), "0x"))
 	if err != nil || len(raw) != signatureLength {
-		return x402.Signature{}, errors.New("the Web3Signer's answer is not a signature of 65 bytes")
+		return "", errors.New("the Web3Signer's answer is not a signature of 65 bytes")
 	}
 	r, half := new(big.Int).SetBytes(raw[:32]), new(big.Int).SetBytes(raw[32:64])
 	return curve.Complete(x402.Keccak256(message), r, half, s.address)

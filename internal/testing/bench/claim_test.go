@@ -331,6 +331,7 @@ func claimOf(key string) checkout.ClaimRequest {
 		Order: o,
 		Payment: payment.Payment{
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: x402.NetworkID, Asset: usdc(), CreatedAt: now,
+			Signature: x402.KeySignature(make([]byte, 64), 0),
 			Authorization: x402.Authorization{From: owner, To: payee, Value: card.Price.USDC(), Nonce: n,
 				ValidBefore: uint64(now.Add(time.Hour).Unix())},
 		},

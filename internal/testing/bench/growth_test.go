@@ -252,6 +252,7 @@ func claimAnother(ctx context.Context, g *grown) error {
 		},
 		Payment: payment.Payment{
 			ID: uuid.New(), Status: payment.Claimed, Network: x402.NetworkID, Asset: kit.Asset, CreatedAt: now,
+			Signature: x402.KeySignature(make([]byte, 64), 0),
 			Authorization: x402.Authorization{
 				From: x402.Address(wallet[:20]), To: kit.PayTo, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: newNonce(),
 			},

@@ -35,7 +35,7 @@ func BenchmarkVerification(b *testing.B) {
 		return err
 	})
 	check := func(p x402.Payment) error {
-		signed, err := terms().Authentic(p)
+		signed, err := terms().Authentic(b.Context(), p)
 		if err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func TestOperatorSeesOrderHistoryWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, secret := range map[string]string{
-		"the payment's signature": fmt.Sprintf("%x", pay.Signature[:32]),
+		"the payment's signature": pay.Signature.Hex()[2:66],
 		"the refund's signature":  fmt.Sprintf("%x", signature[:32]),
 		"the key":                 "seen~002",
 	} {

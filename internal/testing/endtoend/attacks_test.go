@@ -69,7 +69,7 @@ func TestRepeatedPurchaseReturnsSameOrder(t *testing.T) {
 		t.Errorf("the repeats left a trace:\n was %s\n now %s", after, now)
 	}
 	// The surplus signature is live money: it is nowhere.
-	if dump := w.dump(); strings.Contains(dump, hex.EncodeToString(surplus.Signature[:])) ||
+	if dump := w.dump(); strings.Contains(dump, hex.EncodeToString([]byte(surplus.Signature))) ||
 		strings.Contains(dump, surplus.Authorization.Nonce.String()[2:]) {
 		t.Error("a surplus authorization is stored")
 	}
@@ -250,8 +250,7 @@ func TestPaymentRebuiltFromChainRevealsNothing(t *testing.T) {
 		ValidAfter: bigInt(tx.Input[100:132]).Uint64(), ValidBefore: bigInt(tx.Input[132:164]).Uint64(),
 		Nonce: x402.Hash(tx.Input[164:196]),
 	}
-	copy(rebuilt.Signature[:], tx.Input[228:292])
-	rebuilt.Signature[64] = tx.Input[227]
+	rebuilt.Signature = x402.KeySignature(tx.Input[228:292], tx.Input[227]-27)
 	if curve.Verify(domain(), rebuilt.Authorization, rebuilt.Signature) != nil {
 		t.Fatal("the header was not rebuilt")
 	}

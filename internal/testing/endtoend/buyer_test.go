@@ -257,10 +257,10 @@ func (b *buyer) bearer() map[string]string {
 // withHighS is the same signature with s in the upper half of the curve's order, valid to a lenient verifier.
 func withHighS(s x402.Signature) x402.Signature {
 	n := crypto.S256().Params().N
-	high := bigInt(s[32:64])
-	high.Sub(n, high).FillBytes(s[32:64])
-	s[64] = 27 + 28 - s[64]
-	return s
+	rs := []byte(s[:64])
+	high := bigInt(rs[32:])
+	high.Sub(n, high).FillBytes(rs[32:])
+	return x402.KeySignature(rs, 28-s[64])
 }
 
 func moneyOf(atomic int64) money.USDC { return money.USDC(atomic) }

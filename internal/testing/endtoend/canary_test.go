@@ -185,8 +185,8 @@ func (w *world) runPurchaseStory(secrets canaries) {
 	w.issuer.fault("move", "error_after", 1, 0)
 	paid, surplus := b.payment(), b.payment()
 	secrets["the buyer's key"] = "0x" + hex.EncodeToString(crypto.FromECDSA(b.key))
-	secrets["the payment's signature"] = "0x" + hex.EncodeToString(paid.Signature[:])
-	secrets["the surplus payment's signature"] = "0x" + hex.EncodeToString(surplus.Signature[:])
+	secrets["the payment's signature"] = "0x" + hex.EncodeToString([]byte(paid.Signature))
+	secrets["the surplus payment's signature"] = "0x" + hex.EncodeToString([]byte(surplus.Signature))
 	secrets["the payment header"] = header(t, paid)[300:380]
 	var order paidOrder
 	w.send(purchase("canary-story", header(t, paid))).into(t, 200, &order)

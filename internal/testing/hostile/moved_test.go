@@ -53,7 +53,7 @@ func (w *world) executes(m payment) {
 	w.t.Helper()
 	call := slices.Concat(
 		selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"),
-		m.words(), number(uint64(m.Signature[64])), m.Signature[:64])
+		m.words(), number(uint64(m.Signature[64])), []byte(m.Signature[:64]))
 	_, anybody := newKey(w.t)
 	if _, worked := w.transact(anybody, w.books.USDC, call); !worked {
 		w.t.Fatal("the transfer was not executed")

@@ -2,7 +2,6 @@ package simulation_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -20,7 +19,6 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
-	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/testing/simulation/node"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -269,19 +267,6 @@ func isStateCall(call []byte) bool {
 	return len(call) >= 4 && bytes.Equal(call[:4], x402.StateCall(x402.Address{}, x402.Hash{})[:4])
 }
 
-// authorizationOf is that of a call of the token, alone or in a batch of one.
-func authorizationOf(call []byte) (a x402.Authorization, ok bool) {
-	if _, ok := x402.PayerOf(call); !ok {
-		return a, false
-	}
-	word := func(i int) []byte { return call[4+32*i : 36+32*i] }
-	number := func(i int) uint64 { return binary.BigEndian.Uint64(word(i)[24:]) }
-	return x402.Authorization{
-		From: x402.Address(word(0)[12:]), To: x402.Address(word(1)[12:]), Value: money.USDC(number(2)),
-		ValidAfter: number(3), ValidBefore: number(4), Nonce: x402.Hash(word(5)),
-	}, true
-}
-
 // logsOf are the logs of an answer.
 func logsOf(list json.RawMessage) (all []map[string]any) {
 	_ = json.Unmarshal(list, &all) // what is no list stays empty
@@ -341,7 +326,7 @@ func showsNothingUsed(_ *liar, q *question, truth func() reply) reply {
 
 // showsPayments shows the payments that it hears of as made.
 func showsPayments(l *liar, q *question, truth func() reply) reply {
-	if a, ok := authorizationOf(q.called()); ok && l.hears(a.Nonce) {
+	if a, _, ok := x402.TransferOf(q.called()); ok && l.hears(a.Nonce) {
 		l.node.Forge(a)
 	}
 	return truth()
@@ -350,7 +335,7 @@ func showsPayments(l *liar, q *question, truth func() reply) reply {
 // showsCancellations shows the authorizations that it hears of as cancelled.
 func showsCancellations(l *liar, q *question, truth func() reply) reply {
 	call := q.called()
-	a, ok := authorizationOf(call)
+	a, _, ok := x402.TransferOf(call)
 	if isStateCall(call) {
 		a.From, a.Nonce, ok = x402.Address(call[16:36]), x402.Hash(call[36:68]), true
 	}

@@ -57,7 +57,7 @@ func TestLogHasNoPayment(t *testing.T) {
 	}
 	for name, secret := range map[string]string{
 		"the header": header[:40], "its middle": header[len(header)/2 : len(header)/2+40],
-		"the signature":       hex.EncodeToString(signature[:8]),
+		"the signature":       hex.EncodeToString([]byte(signature[:8])),
 		"the idempotency key": "ada-buys",
 	} {
 		if strings.Contains(logged, secret) {

@@ -35,12 +35,10 @@ func ParseKey(digits string) (Key, error) {
 func (k Key) Address() x402.Address { return addressOf(k.private.PubKey()) }
 
 // Sign signs a digest. The same key and digest give the same signature (RFC 6979).
-func (k Key) Sign(digest [32]byte) (s x402.Signature) {
+func (k Key) Sign(digest [32]byte) x402.Signature {
 	// r and s come after v, which has its base already.
 	compact := ecdsa.SignCompact(k.private, digest[:], false)
-	copy(s[:], compact[1:])
-	s[64] = compact[0]
-	return s
+	return x402.KeySignature(compact[1:], compact[0]-27)
 }
 
 // Recover says who signed a digest, as the token's ecrecover does it.

@@ -36,9 +36,9 @@ func TestRecoversWhoSigned(t *testing.T) {
 		t.Errorf("signed by %s, %v; want %s", signer, err, p.Authorization.From)
 	}
 	for i := range p.Signature {
-		other := p.Signature
+		other := []byte(p.Signature)
 		other[i] ^= 1
-		if signer, err := curve.Recover(digest, other); err == nil && signer == p.Authorization.From {
+		if signer, err := curve.Recover(digest, x402.Signature(other)); err == nil && signer == p.Authorization.From {
 			t.Errorf("with byte %d changed it is still signed by %s", i, signer)
 		}
 	}

@@ -161,7 +161,7 @@ func (x *CreateChallengeResponse) GetExpiresAt() *timestamppb.Timestamp {
 type VerifyChallengeRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	// 65 bytes, 0x and hex.
+	// 0x and hex: 65 bytes of a key, or what a smart account of an accepted kind signs with.
 	Signature string `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
 	// The challenge; when absent, the wallet's open one that was signed.
 	IntentId      *string `protobuf:"bytes,3,opt,name=intent_id,json=intentId,proto3,oneof" json:"intent_id,omitempty"`
@@ -510,7 +510,7 @@ const file_roamcard_v1_auth_proto_rawDesc = "" +
 	"\x16VerifyChallengeRequest\x12#\n" +
 	"\aaddress\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aaddress\x12(\n" +
 	"\tsignature\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\tsignature\x12*\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x82 R\tsignature\x12*\n" +
 	"\tintent_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x00R\bintentId\x88\x01\x01\x12A\n" +
 	"\x0emessage_scheme\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06eip191R\x06eip712H\x01R\rmessageScheme\x88\x01\x01\x12'\n" +
 	"\amessage\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80@H\x02R\amessage\x88\x01\x01B\f\n" +

@@ -2863,7 +2863,7 @@ type RevealCardRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	IntentId string                 `protobuf:"bytes,2,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
-	// 65 bytes, 0x and hex.
+	// 0x and hex: 65 bytes of a key, or what a smart account of an accepted kind signs with.
 	Signature     string  `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
 	MessageScheme *string `protobuf:"bytes,4,opt,name=message_scheme,json=messageScheme,proto3,oneof" json:"message_scheme,omitempty"`
 	// Must equal the key named in the challenge, when one was.
@@ -3439,7 +3439,7 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12%\n" +
 	"\tintent_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bintentId\x12(\n" +
 	"\tsignature\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\tsignature\x12A\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x82 R\tsignature\x12A\n" +
 	"\x0emessage_scheme\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06eip191R\x06eip712H\x00R\rmessageScheme\x88\x01\x01\x12^\n" +
 	"\rrecipient_key\x18\x05 \x01(\tB4\xbaH1r/\x10+\x18,2)^[A-Za-z0-9+/_-]{42}[AEIMQUYcgkosw048]=?$H\x01R\frecipientKey\x88\x01\x01B\x11\n" +
 	"\x0f_message_schemeB\x10\n" +

@@ -215,7 +215,7 @@ func TestSimulatedChainAgreesWithAnvil(t *testing.T) {
 	w.call("used twice, called", token, transfer(first))
 	bytes := member(1)
 	w.block("a signature of bytes", w.by(relayers[0], &token, 200_000,
-		x402.TransferBytesCall(bytes.Authorization, bytes.Signature[:])))
+		x402.TransferBytesCall(bytes.Authorization, []byte(bytes.Signature))))
 	for name, change := range map[string]func(*x402.Authorization){
 		"expired":   func(a *x402.Authorization) { a.ValidBefore = uint64(w.start.Unix()) },
 		"too early": func(a *x402.Authorization) { a.ValidAfter = uint64(w.start.Unix()) + 3600 },
@@ -238,7 +238,9 @@ func TestSimulatedChainAgreesWithAnvil(t *testing.T) {
 		}
 	}
 	forged := member(3)
-	forged.Signature[5]++
+	changed := []byte(forged.Signature)
+	changed[5]++
+	forged.Signature = x402.Signature(changed)
 	w.block("a forged signature", pay(forged))
 
 	for name, on := range map[string]settler.Contract{

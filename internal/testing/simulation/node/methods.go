@@ -52,6 +52,7 @@ var methods = map[string]func(*Node, args) (any, *refusal){
 	"eth_getLogs":               (*Node).logs,
 	"eth_getBalance":            of(balance),
 	"eth_getCode":               of(code),
+	"eth_getStorageAt":          (*Node).word,
 	"eth_getTransactionCount":   of(count),
 	"eth_call":                  (*Node).call,
 	"eth_sendRawTransaction":    (*Node).send,
@@ -127,6 +128,17 @@ func balance(c *Chain, account common.Address, _ bool) any {
 
 func code(c *Chain, account common.Address, _ bool) any {
 	return hexutil.Bytes(c.state.GetCode(account))
+}
+
+// word is a word of an account's storage.
+func (n *Node) word(p args) (any, *refusal) {
+	var account common.Address
+	var slot common.Hash
+	var at rpc.BlockNumberOrHash
+	if no := p.read(&account, &slot, &at); no != nil {
+		return nil, no
+	}
+	return n.on(at, func(c *Chain) any { return c.state.GetState(account, slot) })
 }
 
 // count is an account's next nonce; with pending, after those of its transactions in the pool that follow one another.

@@ -93,7 +93,7 @@ export type VerifyChallengeRequest = Message<"roamcard.v1.VerifyChallengeRequest
   address: string;
 
   /**
-   * 65 bytes, 0x and hex.
+   * 0x and hex: 65 bytes of a key, or what a smart account of an accepted kind signs with.
    *
    * @generated from field: string signature = 2;
    */

@@ -1453,7 +1453,7 @@ export type RevealCardRequest = Message<"roamcard.v1.RevealCardRequest"> & {
   intentId: string;
 
   /**
-   * 65 bytes, 0x and hex.
+   * 0x and hex: 65 bytes of a key, or what a smart account of an accepted kind signs with.
    *
    * @generated from field: string signature = 3;
    */

@@ -127,7 +127,7 @@ class VerifyChallengeRequest(Message[_VerifyChallengeRequestFields]):
             string address = 1;
             ```
         signature:
-            65 bytes, 0x and hex.
+            0x and hex: 65 bytes of a key, or what a smart account of an accepted kind signs with.
 
             ```proto
             string signature = 2;

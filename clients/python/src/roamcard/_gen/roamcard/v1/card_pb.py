@@ -2026,7 +2026,7 @@ class RevealCardRequest(Message[_RevealCardRequestFields]):
             string intent_id = 2;
             ```
         signature:
-            65 bytes, 0x and hex.
+            0x and hex: 65 bytes of a key, or what a smart account of an accepted kind signs with.
 
             ```proto
             string signature = 3;

@@ -1,0 +1,100 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/smartaccount"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// blockState reads accounts at a block, named by its hash.
+type blockState struct {
+	*Chain
+	hash x402.Hash
+}
+
+// Code implements smartaccount.Block.
+func (b blockState) Code(ctx context.Context, account x402.Address) ([]byte, error) {
+	var code hexutil.Bytes
+	err := b.pool.call(ctx, &code, "eth_getCode", account.String(), atHash(b.hash))
+	return code, err
+}
+
+// Word implements smartaccount.Block.
+func (b blockState) Word(ctx context.Context, account x402.Address, slot x402.Hash) (x402.Hash, error) {
+	var word common.Hash
+	err := b.pool.call(ctx, &word, "eth_getStorageAt", account.String(), slot.String(), atHash(b.hash))
+	return x402.Hash(word), err
+}
+
+// statement is what an account is said to have signed on this chain.
+func (c *Chain) statement(account x402.Address, digest x402.Hash, s x402.Signature) smartaccount.Statement {
+	return smartaccount.Statement{ChainID: c.config.Domain.ChainID, Account: account, Digest: digest, Signature: s}
+}
+
+// opinion is what a node says of a signature.
+type opinion int
+
+const (
+	otherKind opinion = iota
+	notSigned
+	signed
+)
+
+// SignedBy implements payment.SmartAccounts, at the latest block. Who signed decides what is shown to whom, so where
+// there are several nodes, two must say it: one alone may lie.
+func (c *Chain) SignedBy(ctx context.Context, account x402.Address, digest x402.Hash, s x402.Signature) error {
+	const calls = 5
+	ask := func(ctx context.Context, one *Chain) (opinion, error) {
+		return one.signedAt(ctx, one.statement(account, digest, s))
+	}
+	said := map[opinion]int{}
+	var errs error
+	for _, w := range consult(ctx, c, calls, ask, equal) {
+		if errs = errors.Join(errs, w.err); w.err == nil {
+			said[w.value]++
+		}
+	}
+	enough := min(witnesses, len(c.pool.endpoints))
+	switch {
+	case said[signed] >= enough:
+		return nil
+	case said[notSigned] >= enough:
+		return curve.ErrNotSigned
+	case said[otherKind] >= enough:
+		return &x402.PayerKindError{RejectedError: x402.RejectedError{
+			Reason: x402.ReasonSignature,
+			Detail: "The payer has no code of a kind of smart accounts that is accepted here: " +
+				c.config.SmartAccounts.String() + ". Pay from one of these, or from an account without code.",
+		}}
+	}
+	return fmt.Errorf("check a smart account's signature: %w", unwitnessed(errs))
+}
+
+func (c *Chain) signedAt(ctx context.Context, s smartaccount.Statement) (opinion, error) {
+	head, err := c.header(ctx, "latest")
+	if err != nil {
+		return 0, err
+	}
+	at := blockState{c, head.Hash}
+	code, err := at.Code(ctx, s.Account)
+	if err != nil {
+		return 0, err
+	}
+	err = c.config.SmartAccounts.Verify(ctx, at, code, s)
+	switch {
+	case err == nil:
+		return signed, nil
+	case errors.Is(err, smartaccount.ErrOtherKind):
+		return otherKind, nil
+	case errors.Is(err, curve.ErrNotSigned):
+		return notSigned, nil
+	}
+	return 0, err
+}

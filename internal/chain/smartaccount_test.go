@@ -1,0 +1,316 @@
+package chain_test
+
+import (
+	"crypto/elliptic"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/smartaccount"
+	"github.com/roamcard/roamcard/internal/smartaccount/smartaccounttest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// owner is a key whose account is nobody's yet.
+func owner(t *testing.T) smartaccounttest.Key {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return smartaccounttest.Key{Private: key}
+}
+
+// accepting is the chain that accepts smart accounts, and a relayer on it.
+func (b *bench) accepting() (*chain.Chain, *chain.Relayer) {
+	b.Helper()
+	on, err := chain.New(b.Context(), chain.Config{
+		Endpoints: []chain.Endpoint{{URL: b.url}}, Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"},
+		CallTimeout: 10 * time.Second, SmartAccounts: smartaccount.All(), Now: b.now,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(on.Close)
+	r, err := chain.NewRelayer(chain.RelayerConfig{
+		Chain: on, Transactions: b.attempts, Keys: []payment.Signer{relayerKey(0)},
+		ResendAfter: time.Nanosecond, Now: b.now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return on, r
+}
+
+// account makes a smart account, and gives it money.
+func (b *bench) account(nonce int64, owners ...smartaccounttest.Owner) smartaccounttest.Account {
+	b.Helper()
+	a := smartaccounttest.New(devnet.ChainID, nonce, owners...)
+	b.sendAs(buyer(9), smartaccounttest.Factory, a.CreateCall())
+	data := append(crypto.Keccak256([]byte("transfer(address,uint256)"))[:4], common.LeftPadBytes(a.Address[:], 32)...)
+	b.sendAs(buyer(9), token, append(data, common.BigToHash(big.NewInt(int64(4*price))).Bytes()...))
+	return a
+}
+
+// says is what the account's own code says of a signature.
+func (b *bench) says(account x402.Address, digest x402.Hash, s x402.Signature) bool {
+	b.Helper()
+	raw := []byte(s)
+	data := append(crypto.Keccak256([]byte("isValidSignature(bytes32,bytes)"))[:4], digest[:]...)
+	data = append(data, common.BigToHash(big.NewInt(64)).Bytes()...)
+	data = append(data, common.BigToHash(big.NewInt(int64(len(raw)))).Bytes()...)
+	data = append(data, common.RightPadBytes(raw, (len(raw)+31)/32*32)...)
+	var answer hexutil.Bytes
+	err := b.node.CallContext(b.Context(), &answer, "eth_call",
+		map[string]any{"to": account.String(), "data": hexutil.Bytes(data)}, "latest")
+	return err == nil && len(answer) == 32 && [4]byte(answer) == [4]byte{0x16, 0x26, 0xba, 0x7e}
+}
+
+// paysBy is a stored payment of a smart account, signed by the owner at an index.
+func (b *bench) paysBy(account smartaccounttest.Account, index int) payment.Payment {
+	b.Helper()
+	p := b.claim(buyer(9))
+	p.ID, p.Authorization.From = uuid.New(), account.Address
+	p.Signature = account.Sign(index, domain.Digest(p.Authorization))
+	return p
+}
+
+// TestSmartAccountsSignatures: what is accepted as an owner's, the account's own code accepts, too; and what is not an
+// owner's, or what only a stranger's code says, is refused.
+func TestSmartAccountsSignatures(t *testing.T) {
+	b := newBench(t)
+	on, _ := b.accepting()
+	key, passkey, stranger := owner(t), smartaccounttest.NewPasskey(), owner(t)
+	account := b.account(0, key, passkey)
+	twin := b.account(1, key, passkey)
+	digest := x402.Keccak256([]byte("what is signed"))
+	asked := account.Digest(digest)
+	half := new(big.Int).Rsh(curveOrder(), 1)
+	spoilt := func(change func(*smartaccounttest.Passkey)) x402.Signature {
+		other := passkey
+		change(&other)
+		return smartaccounttest.Wrap(1, other.Sign(asked))
+	}
+	highS := key.Sign(asked)
+	s := new(big.Int).Sub(curveOrder(), new(big.Int).SetBytes(highS[32:64]))
+	if s.Cmp(half) <= 0 {
+		t.Fatal("the key signs in the upper half")
+	}
+	s.FillBytes(highS[32:64])
+	highS[64] = 27 + 28 - highS[64]
+	canonical := account.Sign(0, digest)
+	elsewhere := smartaccounttest.New(1, 0, key, passkey)
+	elsewhere.Address = account.Address
+
+	tests := []struct {
+		name string
+		by   x402.Signature
+		// codeTakes says that the account's code accepts it, and we do not.
+		signed, codeTakes bool
+	}{
+		{"a key", canonical, true, true},
+		{"a passkey", account.Sign(1, digest), true, true},
+		{"a key that is no owner", smartaccounttest.Wrap(0, stranger.Sign(asked)), false, false},
+		{"an owner, for the token", smartaccounttest.Wrap(0, key.Sign(digest)), false, false},
+		{"an owner, for another account", twin.Sign(0, digest), false, false},
+		{"an owner, for another chain", elsewhere.Sign(0, digest), false, false},
+		{"an owner, for something else", account.Sign(0, x402.Keccak256(nil)), false, false},
+		{"another owner's index", smartaccounttest.Wrap(1, key.Sign(asked)), false, false},
+		{"an index that has no owner", smartaccounttest.Wrap(2, key.Sign(asked)), false, false},
+		{"a key's in the upper half", smartaccounttest.Wrap(0, highS), false, true},
+		{"with bytes behind it", canonical + "\x00", false, true},
+		{"with a word behind it", canonical + x402.Signature(make([]byte, 32)), false, true},
+		{"the upper half of an index", x402.Signature(slices.Concat([]byte(canonical[:32]), []byte{1},
+			[]byte(canonical[33:]))), false, false},
+		{"no wrapper", x402.Signature(key.Sign(asked)), false, false},
+		{"bytes", x402.Signature(strings.Repeat("\xff", 200)), false, false},
+		{"a passkey's in the upper half", spoilt(func(p *smartaccounttest.Passkey) {
+			p.Change = func(a *smartaccounttest.Assertion) { a.S.Sub(p256Order(), a.S) }
+		}), false, false},
+		{"a passkey nobody touched", spoilt(func(p *smartaccounttest.Passkey) {
+			p.Spoil = func(a *smartaccounttest.Assertion) { a.AuthenticatorData[32] = 0x04 }
+		}), false, false},
+		{"a passkey that was made", spoilt(func(p *smartaccounttest.Passkey) {
+			p.Spoil = func(a *smartaccounttest.Assertion) {
+				a.ClientDataJSON = strings.Replace(a.ClientDataJSON, "webauthn.get", "webauthn.create", 1)
+				a.ChallengeIndex.SetInt64(26)
+			}
+		}), false, false},
+		{"a passkey, for another challenge", spoilt(func(p *smartaccounttest.Passkey) {
+			p.Spoil = func(a *smartaccounttest.Assertion) {
+				a.ClientDataJSON = strings.Replace(a.ClientDataJSON,
+					base64.RawURLEncoding.EncodeToString(asked[:]), base64.RawURLEncoding.EncodeToString(digest[:]), 1)
+			}
+		}), false, false},
+		{"a challenge that stands elsewhere", spoilt(func(p *smartaccounttest.Passkey) {
+			p.Change = func(a *smartaccounttest.Assertion) { a.ChallengeIndex.SetInt64(22) }
+		}), false, false},
+		{"a challenge past the end", spoilt(func(p *smartaccounttest.Passkey) {
+			p.Change = func(a *smartaccounttest.Assertion) { a.ChallengeIndex.Lsh(big.NewInt(1), 63) }
+		}), false, false},
+		{"without an authenticator", spoilt(func(p *smartaccounttest.Passkey) {
+			p.Spoil = func(a *smartaccounttest.Assertion) { a.AuthenticatorData = a.AuthenticatorData[:32] }
+		}), false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := on.SignedBy(t.Context(), account.Address, digest, tt.by)
+			if tt.signed != (err == nil) || err != nil && !errors.Is(err, curve.ErrNotSigned) {
+				t.Errorf("signed: %v, want %v", err, tt.signed)
+			}
+			if got := b.says(account.Address, digest, tt.by); got != tt.codeTakes {
+				t.Errorf("the account's code says %v, want %v", got, tt.codeTakes)
+			}
+		})
+	}
+
+	t.Run("an owner that has got code", func(t *testing.T) {
+		at := common.BytesToAddress(key.Bytes())
+		b.control("anvil_setCode", at.Hex(), "0x631626ba7e60e01b5f5260205ff3")
+		if err := on.SignedBy(t.Context(), account.Address, digest, canonical); !errors.Is(err, curve.ErrNotSigned) {
+			t.Errorf("signed: %v", err)
+		}
+		if !b.says(account.Address, digest, canonical) {
+			t.Error("the account's code does not ask it")
+		}
+		b.control("anvil_setCode", at.Hex(), "0x")
+	})
+	t.Run("an owner that was removed, and comes back", func(t *testing.T) {
+		b.control("anvil_setBalance", common.BytesToAddress(key.Bytes()).Hex(), "0xde0b6b3a7640000")
+		b.fromOwner(key, account.Address, account.RemoveCall(0))
+		if err := on.SignedBy(t.Context(), account.Address, digest, canonical); !errors.Is(err, curve.ErrNotSigned) {
+			t.Errorf("signed: %v", err)
+		}
+	})
+	t.Run("another implementation", func(t *testing.T) {
+		b.control("anvil_setStorageAt", twin.Address.String(),
+			"0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc",
+			common.BytesToHash(token[:]).Hex())
+		b.wantOtherKind(on, twin.Address, digest, twin.Sign(0, digest))
+	})
+	t.Run("no code", func(t *testing.T) {
+		b.wantOtherKind(on, addressOf(buyer(0)), digest, canonical)
+	})
+	t.Run("code that says yes", func(t *testing.T) {
+		yes := b.delegate("0x631626ba7e60e01b5f5260205ff3")
+		b.wantOtherKind(on, yes, digest, canonical)
+	})
+	t.Run("no kind is accepted", func(t *testing.T) {
+		b.wantOtherKind(b.chain, account.Address, digest, account.Sign(1, digest))
+	})
+}
+
+func (b *bench) wantOtherKind(on *chain.Chain, account x402.Address, digest x402.Hash, s x402.Signature) {
+	b.Helper()
+	err := on.SignedBy(b.Context(), account, digest, s)
+	if _, other := errors.AsType[*x402.PayerKindError](err); !other {
+		b.Errorf("signed: %v, want another kind", err)
+	}
+}
+
+// fromOwner sends a transaction of a key that has ether.
+func (b *bench) fromOwner(k smartaccounttest.Key, to x402.Address, data []byte) {
+	b.Helper()
+	b.sendAs(devnet.Wallet{
+		Address: common.BytesToAddress(k.Bytes()).Hex(), PrivateKey: hexutil.Encode(crypto.FromECDSA(k.Private)),
+	}, common.Address(to), data)
+}
+
+func curveOrder() *big.Int { return crypto.S256().Params().N }
+
+func TestSmartAccountsPay(t *testing.T) {
+	b := newBench(t)
+	on, relayer := b.accepting()
+	account := b.account(0, owner(t), smartaccounttest.NewPasskey())
+	plain := b.claim(buyer(0))
+	paid := price
+	for index, name := range []string{"a key", "a passkey"} {
+		t.Run(name, func(t *testing.T) {
+			p := b.paysBy(account, index)
+			if err := b.chain.Simulate(t.Context(), p.Authorization, p.Signature); b.reasonOf(err) != x402.ReasonSignature {
+				t.Errorf("where none is accepted: %v", err)
+			}
+			if err := chain.AsRelayer(on, relayer).Simulate(t.Context(), p.Authorization, p.Signature); err != nil {
+				t.Fatal(err)
+			}
+			if err := relayer.Submit(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			receipt := b.settles(p)
+			t.Logf("%d gas", b.gasOf(receipt.Transaction))
+			paid += price
+		})
+	}
+	b.submit(plain)
+	b.settles(plain)
+	b.wantPayee(paid)
+}
+
+// gasOf is what a transaction used.
+func (b *bench) gasOf(transaction x402.Hash) uint64 {
+	b.Helper()
+	var receipt struct{ GasUsed hexutil.Uint64 }
+	if err := b.node.CallContext(b.Context(), &receipt, "eth_getTransactionReceipt", transaction.String()); err != nil {
+		b.Fatal(err)
+	}
+	return uint64(receipt.GasUsed)
+}
+
+// TestRemovedOwnerDoesNotPay: what was signed before is not sent, and never moves by us.
+func TestRemovedOwnerDoesNotPay(t *testing.T) {
+	b := newBench(t)
+	_, relayer := b.accepting()
+	leaves, stays := owner(t), owner(t)
+	account := b.account(0, leaves, stays)
+	b.control("anvil_setBalance", common.BytesToAddress(stays.Bytes()).Hex(), "0xde0b6b3a7640000")
+	p := b.paysBy(account, 0)
+	b.fromOwner(stays, account.Address, account.RemoveCall(0))
+	if err := relayer.Submit(t.Context(), p); b.reasonOf(err) != x402.ReasonSignature {
+		t.Errorf("submitted: %v", err)
+	}
+	if v := b.verdict(p); v.State != payment.Unused {
+		t.Errorf("the payment is %+v, want it unused: its owner may come back", v)
+	}
+	b.fromOwner(stays, account.Address, account.AddCall(common.BytesToAddress(leaves.Bytes())))
+	p.Signature = smartaccounttest.Wrap(2, leaves.Sign(account.Digest(domain.Digest(p.Authorization))))
+	if err := relayer.Submit(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	b.settles(p)
+}
+
+// TestSmartAccountsShareNoTransaction: with others that pay by keys, a smart account has its own.
+func TestSmartAccountsShareNoTransaction(t *testing.T) {
+	b := newBench(t)
+	_, relayer := b.accepting()
+	account := b.account(0, owner(t))
+	all := append(b.claims(3), b.paysBy(account, 0))
+	for _, p := range all {
+		if err := relayer.Submit(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range all {
+		b.settles(p)
+	}
+	own := b.wantAttempts(all[3], payment.TransactionOpen)[0]
+	if len(own.Payments) != 1 {
+		t.Errorf("%d payments are in its transaction", len(own.Payments))
+	}
+}
+
+func p256Order() *big.Int { return elliptic.P256().Params().N }
