@@ -3,11 +3,13 @@ package chain_test
 import (
 	"crypto/elliptic"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"math/big"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -35,20 +38,31 @@ func owner(t *testing.T) smartaccounttest.Key {
 	return smartaccounttest.Key{Private: key}
 }
 
-// accepting is the chain that accepts smart accounts, and a relayer on it.
-func (b *bench) accepting() (*chain.Chain, *chain.Relayer) {
+// acceptingAt is the chain that accepts smart accounts, as some nodes show it.
+func (b *bench) acceptingAt(nodes ...string) *chain.Chain {
 	b.Helper()
-	on, err := chain.New(b.Context(), chain.Config{
-		Endpoints: []chain.Endpoint{{URL: b.url}}, Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"},
-		CallTimeout: 10 * time.Second, SmartAccounts: smartaccount.All(), Now: b.now,
-	})
+	config := chain.Config{
+		Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second,
+		SmartAccounts: smartaccount.All(), Now: b.now,
+	}
+	for _, url := range nodes {
+		config.Endpoints = append(config.Endpoints, chain.Endpoint{URL: url})
+	}
+	on, err := chain.New(b.Context(), config)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(on.Close)
+	return on
+}
+
+// accepting is the chain that accepts smart accounts, and a relayer on it that puts payments into batches.
+func (b *bench) accepting() (*chain.Chain, *chain.Relayer) {
+	b.Helper()
+	on := b.acceptingAt(b.url)
 	r, err := chain.NewRelayer(chain.RelayerConfig{
 		Chain: on, Transactions: b.attempts, Keys: []payment.Signer{relayerKey(0)},
-		ResendAfter: time.Nanosecond, Now: b.now, Log: slog.New(slog.DiscardHandler),
+		ResendAfter: time.Nanosecond, Now: b.now, Log: slog.New(slog.DiscardHandler), Settler: settler.Own(domain.Contract),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -293,23 +307,70 @@ func TestRemovedOwnerDoesNotPay(t *testing.T) {
 	b.settles(p)
 }
 
-// TestSmartAccountsShareNoTransaction: with others that pay by keys, a smart account has its own.
+// TestSmartAccountsShareNoTransaction: with others that pay by keys at the same time, a smart account has its own.
 func TestSmartAccountsShareNoTransaction(t *testing.T) {
 	b := newBench(t)
 	_, relayer := b.accepting()
-	account := b.account(0, owner(t))
-	all := append(b.claims(3), b.paysBy(account, 0))
-	for _, p := range all {
-		if err := relayer.Submit(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+	account, other := b.account(0, owner(t)), b.account(1, owner(t))
+	b.control("evm_setAutomine", false)
+	first := b.claim(buyer(8)) // while its transaction is made, the others come together
+	all := append(b.claims(3), b.paysBy(account, 0), b.paysBy(other, 0))
+	var submitting sync.WaitGroup
+	for _, p := range append([]payment.Payment{first}, all...) {
+		submitting.Go(func() {
+			if err := relayer.Submit(t.Context(), p); err != nil {
+				t.Error(err)
+			}
+		})
 	}
+	submitting.Wait()
+	b.mine(1)
 	for _, p := range all {
 		b.settles(p)
 	}
-	own := b.wantAttempts(all[3], payment.TransactionOpen)[0]
-	if len(own.Payments) != 1 {
-		t.Errorf("%d payments are in its transaction", len(own.Payments))
+	for _, p := range all[3:] {
+		if own := b.wantAttempts(p, payment.TransactionOpen)[0]; len(own.Payments) != 1 {
+			t.Errorf("%d payments are in a smart account's transaction", len(own.Payments))
+		}
+	}
+}
+
+// TestOneNodeDoesNotSayWhoOwns: a node that shows another owner lets nobody in, and keeps the owner out only as long as
+// no two others answer.
+func TestOneNodeDoesNotSayWhoOwns(t *testing.T) {
+	b := newBench(t)
+	holder, thief := owner(t), owner(t)
+	account := b.account(0, holder)
+	digest := x402.Keccak256([]byte("sign in"))
+	theirs := account.Sign(0, digest)
+	stolen := smartaccounttest.Wrap(0, thief.Sign(account.Digest(digest)))
+	lying := b.telling(func(call []byte) (any, bool) {
+		// Of the words that are read, only the owner's is an address.
+		var asked struct {
+			Method string
+			Params []any
+		}
+		if json.Unmarshal(call, &asked) != nil || asked.Method != "eth_getStorageAt" {
+			return nil, false
+		}
+		var word common.Hash
+		if err := b.node.CallContext(b.Context(), &word, "eth_getStorageAt", asked.Params...); err != nil {
+			return nil, false
+		}
+		return common.BytesToHash(thief.Bytes()), word == common.BytesToHash(holder.Bytes())
+	})
+	if err := b.acceptingAt(lying).SignedBy(t.Context(), account.Address, digest, stolen); err != nil {
+		t.Fatalf("the node does not lie: %v", err)
+	}
+	for name, nodes := range map[string][]string{"of two": {lying, b.url}, "of three": {lying, b.url, b.url}} {
+		on := b.acceptingAt(nodes...)
+		if err := on.SignedBy(t.Context(), account.Address, digest, stolen); err == nil {
+			t.Errorf("%s, one lets a thief in", name)
+		}
+		if err := on.SignedBy(t.Context(), account.Address, digest, theirs); len(nodes) == 3 && err != nil ||
+			len(nodes) == 2 && (err == nil || errors.Is(err, curve.ErrNotSigned)) {
+			t.Errorf("%s, the owner: %v", name, err)
+		}
 	}
 }
 

@@ -877,3 +877,13 @@ func TestNewRefusesMissingAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestFacilitatorIsAskedForKeysOnly: what a facilitator does with a smart account's code, and its gas, is not known.
+func TestFacilitatorIsAskedForKeysOnly(t *testing.T) {
+	b := newBench(t, nil)
+	p := b.claim(1)
+	p.Signature += "of a smart account"
+	if err := b.client.Submit(t.Context(), p); !errors.Is(err, payment.ErrNotForThis) || len(b.remote.Settles()) != 0 {
+		t.Errorf("%d calls and %v", len(b.remote.Settles()), err)
+	}
+}

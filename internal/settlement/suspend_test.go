@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // suspendOthers stores many suspended reservations of another float.
@@ -144,6 +145,26 @@ func TestWaitingPaymentKeepsItsFloat(t *testing.T) {
 		if got := reserved(t, s); got != int64(card.Price) {
 			t.Errorf("%d reserved for a payment that is on its way", got)
 		}
+		s.Chain.Release()
+		s.Reaches(t, id, order.Fulfilled)
+	})
+}
+
+// TestRemovedOwnerHoldsNothing: the owner of a smart account signs, is removed, and nothing of the float is held for it.
+// Only the end of the authorization makes it void, because the owner may come back.
+func TestRemovedOwnerHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{SmartAccounts: true, Wait: 300 * time.Millisecond})
+		account, owner := s.NewSmartAccount(t)
+		p := s.PaidCard(t, account, "k")
+		s.Chain.StallAll()
+		id := claimOnly(t, s, p)
+		s.Chain.Own(account.Address, x402.Address{})
+		checkouttest.Until(t, "the float is free", func() bool { return reserved(t, s) == 0 })
+		if o, err := s.Store.Orders.Find(t.Context(), id); err != nil || o.Status != order.Settling {
+			t.Errorf("order %s, %v", o.Status, err)
+		}
+		s.Chain.Own(account.Address, owner)
 		s.Chain.Release()
 		s.Reaches(t, id, order.Fulfilled)
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -24,6 +25,18 @@ const funds money.USDC = 1000_000_000
 type Buyer struct {
 	Address x402.Address
 	key     *ecdsa.PrivateKey
+	// owns says that the address is a smart account, and the key its owner's.
+	owns bool
+}
+
+// NewSmartAccount is a smart account that the shop's chain gives money, and its owner.
+func (s *Shop) NewSmartAccount(t *testing.T) (account Buyer, owner x402.Address) {
+	t.Helper()
+	w := newWallet(t)
+	account = Buyer{Address: newWallet(t).Address(), key: w.Key(), owns: true}
+	s.Chain.Own(account.Address, w.Address())
+	s.Chain.Fund(account.Address, funds)
+	return account, w.Address()
 }
 
 // NewBuyer is a buyer whom the shop's chain gives money.
@@ -96,6 +109,9 @@ func (b Buyer) Pay(t *testing.T, required x402.PaymentRequired, change ...func(*
 	sig, err := curve.Sign(Domain(), a, b.key)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b.owns {
+		sig = paymenttest.OfAccount(sig)
 	}
 	header, err := x402.EncodePayment(x402.Payment{Accepted: r, Resource: required.Resource, Authorization: a,
 		Signature: sig})

@@ -152,6 +152,8 @@ type Options struct {
 	Former           []x402.Address
 	// RefundsUnsent leaves nobody to send refunds.
 	RefundsUnsent bool
+	// SmartAccounts may pay, too.
+	SmartAccounts bool
 	// Limits and MaxUnpaid are what callers are held to; there are none by default.
 	Limits    limit.Rates
 	MaxUnpaid int
@@ -298,12 +300,16 @@ func (s *Shop) sell(o Options, settled *settlement.Settlement) {
 		runner = deadRunner{s.Runner}
 	}
 	cards, topups := s.products()
+	terms := payment.Terms{
+		Network: x402.NetworkID, Asset: Domain().Contract, PayTo: Payee, Domain: Domain(),
+		MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: 25 * time.Hour,
+	}
+	if o.SmartAccounts {
+		terms.SmartAccounts = s.Chain
+	}
 	s.Checkout = checkout.New(checkout.Config{
 		Store: s.Store.Orders, Products: []checkout.Product{cards, topups}, Chain: s.Chain, Runner: runner,
-		Terms: payment.Terms{
-			Network: x402.NetworkID, Asset: Domain().Contract, PayTo: Payee, Domain: Domain(),
-			MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: 25 * time.Hour,
-		},
+		Terms:      terms,
 		Settlement: trigger.Settlement{Settler: settled, Wait: o.Wait},
 		Log:        slog.New(slog.DiscardHandler), Now: s.now, QuoteKey: make([]byte, 32), Wait: o.Wait,
 		Session: o.Session, VerdictTimeout: o.VerdictTimeout, VerifyArrived: o.VerifyArrived, Unexplained: s.unexplained,

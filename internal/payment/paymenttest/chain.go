@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -53,6 +52,7 @@ type Chain struct {
 
 	mu       sync.Mutex
 	balances map[x402.Address]money.USDC
+	owners   map[x402.Address]x402.Address
 	used     map[key]use
 	undone   map[key]bool
 	stalled  []x402.Authorization
@@ -83,8 +83,8 @@ type use struct {
 // final at once.
 func NewChain(domain x402.Domain, now func() time.Time) *Chain {
 	return &Chain{
-		domain: domain, now: now, balances: map[x402.Address]money.USDC{}, used: map[key]use{}, undone: map[key]bool{},
-		height: 1000,
+		domain: domain, now: now, balances: map[x402.Address]money.USDC{}, owners: map[x402.Address]x402.Address{},
+		used: map[key]use{}, undone: map[key]bool{}, height: 1000,
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signa
 	if c.down {
 		return ErrDown
 	}
-	if curve.Verify(c.domain, a, s) != nil {
+	if c.signedBy(a.From, c.domain.Digest(a), s) != nil {
 		return &payment.Rejection{Reason: x402.ReasonSignature, Detail: "the token refuses the signature"}
 	}
 	if reason := c.refusal(a); reason != "" {
@@ -273,6 +273,9 @@ func (c *Chain) Submit(ctx context.Context, p payment.Payment) error {
 		fault = Stall
 	}
 	a := p.Authorization
+	if p.Signature.IsOfAccount() && c.signedBy(a.From, c.domain.Digest(a), p.Signature) != nil {
+		return &payment.Rejection{Reason: x402.ReasonSignature, Detail: "no owner of the account has signed"}
+	}
 	switch fault {
 	case Refuse:
 		return errors.New("paymenttest: submission refused")

@@ -1,0 +1,94 @@
+package checkout_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+func TestSmartAccountBuys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{SmartAccounts: true})
+		account, owner := s.NewSmartAccount(t)
+		first := s.PaidCard(t, account, "a-key-that-nobody-guesses")
+		sold := s.MustBuy(t, first)
+		if !sold.ProvenCaller || sold.Order.Owner != account.Address || s.Spent(account) != price {
+			t.Errorf("bought: %+v, for %d", sold.Order, s.Spent(account))
+		}
+
+		// Its settled payment is public, and can be signed again by an owner that was removed and came back.
+		again := s.MustBuy(t, first)
+		if !again.Replayed || again.ProvenCaller || again.Order.ID != sold.Order.ID {
+			t.Errorf("the same payment: proven %v, %+v", again.ProvenCaller, again.Order)
+		}
+		fresh := first
+		fresh.Payment = account.Pay(t, s.Challenge(t, checkouttest.Purchase(first.Key)))
+		if again = s.MustBuy(t, fresh); !again.Replayed || !again.ProvenCaller {
+			t.Errorf("a payment that nobody has seen: proven %v", again.ProvenCaller)
+		}
+		if s.Spent(account) != price {
+			t.Errorf("paid %d in all", s.Spent(account))
+		}
+
+		s.Chain.Own(account.Address, x402.Address{})
+		_, err := s.Buy(t.Context(), fresh)
+		checkouttest.Required(t, err) // as for any payment that its payer did not sign
+		s.Chain.Own(account.Address, owner)
+		s.MustBuy(t, fresh)
+	})
+}
+
+// TestSmartAccountOfNoKindIsRefused for good: a client would sign a new challenge with the same account.
+func TestSmartAccountOfNoKindIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{SmartAccounts: true})
+		other := checkouttest.Open(t, checkouttest.Options{})
+		stranger, _ := other.NewSmartAccount(t)
+		_, err := s.Buy(t.Context(), s.PaidCard(t, stranger, "k"))
+		if f := checkouttest.WantFault(t, err, fault.PayerKindNotAccepted); f.SafeToPayAgain {
+			t.Errorf("told to pay again: %v", f)
+		}
+		if _, asked := errors.AsType[*checkout.Challenge](err); asked {
+			t.Error("asked again")
+		}
+	})
+}
+
+// TestOwnerOfASmartAccountIsNotGuessed: while the chain does not answer, nobody is taken for a payer, and the same
+// request may be repeated.
+func TestOwnerOfASmartAccountIsNotGuessed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{SmartAccounts: true})
+		account, _ := s.NewSmartAccount(t)
+		p := s.PaidCard(t, account, "k")
+		s.Chain.Down(true)
+		_, err := s.Buy(t.Context(), p)
+		if f := checkouttest.WantFault(t, err, fault.DependencyDown); f.SafeToPayAgain {
+			t.Errorf("told to pay again: %v", f)
+		}
+		s.Chain.Down(false)
+		s.MustBuy(t, p)
+	})
+}
+
+// TestSmartAccountHasOneUndecidedPayment: its owner can make all of them void at once.
+func TestSmartAccountHasOneUndecidedPayment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{
+			SmartAccounts: true, Wait: time.Second, Limits: limit.Rates{limit.Undecided: {Count: 4}},
+		})
+		account, _ := s.NewSmartAccount(t)
+		s.Chain.StallAll()
+		_, err := s.Buy(t.Context(), s.PaidCard(t, account, "one"))
+		checkouttest.WantFault(t, err, fault.SettlementUnknown)
+		_, err = s.Buy(t.Context(), s.PaidCard(t, account, "two"))
+		checkouttest.WantFault(t, err, fault.PaymentsUndecided)
+	})
+}
