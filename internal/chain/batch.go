@@ -203,14 +203,13 @@ func (s *sender) sendBatch(ctx context.Context, members []*waiter, fee fee, wind
 		chosen := slices.DeleteFunc(slices.Clone(members), func(w *waiter) bool {
 			return !slices.Contains(payments, w.payment.ID)
 		})
-		gas := s.gasLimit(len(chosen))
 		if len(chosen) == 1 {
 			p := chosen[0].payment
-			return s.sign(ctx, s.by, nonce, fee, common.Address(s.config.Chain.config.Domain.Contract), gas,
-				x402.TransferCall(p.Authorization, p.Signature))
+			alone := s.config.Chain.transfer(p.Authorization, p.Signature)
+			return s.sign(ctx, s.by, nonce, fee, common.Address(alone.to), alone.gas, alone.data)
 		}
 		on := s.batchesBy()
-		return s.sign(ctx, s.by, nonce, fee, common.Address(on.Address()), gas, on.Call(membersOf(chosen)))
+		return s.sign(ctx, s.by, nonce, fee, common.Address(on.Address()), on.Gas(len(chosen)), on.Call(membersOf(chosen)))
 	}
 	prepared, err := s.prepare(ctx, ids, window, sign)
 	switch {

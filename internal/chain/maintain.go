@@ -246,7 +246,7 @@ func (r *Relayer) fillGap(ctx context.Context, by account, nonce uint64) error {
 func (r *Relayer) replacement(
 	ctx context.Context, by account, a payment.Transaction, tx *types.Transaction, fee fee,
 ) (payment.Variant, error) {
-	if authorization, signature, pays := x402.TransferOf(tx.Data()); pays {
+	if authorization, signature, pays := r.config.Chain.paymentOf(x402.Address(*tx.To()), tx.Data()); pays {
 		err := r.config.Chain.checkPayer(ctx, authorization, signature)
 		if no, refused := errors.AsType[*payment.Rejection](err); refused {
 			r.config.Log.WarnContext(ctx, "settlement given up", append(attemptAttrs(a), slog.String("cause", no.Detail))...)

@@ -141,14 +141,14 @@ func (c *Chain) simulateAt(
 func (c *Chain) tryTransfer(
 	ctx context.Context, as *simulated, a x402.Authorization, s x402.Signature, head header, now uint64,
 ) error {
-	call := x402.TransferCall(a, s)
+	call := c.transfer(a, s)
 	try := func(block any) error {
 		_, err := c.ethCallAs(ctx, as, call, block)
 		if as == nil || err == nil || !isAnswer(err) || hasData(err) {
 			return err
 		}
 		// This is not the token's error. If the call succeeds without a sender, the sender cannot pay for the gas.
-		if _, free := c.ethCall(ctx, call, block); free != nil {
+		if _, free := c.ethCallAs(ctx, nil, call, block); free != nil {
 			return free
 		}
 		return fmt.Errorf("%w: %s", errSenderPoor, err) // err is not wrapped: it is not the token's answer
@@ -158,10 +158,18 @@ func (c *Chain) tryTransfer(
 		// An idle chain's head is older than the authorization; the next block will not be.
 		err = try("pending")
 	}
-	if rejection := rejectionOf(err); rejection != nil {
-		return c.blockedParty(ctx, a, head, rejection)
+	rejection := rejectionOf(err)
+	if rejection == nil {
+		return err
 	}
-	return err
+	if call.to != c.config.Domain.Contract && rejection.Reason == x402.ReasonSimulation {
+		// The token's reason is lost on the way; most often it is this.
+		if held, err := c.Balance(ctx, a.From); err == nil && held < a.Value {
+			poor := refusals["ERC20: transfer amount exceeds balance"]
+			return &poor
+		}
+	}
+	return c.blockedParty(ctx, a, head, rejection)
 }
 
 // hasData reports that an error contains a contract's return data.
@@ -186,7 +194,7 @@ func (c *Chain) checkPayer(ctx context.Context, a x402.Authorization, s x402.Sig
 }
 
 // checkCode refuses a payer with code, unless it delegates to a contract on the allowlist, or is a smart account of an
-// accepted kind whose owner has signed.
+// accepted kind whose owner has signed. One that has none yet, and is made with its first payment, counts as having code.
 func (c *Chain) checkCode(ctx context.Context, a x402.Authorization, s x402.Signature, head header) (
 	has bool, err error) {
 	at := blockState{c, head.Hash}
@@ -196,13 +204,17 @@ func (c *Chain) checkCode(ctx context.Context, a x402.Authorization, s x402.Sign
 	}
 	delegate, delegated := bytes.CutPrefix(code, designator)
 	switch {
-	case len(code) == 0:
-		return false, nil // the token refuses any signature but a key's
+	case len(code) == 0 && s.IsOfKey():
+		return false, nil
 	case delegated && len(delegate) == len(x402.Address{}) && slices.Contains(c.config.Delegates, x402.Address(delegate)):
 		return true, nil
 	}
 	err = c.config.SmartAccounts.Verify(ctx, at, code, c.statement(a.From, c.config.Domain.Digest(a), s))
 	switch {
+	case errors.Is(err, smartaccount.ErrOtherKind) && len(code) == 0:
+		return false, &payment.Rejection{
+			Reason: x402.ReasonSignature, Detail: "the signature is a smart account's, and the payer has no code",
+		}
 	case errors.Is(err, smartaccount.ErrOtherKind):
 		return true, &payment.Rejection{
 			Reason: x402.ReasonSignature, Detail: "the payer is an account with code, which cannot pay here",

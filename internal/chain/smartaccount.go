@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -31,6 +33,43 @@ func (b blockState) Word(ctx context.Context, account x402.Address, slot x402.Ha
 	var word common.Hash
 	err := b.pool.call(ctx, &word, "eth_getStorageAt", account.String(), slot.String(), atHash(b.hash))
 	return x402.Hash(word), err
+}
+
+// transfer is the call that moves a payment, and the most gas that it may use.
+type transfer struct {
+	to   x402.Address
+	data []byte
+	gas  uint64
+}
+
+// creationGas is what a transaction may use that makes a smart account first.
+const creationGas = 450_000
+
+// transfer is the call that moves a payment: the token's, or both that of the factory that makes the payer's account and
+// the token's, of which neither may fail.
+func (c *Chain) transfer(a x402.Authorization, s x402.Signature) transfer {
+	creation, makes := smartaccount.CreationOf(s)
+	if !makes {
+		return transfer{c.config.Domain.Contract, x402.TransferCall(a, s), c.config.CallGas}
+	}
+	return transfer{settler.MulticallAddress, settler.InOrder(
+		settler.Step{To: creation.Factory, Data: creation.Call()},
+		settler.Step{To: c.config.Domain.Contract, Data: x402.TransferCall(a, creation.Signature)},
+	), creationGas}
+}
+
+// paymentOf reads what transfer makes.
+func (c *Chain) paymentOf(to x402.Address, data []byte) (a x402.Authorization, s x402.Signature, ok bool) {
+	if to == c.config.Domain.Contract {
+		return x402.TransferOf(data)
+	}
+	steps, ok := settler.ParseInOrder(data)
+	if !ok || to != settler.MulticallAddress || len(steps) != 2 {
+		return a, "", false
+	}
+	a, s, ok = x402.TransferOf(steps[1].Data)
+	whole := smartaccount.WithCreation(steps[0].To, steps[0].Data, s)
+	return a, whole, ok && bytes.Equal(c.transfer(a, whole).data, data)
 }
 
 // statement is what an account is said to have signed on this chain.

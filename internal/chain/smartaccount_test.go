@@ -15,6 +15,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
@@ -75,9 +76,15 @@ func (b *bench) account(nonce int64, owners ...smartaccounttest.Owner) smartacco
 	b.Helper()
 	a := smartaccounttest.New(devnet.ChainID, nonce, owners...)
 	b.sendAs(buyer(9), smartaccounttest.Factory, a.CreateCall())
-	data := append(crypto.Keccak256([]byte("transfer(address,uint256)"))[:4], common.LeftPadBytes(a.Address[:], 32)...)
-	b.sendAs(buyer(9), token, append(data, common.BigToHash(big.NewInt(int64(4*price))).Bytes()...))
+	b.fund(a.Address)
 	return a
+}
+
+// fund gives an account what four payments cost.
+func (b *bench) fund(account x402.Address) {
+	b.Helper()
+	data := append(crypto.Keccak256([]byte("transfer(address,uint256)"))[:4], common.LeftPadBytes(account[:], 32)...)
+	b.sendAs(buyer(9), token, append(data, common.BigToHash(big.NewInt(int64(4*price))).Bytes()...))
 }
 
 // says is what the account's own code says of a signature.
@@ -371,6 +378,151 @@ func TestOneNodeDoesNotSayWhoOwns(t *testing.T) {
 			len(nodes) == 2 && (err == nil || errors.Is(err, curve.ErrNotSigned)) {
 			t.Errorf("%s, the owner: %v", name, err)
 		}
+	}
+}
+
+// TestUndeployedSmartAccountPays: its first payment makes the account, whoever makes it meanwhile.
+func TestUndeployedSmartAccountPays(t *testing.T) {
+	b := newBench(t)
+	on, relayer := b.accepting()
+	settle := func(p payment.Payment) {
+		t.Helper()
+		if err := chain.AsRelayer(on, relayer).Simulate(t.Context(), p.Authorization, p.Signature); err != nil {
+			t.Fatal(err)
+		}
+		if err := relayer.Submit(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d gas", b.gasOf(b.settles(p).Transaction))
+		if own := b.wantAttempts(p, payment.TransactionOpen)[0]; len(own.Payments) != 1 {
+			t.Errorf("%d payments are in its transaction", len(own.Payments))
+		}
+	}
+	undeployed := func(account smartaccounttest.Account, index int) payment.Payment {
+		p := b.paysBy(account, index)
+		p.Signature = account.SignUndeployed(index, domain.Digest(p.Authorization))
+		return p
+	}
+	for nonce, name := range []string{"by a key", "by a passkey"} {
+		t.Run(name, func(t *testing.T) {
+			account := smartaccounttest.New(devnet.ChainID, int64(nonce), owner(t), smartaccounttest.NewPasskey())
+			p := undeployed(account, nonce)
+			if err := chain.AsRelayer(on, relayer).Simulate(t.Context(), p.Authorization, p.Signature); b.reasonOf(err) !=
+				x402.ReasonBalance {
+				t.Errorf("without money: %v", err)
+			}
+			b.fund(account.Address)
+			if err := b.chain.Simulate(t.Context(), p.Authorization, p.Signature); b.reasonOf(err) != x402.ReasonSignature {
+				t.Errorf("where none is accepted: %v", err)
+			}
+			settle(p)
+			settle(b.paysBy(account, nonce))
+			settle(undeployed(account, nonce)) // as a client signs that has not noticed
+		})
+	}
+	t.Run("made meanwhile", func(t *testing.T) {
+		account := smartaccounttest.New(devnet.ChainID, 5, owner(t))
+		b.fund(account.Address)
+		p := undeployed(account, 0)
+		b.sendAs(buyer(9), smartaccounttest.Factory, account.CreateCall())
+		settle(p)
+	})
+}
+
+// TestUndeployedSmartAccountsSignatures: only a known factory's call is made, and only for the account that it makes.
+func TestUndeployedSmartAccountsSignatures(t *testing.T) {
+	b := newBench(t)
+	on, _ := b.accepting()
+	holder, other := owner(t), owner(t)
+	account := smartaccounttest.New(devnet.ChainID, 0, holder)
+	digest := x402.Keccak256([]byte("what is signed"))
+	inner, call := account.Sign(0, digest), account.CreateCall()
+	factory := smartaccounttest.Factory
+	wholly := account.SignUndeployed(0, digest)
+	if err := on.SignedBy(t.Context(), account.Address, digest, wholly); err != nil {
+		t.Fatalf("its own: %v", err)
+	}
+	twice := append(slices.Clone(call), 0)
+	theirs := smartaccounttest.New(devnet.ChainID, 0, other)
+	for name, s := range map[string]x402.Signature{
+		"the call of an unknown factory": smartaccounttest.MadeBy(token, call, inner),
+		"the call that makes another's":  smartaccounttest.MadeBy(factory, theirs.CreateCall(), theirs.Sign(0, digest)),
+		"another call of the factory":    smartaccounttest.MadeBy(factory, account.RemoveCall(0), inner),
+		"no call":                        smartaccounttest.MadeBy(factory, nil, inner),
+		"a call with bytes behind it":    smartaccounttest.MadeBy(factory, twice, inner),
+		"another spelling":               "\x00" + wholly,
+		"no creation":                    inner,
+	} {
+		t.Run(name, func(t *testing.T) { b.wantOtherKind(on, account.Address, digest, s) })
+	}
+	t.Run("two creations", func(t *testing.T) {
+		s := smartaccounttest.MadeBy(factory, call, wholly)
+		if err := on.SignedBy(t.Context(), account.Address, digest, s); !errors.Is(err, curve.ErrNotSigned) {
+			t.Errorf("signed: %v", err)
+		}
+	})
+	t.Run("signed by another", func(t *testing.T) {
+		s := smartaccounttest.MadeBy(factory, call, smartaccounttest.Wrap(0, other.Sign(account.Digest(digest))))
+		if err := on.SignedBy(t.Context(), account.Address, digest, s); !errors.Is(err, curve.ErrNotSigned) {
+			t.Errorf("signed: %v", err)
+		}
+	})
+	t.Run("an owner that there is not", func(t *testing.T) {
+		s := smartaccounttest.MadeBy(factory, call, smartaccounttest.Wrap(7, holder.Sign(account.Digest(digest))))
+		if err := on.SignedBy(t.Context(), account.Address, digest, s); !errors.Is(err, curve.ErrNotSigned) {
+			t.Errorf("signed: %v", err)
+		}
+	})
+	t.Run("its owner removed, once it is made", func(t *testing.T) {
+		b.sendAs(buyer(9), factory, call)
+		if err := on.SignedBy(t.Context(), account.Address, digest, wholly); err != nil {
+			t.Errorf("once it is made: %v", err)
+		}
+		b.control("anvil_setBalance", common.BytesToAddress(holder.Bytes()).Hex(), "0xde0b6b3a7640000")
+		b.fromOwner(holder, account.Address, account.RemoveCall(0))
+		if err := on.SignedBy(t.Context(), account.Address, digest, wholly); !errors.Is(err, curve.ErrNotSigned) {
+			t.Errorf("removed: %v", err)
+		}
+	})
+}
+
+// TestFeeOfACreationIsRaised: with the same calls, as long as the account's owner has signed them. When the owner was
+// removed since, the transaction is given up.
+func TestFeeOfACreationIsRaised(t *testing.T) {
+	b := newBench(t)
+	_, relayer := b.accepting()
+	leaves, stays := owner(t), owner(t)
+	account := smartaccounttest.New(devnet.ChainID, 0, leaves, stays)
+	b.fund(account.Address)
+	b.control("anvil_setBalance", common.BytesToAddress(stays.Bytes()).Hex(), "0xde0b6b3a7640000")
+	p := b.paysBy(account, 0)
+	p.Signature = account.SignUndeployed(0, domain.Digest(p.Authorization))
+	b.control("evm_setAutomine", false)
+	if err := relayer.Submit(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	bumped := func(to int) *types.Transaction {
+		t.Helper()
+		b.ahead.Add(15)
+		if err := relayer.Maintain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		variants := b.wantAttempts(p, payment.TransactionOpen)[0].Variants
+		if len(variants) != to {
+			t.Fatalf("%d variants, want %d", len(variants), to)
+		}
+		return decode(t, variants[to-1])
+	}
+	first := decode(t, b.wantAttempts(p, payment.TransactionOpen)[0].Variants[0])
+	if again := bumped(2); !slices.Equal(again.Data(), first.Data()) || again.Gas() != first.Gas() || *again.To() != *first.To() {
+		t.Error("with a higher fee, it is another call")
+	}
+	b.control("anvil_dropAllTransactions")
+	b.control("evm_setAutomine", true)
+	b.sendAs(buyer(9), smartaccounttest.Factory, account.CreateCall())
+	b.fromOwner(stays, account.Address, account.RemoveCall(0))
+	if given := bumped(3); len(given.Data()) != 0 {
+		t.Errorf("its owner removed, it calls %x", given.Data())
 	}
 }
 

@@ -18,14 +18,12 @@ var errShortOfGas = errors.New("the relayer is short of gas")
 func (s *sender) withinBalance(
 	ctx context.Context, batches [][]*waiter, fee fee, window payment.Window,
 ) ([][]*waiter, error) {
-	cost := func(members int) *big.Int {
-		return new(big.Int).Mul(fee.cap, new(big.Int).SetUint64(s.gasLimit(members)))
-	}
+	cost := func(gas uint64) *big.Int { return new(big.Int).Mul(fee.cap, new(big.Int).SetUint64(gas)) }
 	balance, err := s.gasOf(ctx, s.by)
 	if err != nil {
 		return nil, err
 	}
-	full := new(big.Int).Mul(cost(s.config.MaxBatch), new(big.Int).SetUint64(window.Size))
+	full := new(big.Int).Mul(cost(s.mostGas()), new(big.Int).SetUint64(window.Size))
 	if balance.Cmp(full) >= 0 {
 		return batches, nil // whatever is on its way
 	}
@@ -35,13 +33,13 @@ func (s *sender) withinBalance(
 	}
 	var within [][]*waiter
 	for _, members := range batches {
-		for len(members) > 0 && cost(len(members)).Cmp(left) > 0 {
+		for len(members) > 0 && cost(s.gasLimit(members)).Cmp(left) > 0 {
 			members = members[:len(members)-1]
 		}
 		if len(members) == 0 {
 			break
 		}
-		left.Sub(left, cost(len(members)))
+		left.Sub(left, cost(s.gasLimit(members)))
 		within = append(within, members)
 	}
 	if len(within) == 0 && open == 0 {
@@ -71,10 +69,24 @@ func (s *sender) spendable(ctx context.Context, window payment.Window) (left *bi
 	return left, len(waiting), nil
 }
 
-// gasLimit is the gas that a transaction of so many payments may use.
-func (s *sender) gasLimit(members int) uint64 {
-	if members == 1 || s.batchesBy().IsZero() {
-		return s.config.Chain.config.CallGas
+// gasLimit is the gas that a transaction of some payments may use.
+func (s *sender) gasLimit(members []*waiter) uint64 {
+	if len(members) > 1 {
+		return s.batchesBy().Gas(len(members))
 	}
-	return s.batchesBy().Gas(members)
+	p := members[0].payment
+	return s.config.Chain.transfer(p.Authorization, p.Signature).gas
+}
+
+// mostGas is the gas that any transaction may use.
+func (s *sender) mostGas() uint64 {
+	on := s.config.Chain.config
+	most := on.CallGas
+	if len(on.SmartAccounts) > 0 {
+		most = max(most, creationGas)
+	}
+	if by := s.batchesBy(); !by.IsZero() {
+		most = max(most, by.Gas(s.config.MaxBatch))
+	}
+	return most
 }

@@ -215,16 +215,12 @@ func rejectionOf(err error) *payment.Rejection {
 
 // ethCall calls the token at a block: a tag, or atHash.
 func (c *Chain) ethCall(ctx context.Context, data []byte, block any) ([]byte, error) {
-	return c.ethCallAs(ctx, nil, data, block)
+	return c.ethCallAs(ctx, nil, transfer{c.config.Domain.Contract, data, c.config.CallGas}, block)
 }
 
-// ethCallAs is ethCall by a sender, with its fee; nil means no sender and a gas price of zero.
-func (c *Chain) ethCallAs(ctx context.Context, as *simulated, data []byte, block any) ([]byte, error) {
-	call := map[string]any{
-		"to":   c.config.Domain.Contract.String(),
-		"gas":  hexutil.Uint64(c.config.CallGas),
-		"data": hexutil.Bytes(data),
-	}
+// ethCallAs makes a call by a sender, with its fee; nil means no sender and a gas price of zero.
+func (c *Chain) ethCallAs(ctx context.Context, as *simulated, of transfer, block any) ([]byte, error) {
+	call := map[string]any{"to": of.to.String(), "gas": hexutil.Uint64(of.gas), "data": hexutil.Bytes(of.data)}
 	if as != nil {
 		call["from"] = as.address.String()
 		call["maxFeePerGas"] = (*hexutil.Big)(as.fee.cap)

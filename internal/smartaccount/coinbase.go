@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 
@@ -28,11 +29,14 @@ var coinbaseProxy = unhex("363d3d373d3d363d7f360894a13ba1a3210667c828492db98dca3
 // implementationSlot is where an ERC-1967 proxy keeps its implementation.
 var implementationSlot = x402.Hash(unhex("360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc"))
 
-// coinbaseImplementations are the versions 1 and 1.1 by their addresses on Base: of the first, what its deployment left
-// in the project's broadcast/DeployFactory.s.sol/8453, of the second, what script/DeployFactory.s.sol asserts.
-var coinbaseImplementations = []x402.Address{
-	x402.Address(unhex("000100abaad02f1cfc8bbe32bd5a564817339e72")),
-	x402.Address(unhex("00000110dcdedc9581cb5ecb8467282f2926534d")),
+// coinbaseFactories are the factories of the versions 1 and 1.1, and the implementations of the accounts that they make,
+// by their addresses on Base: of the first, what its deployment left in the project's
+// broadcast/DeployFactory.s.sol/8453, of the second, what script/DeployFactory.s.sol asserts.
+var coinbaseFactories = map[x402.Address]x402.Address{
+	x402.Address(unhex("0ba5ed0c6aa8c49038f819e587e2633c4a9f428a")): x402.Address(
+		unhex("000100abaad02f1cfc8bbe32bd5a564817339e72")),
+	x402.Address(unhex("ba5ed110efdba3d005bfc882d75358acbbb85842")): x402.Address(
+		unhex("00000110dcdedc9581cb5ecb8467282f2926534d")),
 }
 
 // The account's own digest: EIP-712 with its address, so that a signature of one account is none of another with the
@@ -65,7 +69,7 @@ func (coinbase) is(ctx context.Context, at Block, account x402.Address, code []b
 	if err != nil {
 		return false, fmt.Errorf("read the account's implementation: %w", err)
 	}
-	return slices.Contains(coinbaseImplementations, x402.Address(word[12:])), nil
+	return slices.Contains(slices.Collect(maps.Values(coinbaseFactories)), x402.Address(word[12:])), nil
 }
 
 // wrapper is SignatureWrapper, in which an account's signature comes: the owner's index and the owner's signature.
@@ -78,11 +82,18 @@ var wrapperType = tuple(
 	abi.ArgumentMarshaling{Name: "ownerIndex", Type: "uint256"}, abi.ArgumentMarshaling{Name: "signatureData", Type: "bytes"})
 
 func (coinbase) verify(ctx context.Context, at Block, s Statement) error {
+	return verifyCoinbase(ctx, at, s, func(index *big.Int) ([]byte, error) {
+		return coinbaseOwner(ctx, at, s.Account, index)
+	})
+}
+
+// verifyCoinbase checks the signature of an account whose owners are read by their index.
+func verifyCoinbase(ctx context.Context, at Block, s Statement, ownerAt func(index *big.Int) ([]byte, error)) error {
 	var wrapped wrapper
 	if !decode(wrapperType, []byte(s.Signature), &wrapped) {
 		return curve.ErrNotSigned
 	}
-	owner, err := coinbaseOwner(ctx, at, s.Account, wrapped.OwnerIndex)
+	owner, err := ownerAt(wrapped.OwnerIndex)
 	if err != nil {
 		return fmt.Errorf("read the account's owner: %w", err)
 	}
@@ -143,20 +154,24 @@ func tuple(members ...abi.ArgumentMarshaling) abi.Arguments {
 	return abi.Arguments{{Type: t}}
 }
 
-// decode reads a struct from its canonical encoding: what encodes to the same bytes again. Other bytes that the chain
+// decode reads a struct from its canonical encoding.
+func decode(t abi.Arguments, data []byte, into any) bool {
+	values, ok := unpack(t, data)
+	if ok {
+		abi.ConvertType(values[0], into)
+	}
+	return ok
+}
+
+// unpack reads values from their canonical encoding: what encodes to the same bytes again. Other bytes that the chain
 // would read alike are other spellings of the same signature.
-func decode(t abi.Arguments, data []byte, into any) (ok bool) {
-	defer func() { ok = ok && recover() == nil }()
+func unpack(t abi.Arguments, data []byte) (values []any, ok bool) {
 	values, err := t.Unpack(data)
-	if err != nil || len(values) != 1 {
-		return false
+	if err != nil || len(values) != len(t) {
+		return nil, false
 	}
-	again, err := t.Pack(values[0])
-	if err != nil || !bytes.Equal(again, data) {
-		return false
-	}
-	abi.ConvertType(values[0], into)
-	return true
+	again, err := t.Pack(values...)
+	return values, err == nil && bytes.Equal(again, data)
 }
 
 // unhex reads the constants of this package.

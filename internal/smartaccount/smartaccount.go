@@ -9,6 +9,9 @@
 //	         the owner's signature, over the  ◄─ the owner that the signature names: a key of an
 //	         digest that the kind makes              account without code, or a passkey
 //
+// An account that has no code yet is told by the call that makes it (ERC-6492): of a known factory, whose address for
+// these owners the account's is. The call is read and made again, never passed on.
+//
 // Such a signature holds as long as the owner does: it can be void at the next block, and hold again at a later one.
 package smartaccount
 
@@ -103,9 +106,19 @@ func (ks Kinds) Of(ctx context.Context, at Block, account x402.Address, code []b
 	return "", ErrOtherKind
 }
 
-// Verify reports whether an account of one of these kinds, which has the code, signed a statement. The error is
-// ErrOtherKind, curve.ErrNotSigned, or that of the block.
+// Verify reports whether an account of one of these kinds, which has the code, signed a statement. Without code it is
+// one that the signature says how to make. The error is ErrOtherKind, curve.ErrNotSigned, or that of the block.
 func (ks Kinds) Verify(ctx context.Context, at Block, code []byte, s Statement) error {
+	creation, makes := CreationOf(s.Signature)
+	if makes {
+		s.Signature = creation.Signature
+	}
+	if len(code) == 0 {
+		if !makes || !slices.Contains(ks, CoinbaseSmartWallet) || creation.address() != s.Account {
+			return ErrOtherKind
+		}
+		return verifyCoinbase(ctx, at, s, creation.owner)
+	}
 	k, err := ks.Of(ctx, at, s.Account, code)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func PaymentIn(h http.Header) string {
 // says nothing about whom, when or how much: that is for the terms.
 func DecodePayment(header string) (Payment, error) { return decodePayment(header, ParseSignature) }
 
-// DecodeAnyPayment is DecodePayment that takes the signatures of deployed smart accounts, too.
+// DecodeAnyPayment is DecodePayment that takes the signatures of smart accounts, too.
 func DecodeAnyPayment(header string) (Payment, error) {
 	return decodePayment(header, ParseAnySignature)
 }

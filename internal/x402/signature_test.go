@@ -58,3 +58,35 @@ func TestSignatureForms(t *testing.T) {
 		})
 	}
 }
+
+func TestSignaturesOfSmartAccounts(t *testing.T) {
+	good, err := ParseSignature(readGolden(t).Signature)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := func(n int) string { return "0x" + strings.Repeat("ab", n) }
+	for _, tt := range []struct{ name, text, reason string }{
+		{"a key's", good.Hex(), ""},
+		{"66 bytes", long(66), ""},
+		{"one that makes the account", long(300) + strings.Repeat("6492", 16), ""},
+		{"the longest", long(MaxContractSignature), ""},
+		{"longer", long(MaxContractSignature + 1), ReasonSignatureForm},
+		{"a key's with v of 29", good.Hex()[:2+128] + "1d", ReasonSignature},
+		{"64 bytes", long(64), ReasonSignatureForm},
+		{"empty", "0x", ReasonSignatureForm},
+		{"no hex", long(66) + "z", "malformed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := ParseAnySignature(tt.text)
+			if got := reasonOf(t, err); got != tt.reason {
+				t.Errorf("reason %q (%v), want %q", got, err, tt.reason)
+			}
+			if err == nil && s.Hex() != tt.text {
+				t.Errorf("read as %s", s.Hex())
+			}
+			if _, contract := errors.AsType[*PayerKindError](err); contract {
+				t.Error("refused for its payer's kind, which its form does not tell")
+			}
+		})
+	}
+}

@@ -53,11 +53,11 @@ function der(rs) {
   return new Uint8Array([48, both.length, ...both]);
 }
 
-/** A smart account that is deployed and has money. */
-async function accountOf(owner) {
+/** A smart account that has money, and is deployed unless its first payment has to do that. */
+async function accountOf(owner, { deployed = true } = {}) {
   const account = await toCoinbaseSmartAccount({ client, owners: [owner], version: "1.1" });
   const { factory, factoryData } = await account.getFactoryArgs();
-  await mined(await rich.sendTransaction({ to: factory, data: factoryData }));
+  if (deployed) await mined(await rich.sendTransaction({ to: factory, data: factoryData }));
   const data = encodeFunctionData({ abi: erc20, functionName: "transfer", args: [account.address, 200_000_000n] });
   await mined(await rich.sendTransaction({ to: dev.usdc, data }));
   return account;
@@ -123,6 +123,18 @@ for (const [name, owner] of Object.entries(owners)) {
     const { credentials } = await answered(await post(`/api/cards/${id}/reveal`, body, headers));
     assert.match(credentials.number, /^\d{16}$/);
     assert.equal((await post(`/api/cards/${id}/reveal`, body, headers)).status, 401, "a challenge is used once");
+  });
+}
+
+for (const [name, owner] of Object.entries(owners)) {
+  test(`a smart account that is not deployed, whose owner is ${name}, pays and is`, { timeout: hangsAfter }, async () => {
+    const account = await accountOf(await owner(), { deployed: false });
+    await session(account);
+    const { bought, repeat } = await buys(account, "/api/card/purchase", { idempotencyKey: crypto.randomUUID() });
+    assert.equal((await repeat()).orderId, bought.orderId);
+    assert.equal(await transfers(account.address), 1);
+    assert.notEqual(await client.getCode({ address: account.address }), undefined);
+    await session(account);
   });
 }
 

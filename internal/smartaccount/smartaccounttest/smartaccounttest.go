@@ -30,6 +30,8 @@ var wallet = parse(`[
 	{"type":"function","name":"addOwnerAddress","inputs":[{"name":"owner","type":"address"}]},
 	{"type":"function","name":"removeOwnerAtIndex","inputs":[{"name":"index","type":"uint256"},{"name":"owner","type":"bytes"}]},
 	{"type":"function","name":"salt","inputs":[{"name":"owners","type":"bytes[]"},{"name":"nonce","type":"uint256"}]},
+	{"type":"function","name":"creation","inputs":[
+		{"name":"factory","type":"address"},{"name":"call","type":"bytes"},{"name":"signature","type":"bytes"}]},
 	{"type":"function","name":"wrapper","inputs":[{"name":"w","type":"tuple","components":[
 		{"name":"ownerIndex","type":"uint256"},{"name":"signatureData","type":"bytes"}]}]},
 	{"type":"function","name":"assertion","inputs":[{"name":"a","type":"tuple","components":[
@@ -194,6 +196,17 @@ func (a Account) Digest(digest x402.Hash) x402.Hash {
 // Sign is the account's signature of a digest by the owner at an index.
 func (a Account) Sign(index int, digest x402.Hash) x402.Signature {
 	return Wrap(int64(index), a.Owners[index].Sign(a.Digest(digest)))
+}
+
+// SignUndeployed is the signature of an account that has no code yet, as wallets make it (ERC-6492).
+func (a Account) SignUndeployed(index int, digest x402.Hash) x402.Signature {
+	return MadeBy(Factory, a.CreateCall(), a.Sign(index, digest))
+}
+
+// MadeBy is a signature of an account that a factory's call makes (ERC-6492).
+func MadeBy(factory common.Address, call []byte, s x402.Signature) x402.Signature {
+	const mark = "\x64\x92"
+	return x402.Signature(pack("creation", factory, call, []byte(s))[4:]) + x402.Signature(strings.Repeat(mark, 16))
 }
 
 // Wrap is the form in which an account takes an owner's signature.
