@@ -15,9 +15,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -209,24 +207,7 @@ func (c *Chain) checkCode(ctx context.Context, a x402.Authorization, s x402.Sign
 	case delegated && len(delegate) == len(x402.Address{}) && slices.Contains(c.config.Delegates, x402.Address(delegate)):
 		return true, nil
 	}
-	err = c.config.SmartAccounts.Verify(ctx, at, code, c.statement(a.From, c.config.Domain.Digest(a), s))
-	switch {
-	case errors.Is(err, smartaccount.ErrOtherKind) && len(code) == 0:
-		return false, &payment.Rejection{
-			Reason: x402.ReasonSignature, Detail: "the signature is a smart account's, and the payer has no code",
-		}
-	case errors.Is(err, smartaccount.ErrOtherKind):
-		return true, &payment.Rejection{
-			Reason: x402.ReasonSignature, Detail: "the payer is an account with code, which cannot pay here",
-		}
-	case errors.Is(err, curve.ErrNotSigned):
-		return true, &payment.Rejection{
-			Reason: x402.ReasonSignature, Detail: "no owner of the payer's smart account has made the signature",
-		}
-	case err != nil:
-		return true, fmt.Errorf("check the smart account's signature: %w", err)
-	}
-	return true, nil
+	return true, c.checkSmartAccount(ctx, at, code, a, s)
 }
 
 // asRelayer is a chain that simulates as a relayer would send.

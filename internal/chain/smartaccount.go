@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -75,6 +76,28 @@ func (c *Chain) paymentOf(to x402.Address, data []byte) (a x402.Authorization, s
 // statement is what an account is said to have signed on this chain.
 func (c *Chain) statement(account x402.Address, digest x402.Hash, s x402.Signature) smartaccount.Statement {
 	return smartaccount.Statement{ChainID: c.config.Domain.ChainID, Account: account, Digest: digest, Signature: s}
+}
+
+// checkSmartAccount refuses a payment unless its payer, which has the code, is a smart account of an accepted kind whose
+// owner has signed it.
+func (c *Chain) checkSmartAccount(
+	ctx context.Context, at blockState, code []byte, a x402.Authorization, s x402.Signature,
+) error {
+	refuse := func(detail string) error {
+		return &payment.Rejection{Reason: x402.ReasonSignature, Detail: detail}
+	}
+	err := c.config.SmartAccounts.Verify(ctx, at, code, c.statement(a.From, c.config.Domain.Digest(a), s))
+	switch {
+	case errors.Is(err, smartaccount.ErrOtherKind) && len(code) == 0:
+		return refuse("the signature is a smart account's, and the payer has no code")
+	case errors.Is(err, smartaccount.ErrOtherKind):
+		return refuse("the payer is an account with code, which cannot pay here")
+	case errors.Is(err, curve.ErrNotSigned):
+		return refuse("no owner of the payer's smart account has made the signature")
+	case err != nil:
+		return fmt.Errorf("check the smart account's signature: %w", err)
+	}
+	return nil
 }
 
 // opinion is what a node says of a signature.
