@@ -260,7 +260,8 @@ func (c Config) domain() x402.Domain {
 func (c Config) terms() payment.Terms {
 	return payment.Terms{
 		Network: x402.NetworkID, Asset: c.Asset, PayTo: c.PayTo, Domain: c.domain(),
-		MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: cmp.Or(c.Fairness.MaxValidity, maxValidity),
+		SmartAccountKinds: c.Fairness.SmartAccounts.Names(),
+		MaxTimeout:        2 * time.Minute, Margin: payment.MinMargin, MaxValidity: cmp.Or(c.Fairness.MaxValidity, maxValidity),
 	}
 }
 

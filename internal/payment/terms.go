@@ -22,8 +22,10 @@ type Terms struct {
 	PayTo   x402.Address
 	// Domain is the asset's EIP-712 domain, from our configuration. The payer's copy of it is never used.
 	Domain x402.Domain
-	// SmartAccounts tells what payers with code have signed; nil takes payments of keys only.
-	SmartAccounts SmartAccounts
+	// SmartAccounts tells what payers with code have signed; nil takes payments of keys only. SmartAccountKinds are the
+	// names of the kinds that it knows.
+	SmartAccounts     SmartAccounts
+	SmartAccountKinds []string
 	// MaxTimeout is how long a payer is asked to sign for.
 	MaxTimeout time.Duration
 	// Margin is how long an authorization must still be valid; at least MinMargin.

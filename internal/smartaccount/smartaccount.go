@@ -87,14 +87,17 @@ func Parse(text string) (Kinds, error) {
 	return kinds, nil
 }
 
-// String is the names, separated by commas.
-func (ks Kinds) String() string {
+// Names are the names of the kinds; of none, none.
+func (ks Kinds) Names() []string {
 	names := make([]string, len(ks))
 	for i, k := range ks {
 		names[i] = string(k)
 	}
-	return strings.Join(names, ",")
+	return names
 }
+
+// String is the names, separated by commas.
+func (ks Kinds) String() string { return strings.Join(ks.Names(), ",") }
 
 // Of tells the kind of an account, which has the code. It is ErrOtherKind when that is none of these.
 func (ks Kinds) Of(ctx context.Context, at Block, account x402.Address, code []byte) (Kind, error) {

@@ -84,6 +84,7 @@ type wallet struct {
 	AuthorizationRequired  bool     `json:"authorizationRequired"`
 	AccountTypes           []string `json:"accountTypes"`
 	SmartAccounts          string   `json:"smartAccounts"`
+	SmartAccountKinds      []string `json:"smartAccountKinds"`
 	Network                string   `json:"network"`
 	Asset                  string   `json:"asset"`
 	PaymentSignature       string   `json:"paymentSignature"`
@@ -178,7 +179,8 @@ func (s *Site) contract() contract {
 		Wallet: wallet{
 			ContractVersion: 1, InteractionModes: []string{"autonomous", "policy_gated", "human_approval"},
 			AuthorizationRequired: true, AccountTypes: []string{"eoa"}, SmartAccounts: "experimental",
-			Network: s.Terms.Network, Asset: s.Terms.Asset.String(),
+			SmartAccountKinds: append([]string{}, s.Terms.SmartAccountKinds...),
+			Network:           s.Terms.Network, Asset: s.Terms.Asset.String(),
 			PaymentSignature: "EIP-3009 TransferWithAuthorization as EIP-712 typed data",
 			MessageSchemes:   []string{string(auth.EIP191), string(auth.EIP712)},
 		},

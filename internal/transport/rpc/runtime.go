@@ -138,6 +138,7 @@ func (s RuntimeService) GetConfig(
 			Network: s.Terms.Network, ChainId: uint32(s.Terms.Domain.ChainID), Asset: s.Terms.Asset.String(),
 			AssetSymbol: "USDC", AssetDecimals: 6, AssetName: s.Terms.Domain.Name, AssetVersion: s.Terms.Domain.Version,
 			PayTo: s.Terms.PayTo.String(), Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme,
+			SmartAccountKinds: s.Terms.SmartAccountKinds,
 		},
 		Limits: &roamcardv1.LimitConfig{
 			IdempotencyKeyMaxLength: rpcx.MaxIdempotencyKey, PurchaseBodyMaxBytes: purchase.GetMaxBodyBytes(),

@@ -486,9 +486,12 @@ type NetworkConfig struct {
 	// Where people look transactions up, at `/tx/` and the hash below it; absent where there is no such place.
 	ExplorerUrl *string `protobuf:"bytes,12,opt,name=explorer_url,json=explorerUrl,proto3,oneof" json:"explorer_url,omitempty"`
 	// A public node of the network, for wallets that do not know it yet; absent when none is named.
-	RpcUrl        *string `protobuf:"bytes,13,opt,name=rpc_url,json=rpcUrl,proto3,oneof" json:"rpc_url,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RpcUrl *string `protobuf:"bytes,13,opt,name=rpc_url,json=rpcUrl,proto3,oneof" json:"rpc_url,omitempty"`
+	// The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet`, deployed or not. When there is
+	// none, every payer is an account without code.
+	SmartAccountKinds []string `protobuf:"bytes,14,rep,name=smart_account_kinds,json=smartAccountKinds,proto3" json:"smart_account_kinds,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *NetworkConfig) Reset() {
@@ -610,6 +613,13 @@ func (x *NetworkConfig) GetRpcUrl() string {
 		return *x.RpcUrl
 	}
 	return ""
+}
+
+func (x *NetworkConfig) GetSmartAccountKinds() []string {
+	if x != nil {
+		return x.SmartAccountKinds
+	}
+	return nil
 }
 
 // What cards cost.
@@ -1150,7 +1160,7 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\rtreasury_mode\x18\x05 \x01(\tR\ftreasuryMode\x12 \n" +
 	"\venvironment\x18\x06 \x01(\tR\venvironment\x12\x18\n" +
 	"\aversion\x18\a \x01(\tR\aversion\x12+\n" +
-	"\x04esim\x18\b \x01(\v2\x17.roamcard.v1.EsimConfigR\x04esim\"\xb9\x03\n" +
+	"\x04esim\x18\b \x01(\v2\x17.roamcard.v1.EsimConfigR\x04esim\"\xe9\x03\n" +
 	"\rNetworkConfig\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\rR\achainId\x12\x14\n" +
@@ -1166,7 +1176,8 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	" \x01(\rR\vx402Version\x12\x16\n" +
 	"\x06scheme\x18\v \x01(\tR\x06scheme\x12&\n" +
 	"\fexplorer_url\x18\f \x01(\tH\x00R\vexplorerUrl\x88\x01\x01\x12\x1c\n" +
-	"\arpc_url\x18\r \x01(\tH\x01R\x06rpcUrl\x88\x01\x01B\x0f\n" +
+	"\arpc_url\x18\r \x01(\tH\x01R\x06rpcUrl\x88\x01\x01\x12.\n" +
+	"\x13smart_account_kinds\x18\x0e \x03(\tR\x11smartAccountKindsB\x0f\n" +
 	"\r_explorer_urlB\n" +
 	"\n" +
 	"\b_rpc_url\"\xd1\x03\n" +

@@ -391,6 +391,10 @@ class NetworkConfig(Model):
     """Where people look transactions up, at `/tx/` and the hash below it; absent where there is no such place."""
     rpc_url: str | None = None
     """A public node of the network, for wallets that do not know it yet; absent when none is named."""
+    smart_account_kinds: tuple[str, ...]
+    """The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet`, deployed or not. When there is
+    none, every payer is an account without code.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
