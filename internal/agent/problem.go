@@ -114,6 +114,8 @@ func (s *Server) stopped(told *roamcard.PaymentError) *Problem {
 		return problem("purchase_key_reused", fixArguments, "%v", told)
 	case errors.Is(told, roamcard.ErrClock):
 		return problem("clock_differs", askUser, "%v", told)
+	case errors.Is(told, roamcard.ErrNotDeployed):
+		return problem("account_not_deployed", askUser, "%v", told)
 	case errors.Is(told, roamcard.ErrApprovalDenied):
 		return problem(codeApprovalDeclined, askUser, "%v", told)
 	}

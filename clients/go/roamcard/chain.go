@@ -83,6 +83,19 @@ func (p *Payer) voided(ctx context.Context, e Entry, a SignedAuthorization) (str
 	return "", nil
 }
 
+// deployed refuses an account that has no code, when there is a node to ask. What it does not answer is left to the
+// service.
+func (p *Payer) deployed(ctx context.Context, account x402.Address) error {
+	if p.RPCURL == "" {
+		return nil
+	}
+	var code string
+	if err := p.rpc(ctx, &code, "eth_getCode", account.String(), "latest"); err == nil && code == "0x" {
+		return denied(ErrNotDeployed, "%s has no code; deploy it first", account)
+	}
+	return nil
+}
+
 // event is one log of the token.
 type event struct {
 	Topics          []string `json:"topics"`

@@ -28,6 +28,8 @@ var (
 	ErrKeyConflict = errors.New("the idempotency key was used for another request")
 	// ErrClock says that this computer's clock differs from the service's by more than a minute.
 	ErrClock = errors.New("the clocks differ")
+	// ErrNotDeployed says that the chain has no code for the smart account that is to pay. Nothing was sent.
+	ErrNotDeployed = errors.New("the smart account is not deployed")
 )
 
 // The kinds of APIError, by its status: 409, 404, 401, and 429 or 5xx.

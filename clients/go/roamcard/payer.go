@@ -308,16 +308,9 @@ func (p *Payer) authorize(c call, o offer, attempt int) (header string, signed S
 	}
 	signed = SignedAuthorization{Nonce: a.Nonce.String(), Amount: int64(o.amount), SignedAt: now.Unix(),
 		ValidBefore: int64(a.ValidBefore)}
-	raw, err := p.Signer.SignTypedData(c.req.Context(), transferDocument(o.domain, a))
+	signature, err := p.signatureOf(c.req.Context(), o.domain, a)
 	if err != nil {
-		return "", signed, fmt.Errorf("sign the payment: %w", err)
-	}
-	signature, err := x402.ParseSignature("0x" + hex.EncodeToString(raw))
-	if err == nil {
-		err = curve.Verify(o.domain, a, signature)
-	}
-	if err != nil {
-		return "", signed, fmt.Errorf("the signer signed something else: %w", err)
+		return "", signed, err
 	}
 	header, err = x402.EncodePayment(x402.Payment{Accepted: o.accepted, Resource: o.resource, Authorization: a,
 		Signature: signature})
@@ -325,6 +318,36 @@ func (p *Payer) authorize(c call, o offer, attempt int) (header string, signed S
 		return "", signed, fmt.Errorf("encode the payment: %w", err)
 	}
 	return header, signed, nil
+}
+
+// signatureOf signs an authorization, and holds the signature to what the payer is. A key's is recovered. An account with
+// code verifies its own, and is looked for on the chain when there is a node to ask: without code, nobody could move its
+// money by the signature.
+func (p *Payer) signatureOf(ctx context.Context, d x402.Domain, a x402.Authorization) (x402.Signature, error) {
+	doc := transferDocument(d, a)
+	raw, err := p.Signer.SignTypedData(ctx, doc)
+	if err != nil {
+		return "", fmt.Errorf("sign the payment: %w", err)
+	}
+	account, smart := p.Signer.(SmartAccount)
+	parse, verify := x402.ParseSignature, func(s x402.Signature) error { return curve.Verify(d, a, s) }
+	if smart {
+		parse, verify = x402.ParseAnySignature, func(x402.Signature) error { return account.VerifyTypedData(doc, raw) }
+	}
+	signature, err := parse("0x" + hex.EncodeToString(raw))
+	if kind, ok := errors.AsType[*x402.PayerKindError](err); ok && smart && kind.Reason == x402.ReasonFactory {
+		return "", denied(ErrNotDeployed, "the signature of %s is one of an account without code (ERC-6492)", a.From)
+	}
+	if err == nil {
+		err = verify(signature)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the signer signed something else: %w", err)
+	}
+	if smart {
+		return signature, p.deployed(ctx, a.From)
+	}
+	return signature, nil
 }
 
 // send presents a payment until the answer is clear, each time with the same bytes.

@@ -11,7 +11,8 @@ import (
 type ErrorReport struct {
 	// Code is of the service's catalogue, http_ and a status, or one of this client's own: terms_mismatch,
 	// denied_by_local_policy, approval_declined, insufficient_funds, idempotency_key_reused, clock_differs,
-	// payment_outcome_unknown, no_signer, no_terminal, journal_ and the reason, cancelled, timed_out, or failed.
+	// account_not_deployed, payment_outcome_unknown, no_signer, no_terminal, journal_ and the reason, cancelled, timed_out,
+	// or failed.
 	Code string `json:"code"`
 	// Detail is a sentence fit to show.
 	Detail string `json:"detail"`
@@ -44,6 +45,7 @@ var ownCodes = []struct {
 	{ErrInsufficientFunds, "insufficient_funds", "fund_wallet", true, true},
 	{ErrKeyConflict, "idempotency_key_reused", "fix_request", true, false},
 	{ErrClock, "clock_differs", "set_clock", true, true},
+	{ErrNotDeployed, "account_not_deployed", "ask_owner", true, true},
 	{ErrEmpty, "arguments_invalid", "fix_request", false, false},
 	{ErrNoSigner, "no_signer", "fix_request", false, false},
 	{ErrNoTerminal, "no_terminal", "fix_request", false, false},

@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Signer is an externally owned account that signs. Both methods return 65 bytes, r, s and v as 27 or 28.
+// Signer is an account that signs. Both methods return 65 bytes, r, s and v as 27 or 28, unless it is a SmartAccount.
 type Signer interface {
 	// Address is the account, in any spelling.
 	Address() string

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/devtools/dev"
+	"github.com/roamcard/roamcard/internal/smartaccount/smartaccounttest"
+	"github.com/roamcard/roamcard/internal/testing/apptest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -102,13 +105,67 @@ func (s Server) Wallet(units uint64) (key string, signer *roamcard.KeySigner) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	// The token of the development chain keeps balances in its third slot.
-	slot, balance := s.word(signer.Address()), x402.Hash{}
+	s.fund(signer.Address(), units)
+	return key, signer
+}
+
+// fund sets the balance of an account: the token of the development chain keeps balances in its third slot.
+func (s Server) fund(account string, units uint64) {
+	s.t.Helper()
+	slot, balance := s.word(account), x402.Hash{}
 	binary.BigEndian.PutUint64(balance[24:], units)
 	s.RPC("anvil_setStorageAt", nil, s.USDC, x402.Keccak256(slot[:], append(make([]byte, 31), 2)).String(),
 		balance.String())
-	return key, signer
 }
+
+// SmartAccount makes a Coinbase Smart Wallet of an owner's with a balance in units, and returns its signer.
+func (s Server) SmartAccount(owner roamcard.Signer, units uint64) *roamcard.CoinbaseSmartAccount {
+	s.t.Helper()
+	account, create := s.smartAccount(owner)
+	const ether = "0xde0b6b3a7640000"
+	s.RPC("anvil_setBalance", nil, owner.Address(), ether)
+	s.RPC("anvil_impersonateAccount", nil, owner.Address())
+	s.RPC("eth_sendTransaction", nil, map[string]any{
+		"from": owner.Address(), "to": smartaccounttest.Factory.String(), "data": create,
+	})
+	apptest.Await(s.t, "the account has code", func() error {
+		var code string
+		if s.RPC("eth_getCode", &code, account.Address(), "latest"); code == "0x" {
+			return errors.New("it has none")
+		}
+		return nil
+	})
+	s.fund(account.Address(), units)
+	return account
+}
+
+// UndeployedAccount is the signer of an account with a balance in units that nobody has made on the chain.
+func (s Server) UndeployedAccount(owner roamcard.Signer, units uint64) *roamcard.CoinbaseSmartAccount {
+	s.t.Helper()
+	account, _ := s.smartAccount(owner)
+	s.fund(account.Address(), units)
+	return account
+}
+
+// smartAccount is an owner's account, and the factory's call that makes it.
+func (s Server) smartAccount(owner roamcard.Signer) (account *roamcard.CoinbaseSmartAccount, create string) {
+	s.t.Helper()
+	a := smartaccounttest.New(uint64(s.ChainID), 0, named{owner: s.word(owner.Address())})
+	account, err := roamcard.NewCoinbaseSmartAccount(owner, a.Address.String(), 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return account, "0x" + hex.EncodeToString(a.CreateCall())
+}
+
+// named is an owner by its address, which signs elsewhere.
+type named struct {
+	smartaccounttest.Owner
+	owner x402.Hash
+}
+
+// Bytes implements smartaccounttest.Owner.
+func (n named) Bytes() []byte { return n.owner[:] }
 
 // Transfers reads from the chain what a wallet has paid the service, in units.
 func (s Server) Transfers(wallet string) (all []int64) {

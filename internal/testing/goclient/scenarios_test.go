@@ -15,6 +15,7 @@ var scenarios = map[string]func(*stage){
 	"esim-late":     esimLate,
 	"esim-topup":    esimTopup,
 	"pay-order":     payOrder,
+	"smart-account": smartAccount,
 	"reply-dropped": replyDropped,
 	"reply-late":    replyLate,
 	"unavailable":   unavailable,
@@ -55,7 +56,7 @@ func TestScenarios(t *testing.T) {
 			s := newStage(t)
 			play(s)
 			if !t.Failed() {
-				report(t, name, len(s.transfers(s.wallets...)))
+				report(t, name, len(s.transfers(s.wallets...))+s.fromAccounts())
 			}
 		})
 	}

@@ -32,6 +32,8 @@ type stage struct {
 	*proxy
 	t       *testing.T
 	wallets []*wallet
+	// accounts are the smart accounts that the test made.
+	accounts []string
 }
 
 type (
@@ -126,6 +128,15 @@ func (s *stage) transfers(wallets ...*wallet) (all []int64) {
 		all = append(all, s.Transfers(w.Address())...)
 	}
 	return all
+}
+
+// fromAccounts counts the transfers of the smart accounts to the service.
+func (s *stage) fromAccounts() (n int) {
+	s.t.Helper()
+	for _, account := range s.accounts {
+		n += len(s.Transfers(account))
+	}
+	return n
 }
 
 // paid checks on chain what the wallet has paid the service, and how often it signed for that.

@@ -19,6 +19,7 @@ import (
 // notServed are the scenarios of clients/testing/scenarios.json that need what the fake does not have.
 var notServed = map[string]string{
 	"esim-late": "its eSIMs come with the answer", "reveal": "it seals no cards", "watch": "it serves no streams",
+	"smart-account": "its wallets are keys",
 }
 
 // scenarios are those that the fake bears out as the service does; each gives how many transfers there are.
