@@ -29,6 +29,9 @@ import (
 type buyer struct {
 	url, readyFile, rpcURL string
 	wallet                 int
+	// account is the smart account that pays, of which the wallet is the owner at ownerIndex; empty for the wallet itself.
+	account    string
+	ownerIndex uint64
 	// asOperator signs with the ready file's operator wallet, which may see activity.
 	asOperator  bool
 	asJSON, yes bool
@@ -60,6 +63,7 @@ func (b *buyer) flags(cmd *cobra.Command) {
 func (b *buyer) paying(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets signs, counted from 0")
+	b.ofAccount(cmd)
 	f.BoolVar(&b.yes, "yes", false, "do not ask before paying; needs --max")
 	f.StringVar(&b.maxUSD, "max", "",
 		"the most that one payment may come to in US dollars, as in 25.00 (ROAMCARD_MAX_PER_PAYMENT_USD)")
@@ -68,6 +72,14 @@ func (b *buyer) paying(cmd *cobra.Command) {
 	f.StringVar(&b.rpcURL, "rpc-url", "",
 		"JSON-RPC endpoint of Base that you trust (ROAMCARD_RPC_URL): shows the balance before a payment, and frees what "+
 			"the chain voids")
+}
+
+// ofAccount adds the flags that name a smart account of the wallet's.
+func (b *buyer) ofAccount(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringVar(&b.account, "account", "",
+		"`address` of a deployed Coinbase Smart Wallet that pays in place of the wallet, which signs as its owner")
+	f.Uint64Var(&b.ownerIndex, "owner-index", 0, "which of the account's owners the wallet is, counted from 0")
 }
 
 // open makes the client. The ready file fills in what is not said otherwise.
@@ -106,7 +118,6 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 		RPCURL: b.node(r),
 	})
 	b.client = client
-	_, b.signsAlone = signer.(*roamcard.KeySigner)
 	return client, err
 }
 
@@ -117,7 +128,7 @@ func (b *buyer) node(r dev.Ready) string {
 
 // identities are the flags that name what is meant. Given and empty, as by --key "$UNSET", they would mean something
 // else than they say.
-var identities = []string{"key", "reason", "order", "owner", "wallet", "token", "transaction", "name"}
+var identities = []string{"key", "reason", "order", "owner", "wallet", "account", "token", "transaction", "name"}
 
 // givenEmpty refuses empty arguments, and flags of identities that are given and empty.
 func givenEmpty(cmd *cobra.Command) error {
@@ -229,8 +240,27 @@ func (b *buyer) signer(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, error)
 	if err != nil {
 		return nil, err
 	}
+	_, b.signsAlone = signer.(*roamcard.KeySigner)
+	if signer, err = b.forAccount(signer); err != nil {
+		return nil, err
+	}
 	b.opened = signer
 	return signer, nil
+}
+
+// forAccount makes the wallet the owner of the account that is named.
+func (b *buyer) forAccount(owner roamcard.Signer) (roamcard.Signer, error) {
+	switch {
+	case b.account == "" && b.ownerIndex != 0:
+		return nil, fmt.Errorf("%w: --owner-index needs --account", errUsage)
+	case b.account == "" || owner == nil:
+		return owner, nil
+	}
+	account, err := roamcard.NewCoinbaseSmartAccount(owner, b.account, b.ownerIndex)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --account: %w", errUsage, err)
+	}
+	return account, nil
 }
 
 func (b *buyer) openSigner(cmd *cobra.Command, r dev.Ready) (roamcard.Signer, error) {

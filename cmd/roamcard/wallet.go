@@ -24,7 +24,8 @@ func wallet() *cobra.Command {
 			"ROAMCARD_KEYCHAIN,\n" +
 			"the key in ROAMCARD_WALLET_KEY or the file ROAMCARD_WALLET_KEY_FILE, one of the ready file's, the one that " +
 			"`wallet new` made.\n" +
-			"A program gets of the environment what programs need, and the variables that ROAMCARD_SIGNER_ENV names.",
+			"A program gets of the environment what programs need, and the variables that ROAMCARD_SIGNER_ENV names.\n" +
+			"With --account, it is the owner of a smart account, which pays in its place.",
 	}
 	b.flags(cmd)
 	cmd.PersistentFlags().IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets, counted from 0")
@@ -75,7 +76,7 @@ func (b *buyer) keepPlain(cmd *cobra.Command, key roamcard.Secret) error {
 }
 
 func (b *buyer) walletAddress() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "address", Args: noArgs, Short: "Print the address of the wallet in use",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signer, err := b.mustSign(cmd)
@@ -85,6 +86,8 @@ func (b *buyer) walletAddress() *cobra.Command {
 			return b.showAddress(cmd, signer)
 		},
 	}
+	b.ofAccount(cmd)
+	return cmd
 }
 
 func (b *buyer) walletBalance() *cobra.Command {
@@ -115,6 +118,7 @@ func (b *buyer) walletBalance() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&b.rpcURL, "rpc-url", "", "JSON-RPC endpoint of Base (ROAMCARD_RPC_URL)")
+	b.ofAccount(cmd)
 	return cmd
 }
 
