@@ -20,14 +20,17 @@ from typing import Any
 
 import httpx
 import pytest
+from eth_abi import encode
 from eth_account import Account
 from eth_utils import keccak
 
-from roamcard import AsyncRoamcard, EthAccountSigner, MemoryStore, Policy, Roamcard
+from roamcard import AsyncRoamcard, CoinbaseSmartAccount, EthAccountSigner, MemoryStore, Policy, Roamcard
 
 ROOT = Path(__file__).parents[3]
 BINARY = os.environ.get("ROAMCARD_BIN", str(ROOT / "bin/roamcard"))
 TRANSFER = "0x" + keccak(text="Transfer(address,address,uint256)").hex()
+FACTORY = "0xBA5ED110eFDBa3D005bfC882d75358ACBbB85842"
+"""Makes Coinbase Smart Wallets of version 1.1."""
 AUTONOMOUS = Policy("autonomous", max_per_payment_usd="250", max_per_day_usd="1000")
 
 
@@ -39,13 +42,29 @@ class Dev:
         self.pay_to: str = ready["payTo"]
         self.operator_token: str = ready["operatorToken"]
         self.operator_wallet: Any = Account.from_key(ready["operatorWallet"]["privateKey"])
-        self._rpc: str = ready["rpcUrl"]
+        self.rpc: str = ready["rpcUrl"]
         self._sandbox: str = ready["sandboxUrl"]
         self._usdc: str = ready["usdc"]
 
     def wallet(self, dollars: int = 1000) -> Any:
         """A new wallet with this much USDC: the token of the development chain keeps balances in its third slot."""
         account = Account.from_key("0x" + secrets.token_hex(32))
+        self.fund(account, dollars)
+        return account
+
+    def smart_account(self, owner: Any, dollars: int = 1000, deployed: bool = True) -> CoinbaseSmartAccount:
+        """A Coinbase Smart Wallet of an account's with this much USDC, made by the factory unless it is not wanted."""
+        arguments = encode(["bytes[]", "uint256"], [[bytes.fromhex(owner.address[2:].rjust(64, "0"))], 0]).hex()
+        selector = keccak(text="getAddress(bytes[],uint256)")[:4].hex()
+        address = self.call("eth_call", {"to": FACTORY, "data": "0x" + selector + arguments}, "latest")
+        account = CoinbaseSmartAccount(EthAccountSigner(owner), "0x" + address[-40:])
+        if deployed:
+            selector = keccak(text="createAccount(bytes[],uint256)")[:4].hex()
+            self.call("anvil_setBalance", owner.address, hex(10**18))
+            self.call("anvil_impersonateAccount", owner.address)
+            create = {"from": owner.address, "to": FACTORY, "data": "0x" + selector + arguments}
+            self.call("eth_sendTransaction", create)
+            eventually("an account", lambda: self.call("eth_getCode", account.address, "latest") != "0x")
         self.fund(account, dollars)
         return account
 
@@ -78,7 +97,7 @@ class Dev:
 
     def call(self, method: str, *params: Any) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        request = urllib.request.Request(self._rpc, body, {"content-type": "application/json"})
+        request = urllib.request.Request(self.rpc, body, {"content-type": "application/json"})
         with urllib.request.urlopen(request) as answer:
             return json.load(answer)["result"]
 
@@ -206,7 +225,7 @@ class Hostile:
 
     def __init__(self, dev: Dev) -> None:
         script = str(ROOT / "clients/testing/hostile-service.mjs")
-        command = ["node", script, dev.base_url, dev._rpc, dev._usdc]
+        command = ["node", script, dev.base_url, dev.rpc, dev._usdc]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
         where = json.loads(self._process.stdout.readline())

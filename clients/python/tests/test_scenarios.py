@@ -22,13 +22,17 @@ from typing import Any
 
 import pytest
 from conftest import HANGS, ROOT, CountingSigner, Dev, Proxy, Side, eventually
+from eth_account import Account
 
 from roamcard import (
+    ApiError,
     ApprovalDeniedError,
     ConflictError,
+    Events,
     FileStore,
     InsufficientFundsError,
     MemoryStore,
+    NotDeployedError,
     NotFoundError,
     PagePresenter,
     Policy,
@@ -210,6 +214,34 @@ def test_esim_late(dev: Dev, side: Side, moved: Moved) -> None:
     assert client.esim.status(bought).delivery.status == "fulfilled"
     assert client.esim.install(bought, PagePresenter(look)).presented
     paid_once(dev, account, moved, int(plan.amount))
+
+
+def test_smart_account(dev: Dev, side: Side, moved: Moved) -> None:
+    owner, store, key = Account.create(), MemoryStore(), new_key()
+    account = dev.smart_account(owner)
+    client = side.client(account, store=store)
+    bought = client.cards.purchase(idempotency_key=key)
+    assert (bought.order.payment.payer, bought.replayed) == (account.address, False)
+    again = client.cards.purchase(idempotency_key=key)
+    assert (again.order_id, again.replayed) == (bought.order_id, True)
+    # Without its journal it signs once more, and the nonce is the same.
+    lost = side.client(account).cards.purchase(idempotency_key=key)
+    assert (lost.order_id, lost.replayed) == (bought.order_id, True)
+    assert client.auth.sign_in().wallet == account.address
+    card = client.cards.wait_until_active(bought, interval=0.2)
+    assert client.cards.reveal(card.id, PagePresenter(look)).presented
+
+    bare = dev.smart_account(Account.create(), deployed=False)
+    signed, store = [], MemoryStore()
+    client = side.client(bare, store=store, events=Events(on_signed=signed.append))
+    for _ in range(2):
+        with pytest.raises(ApiError, match="payer_kind_not_accepted"):
+            client.cards.purchase(idempotency_key=key)
+    assert len(signed) == 1
+    with pytest.raises(NotDeployedError):
+        side.client(bare, rpc_url=dev.rpc).cards.purchase()
+    assert dev.transfers(bare) == []
+    paid_once(dev, account, moved)
 
 
 def test_pay_order(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:

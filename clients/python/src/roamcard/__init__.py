@@ -42,6 +42,7 @@ from .errors import (
     InsufficientFundsError,
     JournalError,
     KeyConflictError,
+    NotDeployedError,
     NotFoundError,
     PaymentError,
     PolicyDeniedError,
@@ -70,6 +71,7 @@ from .presenters import (
 from .results import DeliveryToken, EsimOrder, PaidOrder, Pending, Resumed
 from .secret import Secret
 from .signers import CommandSigner, EthAccountSigner, NoWallet, OutsideWallet, Signer
+from .smartaccount import CoinbaseSmartAccount
 from .version import VERSION as __version__
 from .x402 import Receipt, nonce_of
 
@@ -94,6 +96,7 @@ __all__ = [
     "CardThreeDSecure",
     "CardTransaction",
     "ClockError",
+    "CoinbaseSmartAccount",
     "CommandSigner",
     "ConfigError",
     "ConflictError",
@@ -124,6 +127,7 @@ __all__ = [
     "MemoryStore",
     "Model",
     "NoWallet",
+    "NotDeployedError",
     "NotFoundError",
     "Order",
     "OrderKind",

@@ -43,6 +43,13 @@ class Chain:
                 found[i] = reason
         return found
 
+    def lacks_code(self, account: str) -> bool:
+        """Whether the node says that an account has no code. What it does not answer is left to the service."""
+        try:
+            return bool(self._ask("eth_getCode", account, "latest") == "0x")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RoamcardError):
+            return False
+
     def _void(self, entry: Entry, a: SignedAuthorization) -> Void | None:
         block = self._ask("eth_getBlockByNumber", "safe", False)
         data = _AUTHORIZATION_STATE + _word(entry.payer) + _word(a.nonce)

@@ -222,6 +222,10 @@ class AmbiguousPaymentError(PaymentError):
         self.request_id = request_id
 
 
+class NotDeployedError(PaymentError):
+    """The smart account that is to pay has no code on the chain. Nothing was sent."""
+
+
 class ClockError(PaymentError):
     """This computer's clock differs from the service's by more than a minute. Nothing was signed."""
 

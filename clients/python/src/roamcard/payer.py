@@ -19,6 +19,7 @@ from .errors import (
     ApprovalDeniedError,
     ClockError,
     InsufficientFundsError,
+    NotDeployedError,
     PaymentError,
     PolicyDeniedError,
     RoamcardError,
@@ -31,6 +32,7 @@ from .money import dollars_of, units_of_cents
 from .policy import Expected, Policy, Quote, Quoted, check_terms
 from .programs import Do, Done, Pause, Program, Refused, Send, Unclear
 from .signers import Signer
+from .smartaccount import of_account
 from .x402 import Terms, authorization_typed_data, decode_payment, decode_terms, encode_payment, nonce_of, same_address
 
 T = TypeVar("T")
@@ -356,7 +358,7 @@ class Payer:
                 "validAfter": str(now - _BACKDATE), "validBefore": str(valid_before), "nonce": nonce,
             }  # fmt: skip
             data = authorization_typed_data(offer, authorization)
-            signature = yield Do(lambda: _signature_of(self.signer, data))
+            signature = yield Do(lambda: _signature_of(self.signer, data, self.chain))
             header = encode_payment(terms, offer, authorization, signature)
             entry = yield from self._keep(
                 purchase, id, holder, header, SignedAuthorization(nonce, offer["amount"], now, valid_before)
@@ -514,15 +516,24 @@ def _compare_clocks(date: str | None) -> None:
         raise ClockError(f"it is {ours:%Y-%m-%d %H:%M:%S} UTC here, and {date} at the service; nothing was signed")
 
 
-def _signature_of(signer: Signer, data: dict[str, Any]) -> str:
+def _signature_of(signer: Signer, data: dict[str, Any], chain: Chain | None) -> str:
+    """Has the wallet sign a payment.
+
+    A smart account is looked for on the chain when there is a node to ask: without code, nobody could move its money by
+    the signature.
+    """
     try:
         signature = signer.sign_typed_data(data)
     except RoamcardError:
         raise
     except Exception as error:
         raise PaymentError("the wallet did not sign; nothing was sent") from error
-    if not re.fullmatch("0x[0-9a-fA-F]{130}", signature):
-        raise PaymentError("the wallet returned no signature of 65 bytes; nothing was sent")
+    if re.fullmatch("0x[0-9a-fA-F]{130}", signature):
+        return signature
+    if not of_account(signature):
+        raise PaymentError("the wallet returned no signature of 65 bytes, nor one of a smart account; nothing was sent")
+    if chain is not None and chain.lacks_code(signer.address):
+        raise NotDeployedError(f"the smart account {signer.address} has no code; deploy it first. Nothing was sent")
     return signature
 
 

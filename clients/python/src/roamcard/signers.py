@@ -19,7 +19,7 @@ class Signer(Protocol):
     def address(self) -> str: ...
 
     def sign_typed_data(self, data: TypedData) -> str:
-        """Signs an EIP-712 document; 0x and the hex of 65 bytes."""
+        """Signs an EIP-712 document; 0x and the hex of 65 bytes, or of what a smart account's code takes."""
         ...
 
 
@@ -28,6 +28,14 @@ class TextSigner(Protocol):
     """A wallet that signs texts (EIP-191) as well. Those without sign in by typed data."""
 
     def sign_message(self, text: str) -> str: ...
+
+
+def hashable(data: TypedData) -> TypedData:
+    """An EIP-712 document as eth-account takes it: whole numbers as such, not as the decimal strings of wallets."""
+    members = data["types"][data["primaryType"]]
+    numbers = {m["name"] for m in members if m["type"].startswith(("uint", "int"))}
+    message = {name: int(value) if name in numbers else value for name, value in data["message"].items()}
+    return {**data, "message": message}
 
 
 class EthAccountSigner:
@@ -43,11 +51,7 @@ class EthAccountSigner:
 
     def sign_typed_data(self, data: TypedData) -> str:
         """Signs an EIP-712 document."""
-        # eth-account takes whole numbers as such, not as the decimal strings of wallets.
-        members = data["types"][data["primaryType"]]
-        numbers = {m["name"] for m in members if m["type"].startswith(("uint", "int"))}
-        message = {name: int(value) if name in numbers else value for name, value in data["message"].items()}
-        signed = self._account.sign_typed_data(full_message={**data, "message": message})
+        signed = self._account.sign_typed_data(full_message=hashable(data))
         return "0x" + bytes(signed.signature).hex()
 
     def sign_message(self, text: str) -> str:

@@ -3,7 +3,7 @@ import { dollarsOf, unitsOfCents } from "../money.js";
 import { decodePayment, network, type Offer, sameAddress, signatureHeader } from "../x402.js";
 import type { Bought, FakeCard, FakeOrder, Orders } from "./orders.js";
 import { type Members, problemOf, type Said } from "./problem.js";
-import type { Token } from "./token.js";
+import { isOfAccount, type Token } from "./token.js";
 
 /** A request as both protocols make it. */
 export interface Asked {
@@ -67,7 +67,11 @@ export class Shop {
         problem(asked, "authorization_already_used", "The authorization was used.")
       );
     }
-    if ("reason" in taken) return this.#ask(asked, bought, "payment_rejected", taken.reason);
+    if ("reason" in taken) {
+      return taken.reason === "invalid_exact_evm_signature" && isOfAccount(header)
+        ? problem(asked, "payer_kind_not_accepted", "Payments from smart accounts are not accepted.")
+        : this.#ask(asked, bought, "payment_rejected", taken.reason);
+    }
     const order = bought.open ?? this.orders.create(bought, from);
     this.#bought.set(name, order);
     this.#paidWith.set(`${from} ${nonce}`.toLowerCase(), order);

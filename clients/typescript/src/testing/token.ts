@@ -102,6 +102,11 @@ function nameOf(payer: string, nonce: string): string {
   return `${payer} ${nonce}`.toLowerCase();
 }
 
+/** Whether a payment is signed as only accounts with code sign: by more than the 65 bytes of a key. */
+export function isOfAccount(header: string): boolean {
+  return (signatureIn(header)?.length ?? 0) > 2 + 2 * 65;
+}
+
 function signatureIn(header: string): string | undefined {
   const { payload } = JSON.parse(Buffer.from(header, "base64").toString("utf8")) as {
     payload?: { signature?: unknown };

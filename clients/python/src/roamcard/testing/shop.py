@@ -12,7 +12,7 @@ from ..money import dollars_of, units_of_cents
 from ..x402 import NETWORK, REQUIRED_HEADER, RESPONSE_HEADER, SIGNATURE_HEADER, decode_payment, same_address
 from .orders import Bought, FakeCard, FakeOrder, Members, Orders, stamp
 from .said import problem_of
-from .token import Token
+from .token import KEY_SIGNATURE, Token, signature_in
 
 _MAX_TIMEOUT = 120
 _READS = (
@@ -103,6 +103,8 @@ class Shop:
         taken = self._token.take(header)
         if taken == "invalid_exact_evm_nonce_already_used":
             return asked.problem("authorization_already_used", "The authorization was used.")
+        if taken == "invalid_exact_evm_signature" and len(signature_in(header)) > KEY_SIGNATURE:
+            return asked.problem("payer_kind_not_accepted", "Payments from smart accounts are not accepted.")
         if isinstance(taken, str):
             return self._ask(asked, bought, "payment_rejected", taken)
         order = bought.open or self._orders.create(bought, a["from"])

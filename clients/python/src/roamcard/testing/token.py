@@ -86,8 +86,7 @@ class Token:
             return "invalid_payload"
         offer = {**payment.accepted, "asset": USDC, "extra": {"name": "USD Coin", "version": "2"}}
         data = authorization_typed_data(offer, payment.authorization)
-        signature = str(json.loads(base64.b64decode(header))["payload"].get("signature"))
-        if not self._verify(payment.authorization["from"], data, signature):
+        if not self._verify(payment.authorization["from"], data, signature_in(header)):
             return "invalid_exact_evm_signature"
         with self._lock:
             return self._move(payment)
@@ -110,3 +109,12 @@ class Token:
         moved = Transfer(a["from"], a["to"], amount, a["nonce"], transaction, self._now())
         self._transfers.append(moved)
         return moved
+
+
+KEY_SIGNATURE = 2 + 2 * 65
+"""How many characters a key's signature has."""
+
+
+def signature_in(header: str) -> str:
+    """The signature of a payment that can be read."""
+    return str(json.loads(base64.b64decode(header))["payload"].get("signature"))
