@@ -37,6 +37,11 @@ export class Chain {
     return found;
   }
 
+  /** Whether the node says that an account has no code. What it does not answer is left to the service. */
+  async lacksCode(account: string): Promise<boolean> {
+    return this.#ask<string>("eth_getCode", account, "latest").then((code) => code === "0x", () => false);
+  }
+
   async #void(entry: Entry, { nonce, amount, signedAt, validBefore }: SignedAuthorization): Promise<Void | undefined> {
     const block = await this.#ask<{ number: string; timestamp: string }>("eth_getBlockByNumber", "safe", false);
     const data = authorizationState + word(entry.payer) + word(nonce);

@@ -189,6 +189,11 @@ export class ClockError extends PaymentError {
   override readonly code = "clock_differs";
 }
 
+/** The smart account that is to pay has no code on the chain. Nothing was sent. */
+export class NotDeployedError extends PaymentError {
+  override readonly code = "account_not_deployed";
+}
+
 /** What is wrong with a journal. */
 export type JournalReason =
   | "damaged"

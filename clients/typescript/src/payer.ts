@@ -7,6 +7,7 @@ import {
   type ApiError,
   ClockError,
   InsufficientFundsError,
+  NotDeployedError,
   PaymentError,
   RoamcardError,
   TermsMismatchError,
@@ -20,6 +21,7 @@ import { type Policy, type Quote, Rules } from "./policy.js";
 import { bounded } from "./bounded.js";
 import type { Fetch } from "./rest.js";
 import type { Signer } from "./signers.js";
+import { isOfAccount, isUndeployed } from "./smart-account.js";
 import {
   type Authorization,
   authorizationTypedData,
@@ -385,13 +387,24 @@ export class Payer {
         validBefore: String(validBefore),
         nonce,
       };
-      const signature = await until(attempt.signal, signatureOf(signer, offer, authorization));
+      const signature = await until(attempt.signal, this.#signature(signer, offer, authorization));
       const entry = await this.#kept(attempt.key, id, holder, encodePayment(terms, offer, authorization, signature), {
         nonce, amount: offer.amount, signedAt: now, validBefore,
       });
       this.#tell("onSigned", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
       return entry;
     });
+  }
+
+  // signature has the wallet sign. A smart account is looked for on the chain when there is a node to ask: without code,
+  // nobody could move its money by the signature.
+  async #signature(signer: Signer, offer: Offer, authorization: Authorization): Promise<string> {
+    const signature = await signatureOf(signer, offer, authorization);
+    if (isOfAccount(signature) && (await this.#chain?.lacksCode(signer.address)))
+      throw new NotDeployedError(
+        `the smart account ${signer.address} has no code; deploy it first. Nothing was sent`,
+      );
+    return signature;
   }
 
   // kept keeps a signed payment. One that cannot be kept is not sent, and its error says what was signed.
@@ -558,8 +571,12 @@ async function signatureOf(signer: Signer, offer: Offer, authorization: Authoriz
   const signature = await signer.signTypedData(authorizationTypedData(offer, authorization)).catch((cause: unknown) => {
     throw new PaymentError("the wallet did not sign; nothing was sent", { cause });
   });
-  if (!/^0x[0-9a-fA-F]{130}$/.test(signature))
-    throw new PaymentError("the wallet returned no signature of 65 bytes; nothing was sent");
+  if (isUndeployed(signature))
+    throw new NotDeployedError("the wallet's account is not deployed (ERC-6492); deploy it first. Nothing was sent");
+  if (!/^0x[0-9a-fA-F]{130}$/.test(signature) && !isOfAccount(signature))
+    throw new PaymentError(
+      "the wallet returned no signature of 65 bytes, nor one of a smart account; nothing was sent",
+    );
   return signature;
 }
 

@@ -8,10 +8,10 @@ export interface TypedData {
   message: Record<string, unknown>;
 }
 
-/** A wallet. Viem's local accounts fit as they are. */
+/** A wallet. Viem's local accounts fit as they are, and so do its Coinbase smart accounts, once they are deployed. */
 export interface Signer {
   readonly address: string;
-  /** Signs an EIP-712 document; 0x and the hex of 65 bytes. */
+  /** Signs an EIP-712 document; 0x and the hex of 65 bytes, or of what a smart account's code takes. */
   signTypedData(data: TypedData): Promise<string>;
   /** Signs a text (EIP-191). Wallets without it sign in by typed data. */
   signMessage?(message: { message: string }): Promise<string>;

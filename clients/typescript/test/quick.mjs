@@ -27,4 +27,5 @@ import "./browser.test.mjs";
 import "./esim-client.test.mjs";
 import "./links.test.mjs";
 import "./wallets.test.mjs";
+import "./smart-account.test.mjs";
 import "./service-readme.test.mjs";

@@ -10,12 +10,14 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { inspect } from "node:util";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { parseErc6492Signature } from "viem/utils";
 import {
   AmbiguousPaymentError,
   ApprovalDeniedError,
   ConflictError,
   InsufficientFundsError,
   MemoryStore,
+  NotDeployedError,
   NotFoundError,
   payingFetch,
   PolicyDeniedError,
@@ -150,6 +152,56 @@ describe("scenarios", { concurrency: 4 }, () => {
     assert.deepEqual(stranger.signatures, []);
     await paid.waitUntilFulfilled(fast);
     return { payers: [account], transfers: [1] };
+  });
+
+  prove("smart-account", async (t) => {
+    const owner = privateKeyToAccount(generatePrivateKey());
+    const account = await chain.smartAccount(owner);
+    const { client, make, signatures } = await behindProxy(t, account, { store: new MemoryStore() });
+    const idempotencyKey = newKey();
+    const order = await client.cards.purchase({ idempotencyKey });
+    assert.deepEqual([order.order.payment.payer, order.replayed], [account.address, false]);
+    const again = await client.cards.purchase({ idempotencyKey });
+    assert.deepEqual([again.orderId, again.replayed, signatures.length], [order.orderId, true, 1]);
+    // Viem's account as it is, without its journal: it signs once more, and the nonce is the same.
+    const lost = make({ signer: account, store: new MemoryStore() });
+    assert.deepEqual((await lost.cards.purchase({ idempotencyKey })).orderId, order.orderId);
+    assert.equal((await lost.auth.signIn()).wallet, account.address);
+    // A wallet that signs typed data only, as some services' are.
+    const { address } = account;
+    const typed = make({ signer: { address, signTypedData: (data) => account.signTypedData(data) } });
+    assert.equal((await typed.auth.signIn()).wallet, address);
+    const card = await order.waitUntilActive(fast);
+    for (const one of [client, typed]) {
+      const { seen, presenter } = looking();
+      assert.deepEqual(await one.cards.reveal(card.id, { present: presenter }), { presented: true });
+      assert.match(seen.html, /<dd>[\d ]+<\/dd>/);
+    }
+
+    const bare = await chain.undeployedAccount(privateKeyToAccount(generatePrivateKey()));
+    const refused = await behindProxy(t, bare, { store: new MemoryStore() });
+    // Viem says with the signature that the account is not deployed.
+    await assert.rejects(refused.client.cards.purchase({ idempotencyKey }), NotDeployedError);
+    assert.deepEqual(payments(refused.proxy), []);
+    // Others do not: the chain does, or the service.
+    const inner = (signature) => parseErc6492Signature(signature).signature;
+    const signer = {
+      address: bare.address,
+      signTypedData: async (data) => {
+        refused.signatures.push(data);
+        return inner(await bare.signTypedData(data));
+      },
+    };
+    refused.signatures.length = 0;
+    const asking = refused.make({ signer, rpcUrl: dev.rpcUrl, store: new MemoryStore() });
+    await assert.rejects(asking.cards.purchase({ idempotencyKey }), NotDeployedError);
+    assert.deepEqual(payments(refused.proxy), []);
+    refused.signatures.length = 0;
+    const unasking = refused.make({ signer });
+    for (let i = 0; i < 2; i++)
+      await assert.rejects(unasking.cards.purchase({ idempotencyKey }), { code: "payer_kind_not_accepted", status: 403 });
+    assertSameBytes(refused.proxy, refused.signatures, 2);
+    return { payers: [account, bare], transfers: [1, 0] };
   });
 
   prove("reply-dropped", async (t) => {

@@ -1,10 +1,12 @@
 // What really happened to the money, asked of the chain and not of the service.
 import assert from "node:assert/strict";
 import { concat, createPublicClient, http, keccak256, pad, parseAbi, parseAbiItem, toHex } from "viem";
+import { toCoinbaseSmartAccount } from "viem/account-abstraction";
 
 /** The price of a card in USDC's smallest unit. */
 export const cardPrice = 25_000_000n;
 
+const ether = { name: "Ether", symbol: "ETH", decimals: 18 };
 const usdc = parseAbi(["function balanceOf(address) view returns (uint256)"]);
 const transfer = parseAbiItem("event Transfer(address indexed from, address indexed to, uint256 value)");
 
@@ -14,6 +16,8 @@ export class Chain {
     this.payTo = ready.payTo;
     // What it asks is the same on every chain; viem/chains takes half a second to load.
     this.client = createPublicClient({
+      // What a smart account signs names the chain.
+      chain: { id: ready.chainId, name: "dev", nativeCurrency: ether, rpcUrls: { default: { http: [ready.rpcUrl] } } },
       transport: http(ready.rpcUrl),
       pollingInterval: 100,
       cacheTime: 0,
@@ -28,6 +32,26 @@ export class Chain {
   mint(address, amount) {
     const slot = keccak256(concat([pad(address), pad("0x02")]));
     return this.client.request({ method: "anvil_setStorageAt", params: [this.asset, slot, pad(toHex(amount))] });
+  }
+
+  /** A Coinbase Smart Wallet of an account's as viem has it, which nobody has made on the chain. */
+  async undeployedAccount(owner, usdc = 1_000_000_000n) {
+    const account = await toCoinbaseSmartAccount({ client: this.client, owners: [owner], version: "1.1" });
+    await this.mint(account.address, usdc);
+    return account;
+  }
+
+  /** The same, made by its factory. */
+  async smartAccount(owner, usdc) {
+    const account = await this.undeployedAccount(owner, usdc);
+    const { factory: to, factoryData: data } = await account.getFactoryArgs();
+    const from = owner.address;
+    await this.client.request({ method: "anvil_setBalance", params: [from, toHex(10n ** 18n)] });
+    await this.client.request({ method: "anvil_impersonateAccount", params: [from] });
+    const hash = await this.client.request({ method: "eth_sendTransaction", params: [{ from, to, data }] });
+    const { status } = await this.client.waitForTransactionReceipt({ hash });
+    assert.equal(status, "success");
+    return account;
   }
 
   /** Every transfer of USDC from the payer to the service. */
