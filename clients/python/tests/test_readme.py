@@ -26,7 +26,7 @@ for code in json.load(sys.stdin):
 """Runs snippets one after the other, in one process: each by itself would load the packages again."""
 
 
-def run(dev: Dev, account: Any, folder: Path, arguments: list[str], given: str = "") -> str:
+def run(dev: Dev, account: Any, folder: Path, arguments: list[str], given: str = "", **more: str) -> str:
     browser = folder / "bin/xdg-open"
     browser.parent.mkdir(exist_ok=True)
     # A person at a browser, who presses the buttons.
@@ -37,7 +37,7 @@ def run(dev: Dev, account: Any, folder: Path, arguments: list[str], given: str =
     environment = {
         **os.environ, "WALLET_KEY": account.key.hex(), "PATH": f"{browser.parent}:{os.environ['PATH']}",
         "ROAMCARD_URL": dev.base_url,
-        "ROAMCARD_WALLET_KEY": account.key.hex(), "ROAMCARD_JOURNAL": str(folder / ".roamcard"),
+        "ROAMCARD_WALLET_KEY": account.key.hex(), "ROAMCARD_JOURNAL": str(folder / ".roamcard"), **more,
     }  # fmt: skip
     return subprocess.run(
         [sys.executable, *arguments],
@@ -53,14 +53,16 @@ def run(dev: Dev, account: Any, folder: Path, arguments: list[str], given: str =
 def test_the_readmes_snippets_run_one_after_the_other_for_one_wallet(dev: Dev, tmp_path: Path) -> None:
     account = dev.wallet()
     snippets = json.dumps([s.replace("http://127.0.0.1:8402", dev.base_url) for s in SNIPPETS])
-    output = run(dev, account, tmp_path, ["-c", RUNNER], snippets).split(f"{END}\n")
-    cards, esims, settings, awaiting, auto, official, answers, rest = output
+    smart = dev.smart_account(account)
+    output = run(dev, account, tmp_path, ["-c", RUNNER], snippets, ACCOUNT=smart.address).split(f"{END}\n")
+    cards, esims, settings, awaiting, accounts, auto, official, answers, rest = output
+    assert accounts == f"{smart.address}\n" and dev.transfers(smart) == [CARD]
     assert rest == ""
     assert re.match(r"\d{4} \d+\n", cards)
     assert "Presented(presented=True" in esims and "Presented(presented=True" in awaiting
     listed, fulfilled, pay_to = settings.splitlines()
     assert [order["kind"] for order in json.loads(listed)] == ["esim"] and (fulfilled, pay_to) == ("True", dev.pay_to)
-    # The purchases of the fifth repeat the first.
+    # The purchases by auto-pay repeat the first.
     order_id = auto.splitlines()[0]
     assert order_id in awaiting and auto.count(order_id) == 2
     assert official.startswith("ord_")

@@ -17,6 +17,7 @@ async function runModule(file, cwd, walletKey) {
   const env = {
     ...process.env,
     WALLET_KEY: walletKey,
+    BASE_RPC_URL: dev.rpcUrl,
     PATH: `${join(cwd, "bin")}:${process.env.PATH}`,
     ROAMCARD_URL: dev.baseUrl,
     ROAMCARD_WALLET_KEY: walletKey,
@@ -50,15 +51,15 @@ scenario("the strict compiler has nothing against the snippets of any README", a
   const service = (
     await Promise.all(["README.md", "docs/buying.md"].map((page) => snippetsOf(join(root, "../..", page), "ts")))
   ).flat();
-  assert.deepEqual([own.length, service.length], [9, 2]);
+  assert.deepEqual([own.length, service.length], [10, 2]);
   const code = ['import { fromEnv } from "roamcard/node";', "const client = await fromEnv();", "client.cards.buy();"];
   code.push('const done = (await client.orders.get("ord_1")).status === "fulfiled";');
   // The service's own are one module, the second a part of the first. What is wrong is checked with what is right, for
   // most of the compiler's time is for the types of the packages.
   const told = await complaints([...own, service.join("\n"), code.join("\n")]);
   assert.equal(told.length, 2, told.join("\n"));
-  assert.match(told[0], /^snippet 11, line 3: Property 'buy' does not exist/);
-  assert.match(told[1], /^snippet 11, line 4: .* '"fulfiled"' have no overlap/);
+  assert.match(told[0], /^snippet 12, line 3: Property 'buy' does not exist/);
+  assert.match(told[1], /^snippet 12, line 4: .* '"fulfiled"' have no overlap/);
 });
 
 scenario("the README's snippets run, one after the other, for one card", async (t) => {
@@ -66,9 +67,10 @@ scenario("the README's snippets run, one after the other, for one card", async (
     code.replaceAll("http://127.0.0.1:8402", dev.baseUrl),
   );
   const snippets = all.filter((code) => !code.includes("roamcard/browser"));
-  assert.equal(snippets.length, 8);
+  assert.equal(snippets.length, 9);
   const folder = await workFolder(t);
   const { key, account } = await newWallet();
+  const smart = await chain.smartAccount(account);
   const dist = join(root, "dist");
   const code = await runnable(snippets);
   const names = snippets.map((_, i) => `snippet-${process.pid}-${i}.mjs`);
@@ -82,6 +84,8 @@ scenario("the README's snippets run, one after the other, for one card", async (
   assert.match(output, /NotFoundError \S{8,}/);
   // One card, one top-up, one eSIM and one order that was made first: the later purchases repeat the first.
   await assertPayments(account, 4);
+  assert.ok(output.includes(`${smart.address} paid, and is ${smart.address}`), output);
+  await assertPayments(smart, 1);
 });
 
 scenario("the examples run", async (t) => {

@@ -37,6 +37,11 @@ func main() {
 			log.Fatal(err)
 		}
 	}
+	if account := os.Getenv("ACCOUNT"); account != "" {
+		if err := smartAccount(ctx, signer, account); err != nil {
+			log.Fatal(err)
+		}
+	}
 	fmt.Println("The tour is over.")
 }
 
@@ -53,6 +58,23 @@ func configured(signer roamcard.Signer) (*roamcard.Client, error) {
 		Logger:     slog.New(slog.NewJSONHandler(os.Stderr, nil)), // no signature and no secret is ever in it
 		Events:     &roamcard.Events{Settled: func(key, transaction string) { fmt.Println(key, "was paid in", transaction) }},
 	})
+}
+
+func smartAccount(ctx context.Context, owner roamcard.Signer, address string) error {
+	account, err := roamcard.NewCoinbaseSmartAccount(owner, address, 0) // 0 is the first of the account's owners
+	if err != nil {
+		return err
+	}
+	client, err := configured(account)
+	if err != nil {
+		return err
+	}
+	bought, err := client.Cards.Purchase(ctx, "my-accounts-card")
+	if err != nil {
+		return err
+	}
+	fmt.Println(bought.Order.GetPayment().GetPayer(), "paid and owns")
+	return nil
 }
 
 func fromEnvironment() (*roamcard.Client, error) {
