@@ -106,6 +106,8 @@ var allowed = map[string][]string{
 	},
 	// Deliveries are jobs, which the store in memory keeps with the goods.
 	"fulfilment/fulfilmenttest": {module + "internal/store/memory"},
+	// Tests of programs that buy get their smart accounts from the server that they run against.
+	"testing/devserver": {module + "internal/smartaccount/smartaccounttest"},
 	// Each test gets a database, which the development network runs.
 	"store/storetest": {module + "internal/devtools/devnet"},
 }
