@@ -320,9 +320,9 @@ func (p *Payer) authorize(c call, o offer, attempt int) (header string, signed S
 	return header, signed, nil
 }
 
-// signatureOf signs an authorization, and holds the signature to what the payer is. A key's is recovered. An account with
-// code verifies its own, and is looked for on the chain when there is a node to ask: without code, nobody could move its
-// money by the signature.
+// signatureOf signs an authorization, and holds the signature to what the payer is. A key's is recovered. An account
+// with code verifies its own, and is looked for on the chain when there is a node to ask: without code, nobody could
+// move its money by the signature.
 func (p *Payer) signatureOf(ctx context.Context, d x402.Domain, a x402.Authorization) (x402.Signature, error) {
 	doc := transferDocument(d, a)
 	raw, err := p.Signer.SignTypedData(ctx, doc)

@@ -11,8 +11,8 @@ import (
 type ErrorReport struct {
 	// Code is of the service's catalogue, http_ and a status, or one of this client's own: terms_mismatch,
 	// denied_by_local_policy, approval_declined, insufficient_funds, idempotency_key_reused, clock_differs,
-	// account_not_deployed, payment_outcome_unknown, no_signer, no_terminal, journal_ and the reason, cancelled, timed_out,
-	// or failed.
+	// account_not_deployed, payment_outcome_unknown, no_signer, no_terminal, journal_ and the reason, cancelled,
+	// timed_out, or failed.
 	Code string `json:"code"`
 	// Detail is a sentence fit to show.
 	Detail string `json:"detail"`

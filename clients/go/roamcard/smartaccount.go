@@ -20,8 +20,8 @@ type SmartAccount interface {
 	VerifyTypedData(doc TypedData, signature []byte) error
 }
 
-// CoinbaseSmartAccount is a Coinbase Smart Wallet, version 1 or 1.1, one of whose owners is a key. The account has to be
-// deployed before it pays.
+// CoinbaseSmartAccount is a Coinbase Smart Wallet, version 1 or 1.1, one of whose owners is a key. The account has to
+// be deployed before it pays.
 type CoinbaseSmartAccount struct {
 	owner        Signer
 	key, account x402.Address
@@ -112,7 +112,9 @@ func (s *CoinbaseSmartAccount) verify(digest [wordBytes]byte, signature x402.Sig
 func (s *CoinbaseSmartAccount) document(digest [wordBytes]byte) TypedData {
 	return TypedData{
 		Types: map[string][]TypedDataMember{
-			domainType:                   {{"name", "string"}, {"version", "string"}, {"chainId", "uint256"}, {"verifyingContract", "address"}},
+			domainType: {
+				{"name", "string"}, {"version", "string"}, {"chainId", "uint256"}, {"verifyingContract", "address"},
+			},
 			"CoinbaseSmartWalletMessage": {{"hash", "bytes32"}},
 		},
 		PrimaryType: "CoinbaseSmartWalletMessage",

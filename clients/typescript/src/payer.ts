@@ -396,8 +396,8 @@ export class Payer {
     });
   }
 
-  // signature has the wallet sign. A smart account is looked for on the chain when there is a node to ask: without code,
-  // nobody could move its money by the signature.
+  // signature has the wallet sign. A smart account is looked for on the chain when there is a node to ask: without
+  // code, nobody could move its money by the signature.
   async #signature(signer: Signer, offer: Offer, authorization: Authorization): Promise<string> {
     const signature = await signatureOf(signer, offer, authorization);
     if (isOfAccount(signature) && (await this.#chain?.lacksCode(signer.address)))

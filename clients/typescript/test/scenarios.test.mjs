@@ -198,8 +198,8 @@ describe("scenarios", { concurrency: 4 }, () => {
     assert.deepEqual(payments(refused.proxy), []);
     refused.signatures.length = 0;
     const unasking = refused.make({ signer });
-    for (let i = 0; i < 2; i++)
-      await assert.rejects(unasking.cards.purchase({ idempotencyKey }), { code: "payer_kind_not_accepted", status: 403 });
+    const refusal = { code: "payer_kind_not_accepted", status: 403 };
+    for (let i = 0; i < 2; i++) await assert.rejects(unasking.cards.purchase({ idempotencyKey }), refusal);
     assertSameBytes(refused.proxy, refused.signatures, 2);
     return { payers: [account, bare], transfers: [1, 0] };
   });

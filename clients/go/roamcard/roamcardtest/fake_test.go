@@ -142,6 +142,26 @@ func TestPoorWalletIsToldSo(t *testing.T) {
 	}
 }
 
+func TestFakeTakesNoSmartAccounts(t *testing.T) {
+	t.Parallel()
+	s := roamcardtest.New(roamcardtest.Config{})
+	client := buyer(t, s, func(c *roamcard.Config) {
+		account, err := roamcard.NewCoinbaseSmartAccount(c.Signer, "0x2c26c0e7cd32a5ad45a9d3b2c2f6bf5d3d5caf11", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Signer = account
+	})
+	_, err := client.Cards.Purchase(t.Context(), "k")
+	told, ok := errors.AsType[*roamcard.APIError](err)
+	if !ok || told.Code != "payer_kind_not_accepted" || told.Status != http.StatusForbidden {
+		t.Errorf("a smart account pays: %v", err)
+	}
+	if len(s.Token.Transfers()) != 0 {
+		t.Error("the token moved money")
+	}
+}
+
 // TestEveryFaultIsSurvived hits the paid request with each fault: the client ends with the order and one transfer.
 func TestEveryFaultIsSurvived(t *testing.T) {
 	paid := roamcardtest.When{On: roamcardtest.Paid}
