@@ -1,0 +1,1 @@
+export{t as EsimCode}from"./esim-code-0Ol-4SnQ.js";

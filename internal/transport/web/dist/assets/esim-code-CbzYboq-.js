@@ -1,1 +1,0 @@
-export{t as EsimCode}from"./esim-code-BdQkM7Rn.js";

@@ -1,1 +1,0 @@
-export{t as EsimsView}from"./esims-Crk7i7d2.js";
