@@ -88,10 +88,10 @@ func (c *Chain) checkSmartAccount(
 	}
 	err := c.config.SmartAccounts.Verify(ctx, at, code, c.statement(a.From, c.config.Domain.Digest(a), s))
 	switch {
-	case errors.Is(err, smartaccount.ErrOtherKind) && len(code) == 0:
-		return refuse("the signature is a smart account's, and the payer has no code")
 	case errors.Is(err, smartaccount.ErrOtherKind):
 		return refuse("the payer is an account with code, which cannot pay here")
+	case errors.Is(err, curve.ErrNotSigned) && len(code) == 0:
+		return refuse("the signature is a smart account's, and the payer has no code")
 	case errors.Is(err, curve.ErrNotSigned):
 		return refuse("no owner of the payer's smart account has made the signature")
 	case err != nil:
@@ -132,8 +132,8 @@ func (c *Chain) SignedBy(ctx context.Context, account x402.Address, digest x402.
 	case said[otherKind] >= enough:
 		return &x402.PayerKindError{RejectedError: x402.RejectedError{
 			Reason: x402.ReasonSignature,
-			Detail: "The payer has no code of a kind of smart accounts that is accepted here: " +
-				c.config.SmartAccounts.String() + ". Pay from one of these, or from an account without code.",
+			Detail: "The payer is no smart account of a kind that is accepted here: " + c.config.SmartAccounts.String() +
+				". Pay from one of these, or from an account without code.",
 		}}
 	}
 	return fmt.Errorf("check a smart account's signature: %w", unwitnessed(errs))

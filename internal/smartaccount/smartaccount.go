@@ -113,6 +113,9 @@ func (ks Kinds) Of(ctx context.Context, at Block, account x402.Address, code []b
 // one that the signature says how to make. The error is ErrOtherKind, curve.ErrNotSigned, or that of the block.
 func (ks Kinds) Verify(ctx context.Context, at Block, code []byte, s Statement) error {
 	creation, makes := CreationOf(s.Signature)
+	if len(code) == 0 && !s.Signature.IsOfCreation() {
+		return curve.ErrNotSigned // an account that is being made, or behind a node that lags: its kind is not known
+	}
 	if makes {
 		s.Signature = creation.Signature
 	}

@@ -102,6 +102,9 @@ func (s Signature) IsOfKey() bool { return len(s) == keySize }
 // IsOfAccount reports that the signature can only be a smart account's: it is longer than a key's.
 func (s Signature) IsOfAccount() bool { return len(s) > keySize }
 
+// IsOfCreation reports that the signature says how its account is made.
+func (s Signature) IsOfCreation() bool { return strings.HasSuffix(string(s), CreationMark) }
+
 // Check refuses what the token's own ECRecover refuses.
 func (s Signature) Check() error {
 	if !s.IsOfKey() {

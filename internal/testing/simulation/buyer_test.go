@@ -33,6 +33,8 @@ type buyer struct {
 	rng     *rand.Rand
 	key     *ecdsa.PrivateKey
 	address x402.Address
+	// account is its smart account, which pays; nil when its key's account does.
+	account *account
 	// bought counts its purchases, and purchases are they.
 	bought    int
 	purchases []*purchase
@@ -53,6 +55,7 @@ func (w *world) newBuyer(nth int) *buyer {
 	}
 	key := crypto.ToECDSAUnsafe(secret[:])
 	b := &buyer{world: w, nth: nth, rng: rng, key: key, address: curve.AddressOf(key)}
+	b.smartAccount()
 	w.chain.Fund(common.Address(b.address), funds, nil)
 	return b
 }
@@ -62,6 +65,9 @@ func (b *buyer) live() {
 	settled := sync.OnceFunc(b.world.trading.Done)
 	defer settled()
 	time.Sleep(time.Duration(b.rng.Int64N(int64(b.world.plan.over))))
+	if b.account != nil {
+		time.Sleep(b.account.made())
+	}
 	first := b.purchase("/api/esim/purchase", nil)
 	if b.rng.IntN(5) > 0 {
 		first.path = "/api/card/purchase"
@@ -273,6 +279,12 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 	if !b.world.plan.hostile || p.alone || p.cheats(header, do) {
 		return &all
 	}
+	if b.account != nil && diceOf(b.world.plan.seed, uint64(8000+b.nth)).IntN(3) == 0 {
+		p.odd = true
+		p.empties() // who waits for its payment waits in vain
+		do(soon(), b.removesOwner)
+		return &all
+	}
 	habit := b.rng.IntN(10)
 	p.odd = p.odd || habit > 2 && habit < 8
 	switch habit {
@@ -285,7 +297,7 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		second, at := b.sign(p.terms), b.rng.Int()
 		do(soon(), func() { _, _ = p.askAt(at, second) })
 	case 5:
-		pay, err := x402.DecodePayment(header)
+		pay, err := x402.DecodeAnyPayment(header)
 		if err != nil {
 			panic(err)
 		}
@@ -431,14 +443,24 @@ func (b *buyer) sign(terms x402.PaymentRequired, changes ...func(*x402.Payment))
 	for _, change := range changes {
 		change(&p)
 	}
-	if p.Signature, err = curve.Sign(domain(), p.Authorization, b.key); err != nil {
-		panic(err)
-	}
+	p.Signature = b.signs(p.Authorization)
 	header, err := x402.EncodePayment(p)
 	if err != nil {
 		panic(err)
 	}
 	return header
+}
+
+// signs is the wallet's signature of an authorization.
+func (b *buyer) signs(a x402.Authorization) x402.Signature {
+	if b.account != nil {
+		return b.account.signed(domain().Digest(a))
+	}
+	s, err := curve.Sign(domain(), a, b.key)
+	if err != nil {
+		panic(err)
+	}
+	return s
 }
 
 // transferCall moves tokens of whoever sends it.

@@ -84,7 +84,7 @@ var lies = map[string]lie{
 // what strangers send and what is bought of what has bounds.
 func (p *purchase) turnedAway(header string, a answer) {
 	nearly := payment.MinMargin + p.of.world.plan.skew + time.Second
-	pay, err := x402.DecodePayment(header)
+	pay, err := x402.DecodeAnyPayment(header)
 	if of := p.of.world.plan; of.strangers > 0 || of.owners || of.bounded {
 		return
 	}

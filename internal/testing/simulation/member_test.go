@@ -47,7 +47,8 @@ func (t told) terms() (terms x402.PaymentRequired, asked bool) {
 func (b *buyer) own(seed uint64) *buyer {
 	return &buyer{
 		world: b.world, nth: b.nth, rng: diceOf(b.world.plan.seed, seed+uint64(b.nth)), key: b.key, address: b.address,
-		bought: ownKeys,
+		account: b.account,
+		bought:  ownKeys,
 	}
 }
 
@@ -162,6 +163,9 @@ func (m *member) signIn() bool {
 // signText signs a message as wallets do.
 func (b *buyer) signText(message string) string {
 	digest := handshake.PersonalDigest(message)
+	if b.account != nil {
+		return b.account.signed(digest).Hex()
+	}
 	signature, err := crypto.Sign(digest[:], b.key)
 	if err != nil {
 		panic(err)
@@ -175,7 +179,11 @@ func (b *buyer) cancelCall(nonce x402.Hash) []byte {
 	typeHash := crypto.Keccak256([]byte("CancelAuthorization(address authorizer,bytes32 nonce)"))
 	word, separator := b.address.Word(), domain().Separator()
 	structHash := crypto.Keccak256(typeHash, word[:], nonce[:])
-	sig, err := crypto.Sign(crypto.Keccak256([]byte{0x19, 1}, separator[:], structHash), b.key)
+	digest := crypto.Keccak256([]byte{0x19, 1}, separator[:], structHash)
+	if b.account != nil {
+		return b.account.cancelled(nonce, x402.Hash(digest))
+	}
+	sig, err := crypto.Sign(digest, b.key)
 	if err != nil {
 		panic(err)
 	}

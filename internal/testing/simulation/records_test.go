@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
@@ -117,6 +118,9 @@ func (w *world) config(databaseURL string) app.Config {
 		// Who of several that are due in the same moment comes first is the database's to say, by where it has put them.
 		"worker.slots": "64", "worker.settle_slots": "64", "worker.maintain_slots": "64",
 		"contact.email": "operator@example.com", "operators": operators(),
+	}
+	if w.plan.smart {
+		settings["payment.smart_accounts"] = smartaccount.All().String()
 	}
 	if w.plan.owners {
 		settings["order.payable_for"] = payableFor.String()

@@ -214,6 +214,7 @@ func drawnOf(seed uint64) plan {
 		p.float = money.Cents(2500 * (1 + rng.IntN(p.buyers)))
 	}
 	p.droughts = dice("droughts").IntN(4) == 0
+	p.smart = strings.Contains(p.settlers, "relayer") && dice("smart").IntN(3) == 0
 	if dice("cheats").IntN(3) == 0 {
 		// What was paid in a block that is then replaced would be lost otherwise, as chain.paid_at says.
 		p.cheats, p.hostile, p.reorganisations = true, true, 0
@@ -234,7 +235,7 @@ func drawnOf(seed uint64) plan {
 func planInMemory(seed uint64) plan {
 	p := drawnOf(seed)
 	// Nobody raises the fee of a transaction that waits: that is the relayer's work.
-	p.settlers, p.operators, p.second, p.nodes, p.fees = "relayer", 0, false, 1, 0
+	p.settlers, p.operators, p.second, p.nodes, p.fees, p.smart = "relayer", 0, false, 1, 0, false
 	p.lies, p.liar, p.droughts, p.cheats = 0, false, false, false
 	p.owners, p.strangers, p.bounded, p.refusing, p.holds, p.byHand = false, 0, false, false, false, false
 	p.buyers, p.float, p.block = 10*p.buyers, 10*p.float, 10*p.block

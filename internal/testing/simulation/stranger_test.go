@@ -222,7 +222,7 @@ func (s *stranger) replayElsewhere() {
 
 // onChain reports whether the chain shows a payment.
 func (s *stranger) onChain(p presented) bool {
-	pay, err := x402.DecodePayment(p.header)
+	pay, err := x402.DecodeAnyPayment(p.header)
 	return err == nil && s.world.spent(pay.Authorization)
 }
 
@@ -360,7 +360,7 @@ func (s *stranger) findMoney() {
 		return
 	}
 	payment := of.sign(terms)
-	pay, err := x402.DecodePayment(payment)
+	pay, err := x402.DecodeAnyPayment(payment)
 	if err != nil {
 		panic(err)
 	}
@@ -430,7 +430,7 @@ func (s *stranger) takeBack() {
 		return
 	}
 	p.terms, p.paid = terms, of.sign(terms)
-	pay, err := x402.DecodePayment(p.paid)
+	pay, err := x402.DecodeAnyPayment(p.paid)
 	if err != nil {
 		panic(err)
 	}

@@ -125,6 +125,9 @@ type plan struct {
 	// merchants hold parts of what is on the sandbox's cards. byHand says that there is no treasury: operators refund by
 	// hand.
 	refusing, holds, byHand bool
+	// smart says that some wallets are smart accounts, of which some are made by their first payment, and some lose the
+	// owner that has signed.
+	smart bool
 	// bounded says that wallets may have little at once, and that some want more. counted says that their payments are
 	// counted, else the shares of floats are.
 	bounded, counted bool

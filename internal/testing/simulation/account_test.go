@@ -1,0 +1,85 @@
+package simulation_test
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/roamcard/roamcard/internal/smartaccount/smartaccounttest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// account is a buyer's smart account. It has two owners: the buyer's own key, until that is removed, and another one.
+type account struct {
+	smartaccounttest.Account
+	// undeployed says that its first payment has to make it.
+	undeployed bool
+	// signing is the place of the owner that signs.
+	signing atomic.Int32
+}
+
+// smartAccount makes the buyer's wallet a smart account, in worlds that have some.
+func (b *buyer) smartAccount() {
+	w := b.world
+	rng := diceOf(w.plan.seed, uint64(7000+b.nth))
+	if !w.plan.smart || rng.IntN(3) == 0 {
+		return
+	}
+	var secret [32]byte
+	for i := range 4 {
+		binary.LittleEndian.PutUint64(secret[8*i:], rng.Uint64())
+	}
+	owner, other := smartaccounttest.Key{Private: b.key}, smartaccounttest.Key{Private: crypto.ToECDSAUnsafe(secret[:])}
+	b.account = &account{
+		Account: smartaccounttest.New(x402.ChainID, int64(b.nth), owner, other), undeployed: rng.IntN(2) == 0,
+	}
+	if !b.account.undeployed {
+		w.chain.Execute(common.Address(b.address), smartaccounttest.Factory, b.account.CreateCall())
+	}
+	b.address = b.account.Address
+}
+
+// made is how long it takes until the account is on the chain; nothing if its first payment makes it.
+func (a *account) made() time.Duration {
+	if a.undeployed {
+		return 0
+	}
+	return 6 * time.Second // three blocks
+}
+
+// signed is the account's signature of a digest.
+func (a *account) signed(digest x402.Hash) x402.Signature {
+	at := int(a.signing.Load())
+	if a.undeployed {
+		return a.SignUndeployed(at, digest)
+	}
+	return a.Sign(at, digest)
+}
+
+// removesOwner takes from the account the owner that has signed so far. What it has signed moves nothing any more, and
+// the other one signs from now on.
+func (b *buyer) removesOwner() {
+	if b.account.signing.Swap(1) == 1 {
+		return
+	}
+	w, other := b.world, common.BytesToAddress(b.account.Owners[1].Bytes())
+	w.bus.note("the owner of %s is removed", b.address)
+	if b.account.undeployed {
+		w.chain.Execute(other, smartaccounttest.Factory, b.account.CreateCall())
+	}
+	w.chain.Execute(other, common.Address(b.address), b.account.RemoveCall(0))
+}
+
+// cancelled is the account's call by which it takes an authorization back.
+func (a *account) cancelled(nonce, digest x402.Hash) []byte {
+	signature := []byte(a.Sign(int(a.signing.Load()), digest))
+	word, size := a.Address.Word(), x402.Hash{}
+	binary.BigEndian.PutUint64(size[24:], uint64(len(signature)))
+	offset := x402.Hash{31: 96}
+	return slices.Concat(crypto.Keccak256([]byte("cancelAuthorization(address,bytes32,bytes)"))[:4], word[:], nonce[:],
+		offset[:], size[:], common.RightPadBytes(signature, (len(signature)+31)/32*32))
+}
