@@ -435,8 +435,8 @@ func TestUndeployedSmartAccountPays(t *testing.T) {
 func TestUndeployedSmartAccountsSignatures(t *testing.T) {
 	b := newBench(t)
 	on, _ := b.accepting()
-	holder, other := owner(t), owner(t)
-	account := smartaccounttest.New(devnet.ChainID, 0, holder)
+	holder, stays, other := owner(t), owner(t), owner(t)
+	account := smartaccounttest.New(devnet.ChainID, 0, holder, stays)
 	digest := x402.Keccak256([]byte("what is signed"))
 	inner, call := account.Sign(0, digest), account.CreateCall()
 	factory := smartaccounttest.Factory
@@ -484,8 +484,8 @@ func TestUndeployedSmartAccountsSignatures(t *testing.T) {
 		if err := on.SignedBy(t.Context(), account.Address, digest, wholly); err != nil {
 			t.Errorf("once it is made: %v", err)
 		}
-		b.control("anvil_setBalance", common.BytesToAddress(holder.Bytes()).Hex(), "0xde0b6b3a7640000")
-		b.fromOwner(holder, account.Address, account.RemoveCall(0))
+		b.control("anvil_setBalance", common.BytesToAddress(stays.Bytes()).Hex(), "0xde0b6b3a7640000")
+		b.fromOwner(stays, account.Address, account.RemoveCall(0))
 		if err := on.SignedBy(t.Context(), account.Address, digest, wholly); !errors.Is(err, curve.ErrNotSigned) {
 			t.Errorf("removed: %v", err)
 		}
