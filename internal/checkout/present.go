@@ -36,10 +36,37 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 	// The chain is asked of a stranger's signature: that leaves of the nodes' quota to those who have paid.
 	signed, err := c.Terms.Authentic(limit.WithUse(ctx, limit.ForOwner), pay)
 	if err != nil {
-		return attempt{}, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
+		again, lookup := false, error(nil)
+		if signed, again, lookup = c.claimedBy(ctx, p, pay); lookup != nil {
+			return attempt{}, lookup
+		}
+		if !again {
+			return attempt{}, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
+		}
 	}
 	limit.NotUnpaid(ctx)
 	return attempt{Purchase: p, signed: signed, identifier: pay.Identifier, excess: excess}, nil
+}
+
+// claimedBy reports whether a payment has claimed the purchase already, byte for byte as it comes now. Its payer is told
+// what became of it, whoever owns the payer's account now.
+func (c *Checkout) claimedBy(ctx context.Context, p Purchase, pay x402.Payment) (payment.Signed, bool, error) {
+	if !pay.Signature.IsOfAccount() {
+		return payment.Signed{}, false, nil
+	}
+	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
+	var claimed payment.Payment
+	if err == nil {
+		claimed, err = c.payment(ctx, known.ID)
+	}
+	if errors.Is(err, order.ErrNotFound) {
+		return payment.Signed{}, false, nil
+	}
+	if err != nil {
+		return payment.Signed{}, false, fmt.Errorf("look the purchase up: %w", err)
+	}
+	signed, again := claimed.Again(pay)
+	return signed, again, nil
 }
 
 // undecoded answers a payment that is malformed, or of a kind that is not accepted.

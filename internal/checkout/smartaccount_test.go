@@ -40,6 +40,9 @@ func TestSmartAccountBuys(t *testing.T) {
 		s.Chain.Own(account.Address, x402.Address{})
 		_, err := s.Buy(t.Context(), fresh)
 		checkouttest.Required(t, err) // as for any payment that its payer did not sign
+		if again := s.MustBuy(t, first); again.ProvenCaller || again.Order.ID != sold.Order.ID {
+			t.Errorf("the payment that was claimed: proven %v, %+v", again.ProvenCaller, again.Order)
+		}
 		s.Chain.Own(account.Address, owner)
 		s.MustBuy(t, fresh)
 	})
@@ -90,5 +93,31 @@ func TestSmartAccountHasOneUndecidedPayment(t *testing.T) {
 		checkouttest.WantFault(t, err, fault.SettlementUnknown)
 		_, err = s.Buy(t.Context(), s.PaidCard(t, account, "two"))
 		checkouttest.WantFault(t, err, fault.PaymentsUndecided)
+	})
+}
+
+// TestSmartAccountIsNotAskedTwice: its owner is removed while the payment is on its way. Who repeats it is told that,
+// and not to sign another one.
+func TestSmartAccountIsNotAskedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{SmartAccounts: true, Wait: time.Second})
+		account, _ := s.NewSmartAccount(t)
+		s.Chain.StallAll()
+		p := s.PaidCard(t, account, "k")
+		_, err := s.Buy(t.Context(), p)
+		first := checkouttest.WantFault(t, err, fault.SettlementUnknown)
+		s.Chain.Own(account.Address, x402.Address{})
+		_, err = s.Buy(t.Context(), p)
+		if again := checkouttest.WantFault(t, err, fault.SettlementUnknown); again.OrderID != first.OrderID {
+			t.Errorf("it is about %s, and then %s", first.OrderID, again.OrderID)
+		}
+		s.Chain.Down(true)
+		_, err = s.Buy(t.Context(), p)
+		checkouttest.WantFault(t, err, fault.SettlementUnknown)
+		s.Chain.Down(false)
+		s.Chain.Release()
+		if sold := s.MustBuy(t, p); sold.ProvenCaller || s.Spent(account) != price {
+			t.Errorf("proven %v, paid %d", sold.ProvenCaller, s.Spent(account))
+		}
 	})
 }

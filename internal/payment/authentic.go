@@ -9,13 +9,20 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Signed is a payment to our payee that its payer has signed. Only Authentic makes one: recovering a signer is the most
-// expensive part of checking a payment, and is done once.
+// Signed is a payment to our payee that its payer has signed. Only Authentic and Again make one: recovering a signer is
+// the most expensive part of checking a payment, and is done once.
 type Signed struct {
 	x402.Payment
 	// BySmartAccount says that the payer has code. Its signature holds as long as its owner does, and other bytes may say
 	// the same.
 	BySmartAccount bool
+}
+
+// Again is a smart account's payment that comes byte for byte as it was claimed, when it was authentic: its owner may have
+// been removed since, or the chain not answer. ok is false for any other payment.
+func (p Payment) Again(sent x402.Payment) (s Signed, ok bool) {
+	same := sent.Signature.IsOfAccount() && sent.Signature == p.Signature && sent.Authorization == p.Authorization
+	return Signed{sent, true}, same
 }
 
 // SmartAccounts tells what accounts with code have signed.
