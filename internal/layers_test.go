@@ -25,8 +25,8 @@ var rows = [][]string{
 		"faultpoint", "testing/oidctest", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger", "telemetry"},
 	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},
-	3: {"smartaccount", "approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook", "routing",
-		"agent/keys", "agent/install"},
+	3: {"smartaccount", "approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook",
+		"routing", "agent/keys", "agent/install"},
 	4: {"product/*"},
 	5: {"checkout", "settlement", "admin", "reconcile", "provider", "provider/sandbox/trigger", "provider/wire"},
 	6: {

@@ -261,7 +261,8 @@ func (c Config) terms() payment.Terms {
 	return payment.Terms{
 		Network: x402.NetworkID, Asset: c.Asset, PayTo: c.PayTo, Domain: c.domain(),
 		SmartAccountKinds: c.Fairness.SmartAccounts.Names(),
-		MaxTimeout:        2 * time.Minute, Margin: payment.MinMargin, MaxValidity: cmp.Or(c.Fairness.MaxValidity, maxValidity),
+		MaxTimeout:        2 * time.Minute, Margin: payment.MinMargin,
+		MaxValidity: cmp.Or(c.Fairness.MaxValidity, maxValidity),
 	}
 }
 

@@ -52,8 +52,8 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 //
 // A challenge that the request names is consumed, valid or not: only its requester knows the id. Of the others, found
 // by the wallet alone, the one that was signed counts, and a wrong signature consumes none: anybody may ask for
-// challenges of a wallet, and must not be able to keep its owner out. What a smart account signed is checked for a named
-// challenge only: each check asks the chain.
+// challenges of a wallet, and must not be able to keep its owner out. What a smart account signed is checked for a
+// named challenge only: each check asks the chain.
 func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Text, error) {
 	now := a.now().UTC()
 	open, named, err := a.signInChallenges(ctx, r, now)

@@ -233,7 +233,8 @@ func (s *simulation) purchase(t *testing.T, c *Chain, r *Relayer, n byte) time.D
 		ValidBefore: uint64(begin.Add(time.Hour).Unix()), Nonce: x402.Hash{31: n},
 	}
 	p := payment.Payment{
-		ID: uuid.New(), Status: payment.Claimed, Authorization: a, Signature: x402.KeySignature(make([]byte, 64), 0), CreatedAt: begin,
+		ID: uuid.New(), Status: payment.Claimed, Authorization: a, CreatedAt: begin,
+		Signature: x402.KeySignature(make([]byte, 64), 0),
 	}
 	head, err := c.Head(t.Context())
 	if err != nil {

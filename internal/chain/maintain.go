@@ -240,9 +240,9 @@ func (r *Relayer) fillGap(ctx context.Context, by account, nonce uint64) error {
 	return r.config.Chain.pool.broadcast(ctx, tx.Raw)
 }
 
-// replacement is the same call with a higher fee. When the payer has got code since, or its smart account another owner,
-// which may make the call use up its gas and move nothing, it is an empty transaction: left as it is, it would keep all
-// later nonces waiting.
+// replacement is the same call with a higher fee. When the payer has got code since, or its smart account another
+// owner, which may make the call use up its gas and move nothing, it is an empty transaction: left as it is, it would
+// keep all later nonces waiting.
 func (r *Relayer) replacement(
 	ctx context.Context, by account, a payment.Transaction, tx *types.Transaction, fee fee,
 ) (payment.Variant, error) {

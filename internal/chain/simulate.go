@@ -192,7 +192,8 @@ func (c *Chain) checkPayer(ctx context.Context, a x402.Authorization, s x402.Sig
 }
 
 // checkCode refuses a payer with code, unless it delegates to a contract on the allowlist, or is a smart account of an
-// accepted kind whose owner has signed. One that has none yet, and is made with its first payment, counts as having code.
+// accepted kind whose owner has signed. One that has none yet, and is made with its first payment, counts as having
+// code.
 func (c *Chain) checkCode(ctx context.Context, a x402.Authorization, s x402.Signature, head header) (
 	has bool, err error) {
 	at := blockState{c, head.Hash}

@@ -46,8 +46,8 @@ type transfer struct {
 // creationGas is what a transaction may use that makes a smart account first.
 const creationGas = 450_000
 
-// transfer is the call that moves a payment: the token's, or both that of the factory that makes the payer's account and
-// the token's, of which neither may fail.
+// transfer is the call that moves a payment: the token's, or both that of the factory that makes the payer's account
+// and the token's, of which neither may fail.
 func (c *Chain) transfer(a x402.Authorization, s x402.Signature) transfer {
 	creation, makes := smartaccount.CreationOf(s)
 	if !makes {
@@ -78,8 +78,8 @@ func (c *Chain) statement(account x402.Address, digest x402.Hash, s x402.Signatu
 	return smartaccount.Statement{ChainID: c.config.Domain.ChainID, Account: account, Digest: digest, Signature: s}
 }
 
-// checkSmartAccount refuses a payment unless its payer, which has the code, is a smart account of an accepted kind whose
-// owner has signed it.
+// checkSmartAccount refuses a payment unless its payer, which has the code, is a smart account of an accepted kind
+// whose owner has signed it.
 func (c *Chain) checkSmartAccount(
 	ctx context.Context, at blockState, code []byte, a x402.Authorization, s x402.Signature,
 ) error {

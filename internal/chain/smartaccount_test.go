@@ -520,7 +520,8 @@ func TestFeeOfACreationIsRaised(t *testing.T) {
 		return decode(t, variants[to-1])
 	}
 	first := decode(t, b.wantAttempts(p, payment.TransactionOpen)[0].Variants[0])
-	if again := bumped(2); !slices.Equal(again.Data(), first.Data()) || again.Gas() != first.Gas() || *again.To() != *first.To() {
+	again := bumped(2)
+	if !slices.Equal(again.Data(), first.Data()) || again.Gas() != first.Gas() || *again.To() != *first.To() {
 		t.Error("with a higher fee, it is another call")
 	}
 	b.control("anvil_dropAllTransactions")

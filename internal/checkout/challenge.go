@@ -37,6 +37,9 @@ func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
 	if _, kind := errors.AsType[*x402.PayerKindError](err); kind {
 		return c.undecoded(ctx, p, err)
 	}
+	if _, told := fault.As(err); told {
+		return err
+	}
 	return errors.Join(err, noChain())
 }
 

@@ -36,11 +36,8 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 	// The chain is asked of a stranger's signature: that leaves of the nodes' quota to those who have paid.
 	signed, err := c.Terms.Authentic(limit.WithUse(ctx, limit.ForOwner), pay)
 	if err != nil {
-		again, lookup := false, error(nil)
-		if signed, again, lookup = c.claimedBy(ctx, p, pay); lookup != nil {
-			return attempt{}, lookup
-		}
-		if !again {
+		var known bool
+		if signed, known, err = c.presentedBefore(ctx, p, pay, err); !known {
 			return attempt{}, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
 		}
 	}
@@ -48,25 +45,38 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 	return attempt{Purchase: p, signed: signed, identifier: pay.Identifier, excess: excess}, nil
 }
 
-// claimedBy reports whether a payment has claimed the purchase already, byte for byte as it comes now. Its payer is told
-// what became of it, whoever owns the payer's account now.
-func (c *Checkout) claimedBy(ctx context.Context, p Purchase, pay x402.Payment) (payment.Signed, bool, error) {
-	if !pay.Signature.IsOfAccount() {
-		return payment.Signed{}, false, nil
+// presentedBefore looks for a smart account's payment that does not hold now: it may have claimed the purchase already,
+// byte for byte as it comes, or the chain may show it settled. Its payer is told what became of it, whoever owns the
+// account now. Else the error is why, or that it is not known.
+func (c *Checkout) presentedBefore(ctx context.Context, p Purchase, pay x402.Payment, why error) (
+	signed payment.Signed, known bool, err error,
+) {
+	if !pay.Signature.IsOfAccount() || pay.Authorization.To != c.Terms.PayTo {
+		return payment.Signed{}, false, why
 	}
-	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
+	o, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	var claimed payment.Payment
 	if err == nil {
-		claimed, err = c.payment(ctx, known.ID)
+		claimed, err = c.payment(ctx, o.ID)
 	}
-	if errors.Is(err, order.ErrNotFound) {
-		return payment.Signed{}, false, nil
+	if err != nil && !errors.Is(err, order.ErrNotFound) {
+		return payment.Signed{}, false, fmt.Errorf("look the purchase up: %w", errors.Join(err, unknownYet("")))
 	}
+	if signed, known = claimed.Again(pay); known {
+		return signed, true, nil
+	}
+	if _, rejected := errors.AsType[*payment.Rejection](why); !rejected {
+		return payment.Signed{}, false, why
+	}
+	verdict, err := c.verdict(ctx, pay.Authorization)
 	if err != nil {
-		return payment.Signed{}, false, fmt.Errorf("look the purchase up: %w", err)
+		return payment.Signed{}, false, err
 	}
-	signed, again := claimed.Again(pay)
-	return signed, again, nil
+	if verdict.State == payment.Unknown {
+		return payment.Signed{}, false, unknownYet("")
+	}
+	signed, known = verdict.Proves(pay)
+	return signed, known, why
 }
 
 // undecoded answers a payment that is malformed, or of a kind that is not accepted.

@@ -24,8 +24,8 @@ func (c *Checkout) signedIn(ctx context.Context, wallet x402.Address) bool {
 func (c *Checkout) provenCaller(ctx context.Context, a attempt, paid PaidOrder) bool {
 	now := c.Now()
 	if a.signed.Authorization.Nonce == paid.Payment.Authorization.Nonce {
-		return a.of == nil && !a.signed.BySmartAccount && now.Before(time.Unix(int64(a.signed.Authorization.ValidBefore), 0)) &&
-			utf8.RuneCountInString(a.Key) >= minSecretKey
+		return a.of == nil && !a.signed.BySmartAccount &&
+			now.Before(time.Unix(int64(a.signed.Authorization.ValidBefore), 0)) && utf8.RuneCountInString(a.Key) >= minSecretKey
 	}
 	if c.Terms.Check(a.signed, paid.Order.Price.USDC(), now) != nil {
 		return false

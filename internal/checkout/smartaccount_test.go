@@ -121,3 +121,26 @@ func TestSmartAccountIsNotAskedTwice(t *testing.T) {
 		}
 	})
 }
+
+// TestSettledPaymentOfASmartAccountIsItsPayers: our data was lost, and the owner that signed is removed. The chain
+// shows that the payment was made, which is told, as for a key.
+func TestSettledPaymentOfASmartAccountIsItsPayers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{SmartAccounts: true})
+		account, owner := s.NewSmartAccount(t)
+		p := s.PaidCard(t, account, "a-key-that-nobody-guesses")
+		pay, err := x402.DecodeAnyPayment(p.Payment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Chain.Settle(pay.Authorization)
+		s.Chain.Own(account.Address, x402.Address{})
+		_, err = s.Buy(t.Context(), p)
+		checkouttest.WantFault(t, err, fault.PaymentUnclaimed) // as for a key: it is public, and proves nobody
+		s.Chain.Own(account.Address, owner)
+		p.Payment = account.Pay(t, s.Challenge(t, checkouttest.Purchase(p.Key)))
+		if sold := s.MustBuy(t, p); !sold.ProvenCaller || s.Spent(account) != price {
+			t.Errorf("proven %v, paid %d", sold.ProvenCaller, s.Spent(account))
+		}
+	})
+}

@@ -9,8 +9,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Signed is a payment to our payee that its payer has signed. Only Authentic and Again make one: recovering a signer is
-// the most expensive part of checking a payment, and is done once.
+// Signed is a payment to our payee that its payer has signed. Only Authentic makes one, and for smart accounts Again and
+// Proves: recovering a signer is the most expensive part of checking a payment, and is done once.
 type Signed struct {
 	x402.Payment
 	// BySmartAccount says that the payer has code. Its signature holds as long as its owner does, and other bytes may say
@@ -18,11 +18,17 @@ type Signed struct {
 	BySmartAccount bool
 }
 
-// Again is a smart account's payment that comes byte for byte as it was claimed, when it was authentic: its owner may have
-// been removed since, or the chain not answer. ok is false for any other payment.
+// Again is a smart account's payment that comes byte for byte as it was claimed, when it was authentic: its owner may
+// have been removed since, or the chain not answer. ok is false for any other payment.
 func (p Payment) Again(sent x402.Payment) (s Signed, ok bool) {
 	same := sent.Signature.IsOfAccount() && sent.Signature == p.Signature && sent.Authorization == p.Authorization
 	return Signed{sent, true}, same
+}
+
+// Proves is a smart account's payment that the chain shows settled: its payer has authorized it then, whoever owns the
+// account now. ok is false for any other payment.
+func (v Verdict) Proves(sent x402.Payment) (s Signed, ok bool) {
+	return Signed{sent, true}, sent.Signature.IsOfAccount() && v.State == Settled
 }
 
 // SmartAccounts tells what accounts with code have signed.

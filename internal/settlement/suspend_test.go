@@ -150,8 +150,8 @@ func TestWaitingPaymentKeepsItsFloat(t *testing.T) {
 	})
 }
 
-// TestRemovedOwnerHoldsNothing: the owner of a smart account signs, is removed, and nothing of the float is held for it.
-// Only the end of the authorization makes it void, because the owner may come back.
+// TestRemovedOwnerHoldsNothing: the owner of a smart account signs, is removed, and nothing of the float is held for
+// it. Only the end of the authorization makes it void, because the owner may come back.
 func TestRemovedOwnerHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := checkouttest.Open(t, checkouttest.Options{SmartAccounts: true, Wait: 300 * time.Millisecond})

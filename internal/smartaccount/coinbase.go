@@ -29,8 +29,8 @@ var coinbaseProxy = unhex("363d3d373d3d363d7f360894a13ba1a3210667c828492db98dca3
 // implementationSlot is where an ERC-1967 proxy keeps its implementation.
 var implementationSlot = x402.Hash(unhex("360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc"))
 
-// coinbaseFactories are the factories of the versions 1 and 1.1, and the implementations of the accounts that they make,
-// by their addresses on Base: of the first, what its deployment left in the project's
+// coinbaseFactories are the factories of the versions 1 and 1.1, and the implementations of the accounts that they
+// make, by their addresses on Base: of the first, what its deployment left in the project's
 // broadcast/DeployFactory.s.sol/8453, of the second, what script/DeployFactory.s.sol asserts.
 var coinbaseFactories = map[x402.Address]x402.Address{
 	x402.Address(unhex("0ba5ed0c6aa8c49038f819e587e2633c4a9f428a")): x402.Address(
@@ -79,7 +79,9 @@ type wrapper struct {
 }
 
 var wrapperType = tuple(
-	abi.ArgumentMarshaling{Name: "ownerIndex", Type: "uint256"}, abi.ArgumentMarshaling{Name: "signatureData", Type: "bytes"})
+	abi.ArgumentMarshaling{Name: "ownerIndex", Type: "uint256"},
+	abi.ArgumentMarshaling{Name: "signatureData", Type: "bytes"},
+)
 
 func (coinbase) verify(ctx context.Context, at Block, s Statement) error {
 	return verifyCoinbase(ctx, at, s, func(index *big.Int) ([]byte, error) {

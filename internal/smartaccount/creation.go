@@ -29,8 +29,8 @@ var (
 	createAccountSelector = selector("createAccount(bytes[],uint256)")
 )
 
-// CreationOf reads the signature of an account that has no code yet. ok is false for another signature, and for the call
-// of a factory that is not known.
+// CreationOf reads the signature of an account that has no code yet. ok is false for another signature, and for the
+// call of a factory that is not known.
 func CreationOf(s x402.Signature) (c Creation, ok bool) {
 	text, ok := strings.CutSuffix(string(s), x402.CreationMark)
 	if !ok {
@@ -79,7 +79,8 @@ func (c Creation) arguments() []byte {
 // address is that of the account that the factory makes (CREATE2).
 func (c Creation) address() x402.Address {
 	implementation := coinbaseFactories[c.Factory]
-	code := x402.Keccak256(slices.Concat(unhex("603d3d8160223d3973"), implementation[:], unhex("60095155f3"), coinbaseProxy))
+	code := x402.Keccak256(
+		slices.Concat(unhex("603d3d8160223d3973"), implementation[:], unhex("60095155f3"), coinbaseProxy))
 	salt := x402.Keccak256(c.arguments())
 	made := x402.Keccak256(slices.Concat([]byte{0xff}, c.Factory[:], salt[:], code[:]))
 	return x402.Address(made[12:])

@@ -83,8 +83,8 @@ func paymentRow(p payment.Payment) *ent.Payment {
 	return &ent.Payment{
 		ID: p.ID, OrderID: string(p.Order), Owner: a.From.Lower(), Status: entpayment.Status(p.Status),
 		Network: p.Network, Asset: p.Asset.Lower(), PayTo: a.To.Lower(), Value: int64(a.Value),
-		ValidAfter: int64(a.ValidAfter), ValidBefore: int64(a.ValidBefore), Nonce: a.Nonce.String(), Signature: []byte(p.Signature),
-		CreatedAt: p.CreatedAt, ArrivedAt: p.ArrivedAt,
+		ValidAfter: int64(a.ValidAfter), ValidBefore: int64(a.ValidBefore), Nonce: a.Nonce.String(),
+		Signature: []byte(p.Signature), CreatedAt: p.CreatedAt, ArrivedAt: p.ArrivedAt,
 	}
 }
 

@@ -52,8 +52,8 @@ type Authorization struct {
 	Nonce                   Hash
 }
 
-// Signature is what was signed with. Of a key it is r, s and v, 65 bytes, v being 27 or 28 and s in the lower half; of a
-// smart account it is whatever its code takes (EIP-1271). It is empty where there is none.
+// Signature is what was signed with. Of a key it is r, s and v, 65 bytes, v being 27 or 28 and s in the lower half; of
+// a smart account it is whatever its code takes (EIP-1271). It is empty where there is none.
 type Signature string
 
 // Payment is a decoded PAYMENT-SIGNATURE: the requirements the client chose, echoed, and what it

@@ -1,5 +1,5 @@
-// Smart accounts of Coinbase's kind, as viem has them and as their owners sign, through the official x402 client: a card,
-// a top-up, a sign-in and a reveal, for an owner that is a key and for one that is a passkey.
+// Smart accounts of Coinbase's kind, as viem has them and as their owners sign, through the official x402 client: a
+// card, a top-up, a sign-in and a reveal, for an owner that is a key and for one that is a passkey.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -9,7 +9,7 @@ import { createPublicClient, createWalletClient, encodeFunctionData, http, parse
 import { toCoinbaseSmartAccount, toWebAuthnAccount } from "viem/account-abstraction";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { base } from "viem/chains";
-import { dev, hangsAfter, transfers } from "./paying.mjs";
+import { dev, hangsAfter as timeout, transfers } from "./paying.mjs";
 
 const chain = { ...base, rpcUrls: { default: { http: [dev.rpcUrl] } } };
 const client = createPublicClient({ chain, transport: http(dev.rpcUrl) });
@@ -108,7 +108,7 @@ async function active(headers) {
 
 const owners = { "a key": () => privateKeyToAccount(generatePrivateKey()), "a passkey": passkey };
 for (const [name, owner] of Object.entries(owners)) {
-  test(`a smart account whose owner is ${name} buys a card, tops it up and reveals it`, { timeout: hangsAfter }, async () => {
+  test(`a smart account whose owner is ${name} buys a card, tops it up and reveals it`, { timeout }, async () => {
     const account = await accountOf(await owner());
     const { bought, repeat } = await buys(account, "/api/card/purchase", { idempotencyKey: crypto.randomUUID() });
     assert.equal((await repeat()).orderId, bought.orderId);
@@ -127,7 +127,7 @@ for (const [name, owner] of Object.entries(owners)) {
 }
 
 for (const [name, owner] of Object.entries(owners)) {
-  test(`a smart account that is not deployed, whose owner is ${name}, pays and is`, { timeout: hangsAfter }, async () => {
+  test(`a smart account that is not deployed, whose owner is ${name}, pays and is`, { timeout }, async () => {
     const account = await accountOf(await owner(), { deployed: false });
     await session(account);
     const { bought, repeat } = await buys(account, "/api/card/purchase", { idempotencyKey: crypto.randomUUID() });

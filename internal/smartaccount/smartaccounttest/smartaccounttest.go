@@ -26,9 +26,11 @@ var (
 
 // wallet is the part of the ABI that is used, of the factory and of the accounts.
 var wallet = parse(`[
-	{"type":"function","name":"createAccount","inputs":[{"name":"owners","type":"bytes[]"},{"name":"nonce","type":"uint256"}]},
+	{"type":"function","name":"createAccount","inputs":[
+		{"name":"owners","type":"bytes[]"},{"name":"nonce","type":"uint256"}]},
 	{"type":"function","name":"addOwnerAddress","inputs":[{"name":"owner","type":"address"}]},
-	{"type":"function","name":"removeOwnerAtIndex","inputs":[{"name":"index","type":"uint256"},{"name":"owner","type":"bytes"}]},
+	{"type":"function","name":"removeOwnerAtIndex","inputs":[
+		{"name":"index","type":"uint256"},{"name":"owner","type":"bytes"}]},
 	{"type":"function","name":"salt","inputs":[{"name":"owners","type":"bytes[]"},{"name":"nonce","type":"uint256"}]},
 	{"type":"function","name":"creation","inputs":[
 		{"name":"factory","type":"address"},{"name":"call","type":"bytes"},{"name":"signature","type":"bytes"}]},

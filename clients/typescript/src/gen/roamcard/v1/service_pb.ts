@@ -292,8 +292,8 @@ export type NetworkConfig = Message<"roamcard.v1.NetworkConfig"> & {
   rpcUrl?: string | undefined;
 
   /**
-   * The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet`, deployed or not. When there is
-   * none, every payer is an account without code.
+   * The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet`, deployed or not. When there
+   * is none, every payer is an account without code.
    *
    * @generated from field: repeated string smart_account_kinds = 14;
    */
