@@ -9,8 +9,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Signed is a payment to our payee that its payer has signed. Only Authentic makes one, and for smart accounts Again and
-// Proves: recovering a signer is the most expensive part of checking a payment, and is done once.
+// Signed is a payment to our payee that its payer has signed. Only Authentic makes one, and for smart accounts Again
+// and Proves: recovering a signer is the most expensive part of checking a payment, and is done once.
 type Signed struct {
 	x402.Payment
 	// BySmartAccount says that the payer has code. Its signature holds as long as its owner does, and other bytes may say
