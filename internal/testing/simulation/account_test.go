@@ -16,8 +16,9 @@ import (
 // account is a buyer's smart account. It has two owners: the buyer's own key, until that is removed, and another one.
 type account struct {
 	smartaccounttest.Account
-	// undeployed says that its first payment has to make it.
+	// undeployed says that its first payment has to make it; else creation is the transaction that does.
 	undeployed bool
+	creation   common.Hash
 	// signing is the place of the owner that signs.
 	signing atomic.Int32
 }
@@ -35,20 +36,25 @@ func (b *buyer) smartAccount() {
 	}
 	owner, other := smartaccounttest.Key{Private: b.key}, smartaccounttest.Key{Private: crypto.ToECDSAUnsafe(secret[:])}
 	b.account = &account{
-		Account: smartaccounttest.New(x402.ChainID, int64(b.nth), owner, other), undeployed: rng.IntN(2) == 0,
+		Account: smartaccounttest.New(x402.ChainID, int64(b.nth), owner, other),
+		// What a block that is replaced has made may be gone.
+		undeployed: rng.IntN(2) == 0 || w.plan.reorganisations > 0,
 	}
 	if !b.account.undeployed {
-		w.chain.Execute(common.Address(b.address), smartaccounttest.Factory, b.account.CreateCall())
+		b.account.creation = w.chain.Execute(common.Address(b.address), smartaccounttest.Factory, b.account.CreateCall())
 	}
 	b.address = b.account.Address
 }
 
-// made is how long it takes until the account is on the chain; nothing if its first payment makes it.
-func (a *account) made() time.Duration {
-	if a.undeployed {
-		return 0
+// made waits until every node shows the account, unless its first payment makes it.
+func (b *buyer) made() {
+	if b.account == nil || b.account.undeployed {
+		return
 	}
-	return 6 * time.Second // three blocks
+	for b.world.chain.Receipt(b.account.creation) == nil {
+		time.Sleep(time.Second)
+	}
+	time.Sleep(2 * farthest * time.Second) // at two seconds to a block
 }
 
 // signed is the account's signature of a digest.

@@ -65,9 +65,7 @@ func (b *buyer) live() {
 	settled := sync.OnceFunc(b.world.trading.Done)
 	defer settled()
 	time.Sleep(time.Duration(b.rng.Int64N(int64(b.world.plan.over))))
-	if b.account != nil {
-		time.Sleep(b.account.made())
-	}
+	b.made()
 	first := b.purchase("/api/esim/purchase", nil)
 	if b.rng.IntN(5) > 0 {
 		first.path = "/api/card/purchase"
