@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -141,7 +142,10 @@ func (c *Chain) tryTransfer(
 ) error {
 	call := c.transfer(a, s)
 	try := func(block any) error {
-		_, err := c.ethCallAs(ctx, as, call, block)
+		answer, err := c.ethCallAs(ctx, as, call, block)
+		if err == nil && len(answer) == 0 && call.to == settler.MulticallAddress {
+			return errNoMulticall
+		}
 		if as == nil || err == nil || !isAnswer(err) || hasData(err) {
 			return err
 		}
@@ -169,6 +173,9 @@ func (c *Chain) tryTransfer(
 	}
 	return c.blockedParty(ctx, a, head, rejection)
 }
+
+// errNoMulticall says that a call of Multicall3 did nothing, as calls of accounts without code do.
+var errNoMulticall = errors.New("the chain has no Multicall3, which makes smart accounts")
 
 // hasData reports that an error contains a contract's return data.
 func hasData(err error) bool {

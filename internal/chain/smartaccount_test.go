@@ -422,6 +422,22 @@ func TestUndeployedSmartAccountPays(t *testing.T) {
 			settle(undeployed(account, nonce)) // as a client signs that has not noticed
 		})
 	}
+	t.Run("where nothing makes it", func(t *testing.T) {
+		account := smartaccounttest.New(devnet.ChainID, 6, owner(t))
+		b.fund(account.Address)
+		p := undeployed(account, 0)
+		var code hexutil.Bytes
+		multicall := settler.MulticallAddress.String()
+		if err := b.node.CallContext(t.Context(), &code, "eth_getCode", multicall, "latest"); err != nil {
+			t.Fatal(err)
+		}
+		b.control("anvil_setCode", multicall, "0x")
+		if err := relayer.Submit(t.Context(), p); err == nil || len(b.attempts.All(p.ID)) != 0 {
+			t.Errorf("sent to nobody: %v", err)
+		}
+		b.control("anvil_setCode", multicall, code)
+		settle(p)
+	})
 	t.Run("made meanwhile", func(t *testing.T) {
 		account := smartaccounttest.New(devnet.ChainID, 5, owner(t))
 		b.fund(account.Address)
