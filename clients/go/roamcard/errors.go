@@ -28,7 +28,8 @@ var (
 	ErrKeyConflict = errors.New("the idempotency key was used for another request")
 	// ErrClock says that this computer's clock differs from the service's by more than a minute.
 	ErrClock = errors.New("the clocks differ")
-	// ErrNotDeployed says that the chain has no code for the smart account that is to pay. Nothing was sent.
+	// ErrNotDeployed says that the chain has no code for the smart account that is to pay, and that its signature does not
+	// say how it is made. Nothing was sent.
 	ErrNotDeployed = errors.New("the smart account is not deployed")
 )
 

@@ -321,8 +321,8 @@ func (p *Payer) authorize(c call, o offer, attempt int) (header string, signed S
 }
 
 // signatureOf signs an authorization, and holds the signature to what the payer is. A key's is recovered. An account
-// with code verifies its own, and is looked for on the chain when there is a node to ask: without code, nobody could
-// move its money by the signature.
+// with code verifies its own. Unless the signature says how the account is made, it is looked for on the chain when
+// there is a node to ask: without code, nobody could move its money by the signature.
 func (p *Payer) signatureOf(ctx context.Context, d x402.Domain, a x402.Authorization) (x402.Signature, error) {
 	doc := transferDocument(d, a)
 	raw, err := p.Signer.SignTypedData(ctx, doc)
@@ -335,16 +335,14 @@ func (p *Payer) signatureOf(ctx context.Context, d x402.Domain, a x402.Authoriza
 		parse, verify = x402.ParseAnySignature, func(x402.Signature) error { return account.VerifyTypedData(doc, raw) }
 	}
 	signature, err := parse("0x" + hex.EncodeToString(raw))
-	if kind, ok := errors.AsType[*x402.PayerKindError](err); ok && smart && kind.Reason == x402.ReasonFactory {
-		return "", denied(ErrNotDeployed, "the signature of %s is one of an account without code (ERC-6492)", a.From)
-	}
 	if err == nil {
 		err = verify(signature)
 	}
-	if err != nil {
+	creates, malformed := namesCreation(signature)
+	if err := errors.Join(err, malformed); err != nil {
 		return "", fmt.Errorf("the signer signed something else: %w", err)
 	}
-	if smart {
+	if smart && !creates {
 		return signature, p.deployed(ctx, a.From)
 	}
 	return signature, nil

@@ -2,10 +2,10 @@ package roamcard
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/roamcard/roamcard/clients/go/internal/curve"
 	"github.com/roamcard/roamcard/internal/handshake"
@@ -20,16 +20,18 @@ type SmartAccount interface {
 	VerifyTypedData(doc TypedData, signature []byte) error
 }
 
-// CoinbaseSmartAccount is a Coinbase Smart Wallet, version 1 or 1.1, one of whose owners is a key. The account has to
-// be deployed before it pays.
+// CoinbaseSmartAccount is a Coinbase Smart Wallet, version 1 or 1.1, one of whose owners is a key.
 type CoinbaseSmartAccount struct {
 	owner        Signer
 	key, account x402.Address
 	index        uint64
+	// before and after enclose a signature that says how the account is made.
+	before []byte
+	after  string
 }
 
-// NewCoinbaseSmartAccount makes the signer of an account that the owner signs for; ownerIndex is the owner's place in
-// the account's list of owners, 0 for the first one. It does not ask the chain whether that is so.
+// NewCoinbaseSmartAccount makes the signer of an account that is deployed and that the owner signs for; ownerIndex is
+// the owner's place in the account's list of owners, 0 for the first one. It does not ask the chain whether that is so.
 func NewCoinbaseSmartAccount(owner Signer, account string, ownerIndex uint64) (*CoinbaseSmartAccount, error) {
 	key, err := x402.ParseAddress(owner.Address())
 	if err != nil {
@@ -42,7 +44,7 @@ func NewCoinbaseSmartAccount(owner Signer, account string, ownerIndex uint64) (*
 	if a == key {
 		return nil, errors.New("the account and its owner have the same address")
 	}
-	return &CoinbaseSmartAccount{owner, key, a, ownerIndex}, nil
+	return &CoinbaseSmartAccount{owner: owner, key: key, account: a, index: ownerIndex}, nil
 }
 
 // Address implements Signer.
@@ -68,10 +70,10 @@ func (s *CoinbaseSmartAccount) VerifyTypedData(doc TypedData, signature []byte) 
 	if err != nil {
 		return fmt.Errorf("hash the typed data: %w", err)
 	}
-	const begin = 4 * wordBytes
-	if len(signature) != wrappedBytes {
+	if len(signature) != len(s.before)+wrappedBytes+len(s.after) {
 		return curve.ErrNotSigned
 	}
+	begin := len(s.before) + 4*wordBytes
 	inner := x402.Signature(signature[begin : begin+ownerBytes])
 	if string(s.wrap(inner)) != string(signature) {
 		return curve.ErrNotSigned
@@ -131,12 +133,9 @@ const (
 	wrappedBytes = 7 * wordBytes
 )
 
-// wrap encodes the struct SignatureWrapper {uint256 ownerIndex; bytes signatureData} as the account's code reads it.
+// wrap encodes the struct SignatureWrapper {uint256 ownerIndex; bytes signatureData} as the account's code reads it,
+// and encloses it.
 func (s *CoinbaseSmartAccount) wrap(signature x402.Signature) []byte {
-	wrapped := make([]byte, wrappedBytes)
-	for i, word := range []uint64{wordBytes, s.index, 2 * wordBytes, ownerBytes} {
-		binary.BigEndian.PutUint64(wrapped[(i+1)*wordBytes-8:], word)
-	}
-	copy(wrapped[4*wordBytes:], signature)
-	return wrapped
+	return slices.Concat(s.before, abiWord(wordBytes), abiWord(s.index), abiWord(2*wordBytes), abiBytes([]byte(signature)),
+		[]byte(s.after))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,8 +20,11 @@ import (
 
 // accountVector is one of clients/testing/smartaccounts.json, which the clients of every language stand.
 type accountVector struct {
-	OwnerKey, Account  string
-	OwnerIndex         uint64
+	OwnerKey, Account string
+	OwnerIndex        uint64
+	// Owners and Nonce make an account that is not deployed.
+	Owners             []string
+	Nonce              uint64
 	TypedData          roamcard.TypedData
 	Message            string
 	TypedDataSignature string
@@ -33,11 +37,23 @@ func (v accountVector) signer(t *testing.T) *roamcard.CoinbaseSmartAccount {
 	if err != nil {
 		t.Fatal(err)
 	}
-	account, err := roamcard.NewCoinbaseSmartAccount(owner, v.Account, v.OwnerIndex)
+	var account *roamcard.CoinbaseSmartAccount
+	if v.Owners == nil {
+		account, err = roamcard.NewCoinbaseSmartAccount(owner, v.Account, v.OwnerIndex)
+	} else {
+		account, err = roamcard.NewUndeployedCoinbaseSmartAccount(owner, v.Nonce, v.Owners...)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return account
+}
+
+// undeployed is the vector of an account that is not deployed, whose owner is a key.
+func undeployed(t *testing.T) accountVector {
+	t.Helper()
+	all := accountVectors(t)
+	return all[slices.IndexFunc(all, func(v accountVector) bool { return len(v.Owners) == 1 })]
 }
 
 func accountVectors(t *testing.T) (all []accountVector) {
@@ -53,6 +69,9 @@ func TestSmartAccountsSignAsInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	for _, v := range accountVectors(t) {
 		account := v.signer(t)
+		if !strings.EqualFold(account.Address(), v.Account) {
+			t.Errorf("owner %d of %v: the account is %s, want %s", v.OwnerIndex, v.Owners, account.Address(), v.Account)
+		}
 		typed, err1 := account.SignTypedData(t.Context(), v.TypedData)
 		text, err2 := account.SignMessage(t.Context(), v.Message)
 		if err := errors.Join(err1, err2); err != nil {
@@ -69,34 +88,73 @@ func TestSmartAccountsSignAsInEveryLanguage(t *testing.T) {
 
 func TestSmartAccountVerifiesWhatItSigned(t *testing.T) {
 	t.Parallel()
-	v := accountVectors(t)[0]
-	account := v.signer(t)
-	signature, err := account.SignTypedData(t.Context(), v.TypedData)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := account.VerifyTypedData(v.TypedData, signature); err != nil {
-		t.Error(err)
-	}
-	for i := range signature {
-		other := bytes.Clone(signature)
-		other[i] ^= 1
-		if account.VerifyTypedData(v.TypedData, other) == nil {
-			t.Errorf("with byte %d changed it is the account's, too", i)
+	deployed := accountVectors(t)[0]
+	for _, v := range []accountVector{deployed, undeployed(t)} {
+		account := v.signer(t)
+		signature, err := account.SignTypedData(t.Context(), v.TypedData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := account.VerifyTypedData(v.TypedData, signature); err != nil {
+			t.Error(err)
+		}
+		for i := range signature {
+			other := bytes.Clone(signature)
+			other[i] ^= 1
+			if account.VerifyTypedData(v.TypedData, other) == nil {
+				t.Errorf("with byte %d changed it is the account's, too", i)
+			}
+		}
+		deployed.OwnerIndex++
+		elsewhere, err := deployed.signer(t).SignTypedData(t.Context(), v.TypedData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, other := range map[string][]byte{
+			"nothing": nil, "a word less": signature[:len(signature)-32], "a byte more": append(bytes.Clone(signature), 0),
+			"another owner's": elsewhere, "a key's": signature[128:193],
+		} {
+			if account.VerifyTypedData(v.TypedData, other) == nil {
+				t.Errorf("%s is the account's, too", name)
+			}
 		}
 	}
-	v.OwnerIndex++
-	elsewhere, err := v.signer(t).SignTypedData(t.Context(), v.TypedData)
+}
+
+func TestUndeployedAccountIsOfItsOwners(t *testing.T) {
+	t.Parallel()
+	owner, err := roamcard.NewKeySigner(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, other := range map[string][]byte{
-		"nothing": nil, "a word less": signature[:len(signature)-32], "a byte more": append(bytes.Clone(signature), 0),
-		"another owner's": elsewhere, "a key's": signature[128:193],
+	alone, err1 := roamcard.NewUndeployedCoinbaseSmartAccount(owner, 0)
+	word := "0x" + strings.Repeat("0", 24) + strings.TrimPrefix(owner.Address(), "0x")
+	named, err2 := roamcard.NewUndeployedCoinbaseSmartAccount(owner, 0, word)
+	next, err3 := roamcard.NewUndeployedCoinbaseSmartAccount(owner, 1)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	if alone.Address() != named.Address() || alone.Address() == next.Address() {
+		t.Errorf("%s, by name %s, the next one %s", alone.Address(), named.Address(), next.Address())
+	}
+	many := []string{owner.Address()}
+	for i := range 20 {
+		many = append(many, fmt.Sprintf("0x%040x", i+1))
+	}
+	for name, owners := range map[string][]string{
+		"without the signer": {payTo}, "the signer twice": {owner.Address(), word}, "a text": {owner.Address(), "owner"},
+		"another word":                {owner.Address(), "0x" + strings.Repeat("1", 64)},
+		"an address without 0x":       {owner.Address(), payTo[2:]},
+		"33 bytes":                    {owner.Address(), "0x" + strings.Repeat("0", 66)},
+		"a wrong checksum":            {owner.Address(), strings.Replace(payTo, "C", "c", 1)},
+		"more than a signature takes": many,
 	} {
-		if account.VerifyTypedData(v.TypedData, other) == nil {
-			t.Errorf("%s is the account's, too", name)
+		if _, err := roamcard.NewUndeployedCoinbaseSmartAccount(owner, 0, owners...); err == nil {
+			t.Errorf("%s: an account is made", name)
 		}
+	}
+	if _, err := roamcard.NewUndeployedCoinbaseSmartAccount(posing{owner, "0x12"}, 0); err == nil {
+		t.Error("an owner without an address has an account")
 	}
 }
 
@@ -130,13 +188,18 @@ type posing struct {
 
 func (p posing) Address() string { return p.address }
 
-// factory is an account that is not deployed, whose signatures say how it would be (ERC-6492).
-type factory struct{ roamcard.SmartAccount }
-
-func (f factory) SignTypedData(ctx context.Context, doc roamcard.TypedData) ([]byte, error) {
-	signature, err := f.SmartAccount.SignTypedData(ctx, doc)
-	return slices.Concat(signature, bytes.Repeat([]byte{0x64, 0x92}, 16)), err
+// altered is an account that signs with another signature than its own, and vouches for it.
+type altered struct {
+	roamcard.SmartAccount
+	change func(signature []byte) []byte
 }
+
+func (a altered) SignTypedData(ctx context.Context, doc roamcard.TypedData) ([]byte, error) {
+	signature, err := a.SmartAccount.SignTypedData(ctx, doc)
+	return a.change(signature), err
+}
+
+func (altered) VerifyTypedData(roamcard.TypedData, []byte) error { return nil }
 
 // bare hides that a signer is a smart account.
 type bare struct{ roamcard.Signer }
@@ -166,17 +229,18 @@ func paysFrom(t *testing.T, signer roamcard.Signer, node string) *roamcard.Payer
 
 func TestSmartAccountPaysWhenItIsDeployed(t *testing.T) {
 	t.Parallel()
-	account := accountVectors(t)[0].signer(t)
+	account, created := accountVectors(t)[0].signer(t), undeployed(t).signer(t)
 	for name, c := range map[string]struct {
 		signer roamcard.Signer
 		node   string
 		want   error
 	}{
-		"deployed":                          {account, node(t, "0x363d"), nil},
-		"nobody can be asked":               {account, "", nil},
-		"a node that does not answer":       {account, node(t, "null"), nil},
-		"without code":                      {account, node(t, "0x"), roamcard.ErrNotDeployed},
-		"a signature that brings a factory": {factory{account}, "", roamcard.ErrNotDeployed},
+		"deployed":                    {account, node(t, "0x363d"), nil},
+		"nobody can be asked":         {account, "", nil},
+		"a node that does not answer": {account, node(t, "null"), nil},
+		"without code":                {account, node(t, "0x"), roamcard.ErrNotDeployed},
+		"made by its payment":         {created, node(t, "0x"), nil},
+		"made meanwhile":              {created, node(t, "0x363d"), nil},
 	} {
 		s := open(t)
 		s.accounts = true
@@ -197,6 +261,42 @@ func TestSmartAccountPaysWhenItIsDeployed(t *testing.T) {
 		}
 		if got := roamcard.ReportOf(err).Code; got != "account_not_deployed" {
 			t.Errorf("%s: the code is %s", name, got)
+		}
+	}
+}
+
+// What has the mark of ERC-6492 has its form, whatever the account says.
+func TestSignatureThatNamesNoCreationIsNotSent(t *testing.T) {
+	t.Parallel()
+	created, mark := undeployed(t).signer(t), bytes.Repeat([]byte{0x64, 0x92}, 16)
+	change := func(at int, to byte) func([]byte) []byte {
+		return func(signature []byte) []byte {
+			signature[at] = to
+			return signature
+		}
+	}
+	for name, c := range map[string]struct {
+		change func([]byte) []byte
+		sent   bool
+	}{
+		"as it is":                      {func(s []byte) []byte { return s }, true},
+		"the mark alone":                {func([]byte) []byte { return append(make([]byte, 65), mark...) }, false},
+		"a factory of 32 bytes":         {change(0, 1), false},
+		"the call begins elsewhere":     {change(63, 0x80), false},
+		"the signature begins too late": {change(94, 0x7f), false},
+		"a call that is too long":       {change(126, 0x7f), false},
+		"a call of 2^63 bytes":          {change(120, 0x80), false},
+		"a call of 2^255 bytes":         {change(96, 0x80), false},
+		"a word too many":               {func(s []byte) []byte { return slices.Concat(s[:len(s)-32], mark, mark) }, false},
+		"a byte too few": {func(s []byte) []byte {
+			return append(bytes.Clone(s[:len(s)-33]), mark...)
+		}, false},
+	} {
+		s := open(t)
+		s.accounts = true
+		_, err := buy(paysFrom(t, altered{created, c.change}, ""), s, "k")
+		if err == nil != c.sent || len(s.sent()) > 0 != c.sent {
+			t.Errorf("%s: %v, %d payments were sent", name, err, len(s.sent()))
 		}
 	}
 }
@@ -222,15 +322,17 @@ func TestKeysSignatureIsHeldToTheKey(t *testing.T) {
 func TestRefusedKindOfPayerIsNotSignedForAgain(t *testing.T) {
 	t.Parallel()
 	refusal := status(http.StatusForbidden, `{"code":"payer_kind_not_accepted","detail":"no","status":403}`)
-	s := open(t, refusal, refusal)
-	s.accounts = true
-	p := paysFrom(t, accountVectors(t)[0].signer(t), "")
-	for range 2 {
-		if status, err := buy(p, s, "k"); err != nil || status != http.StatusForbidden {
-			t.Errorf("%d, %v", status, err)
+	for _, v := range []accountVector{accountVectors(t)[0], undeployed(t)} {
+		s := open(t, refusal, refusal)
+		s.accounts = true
+		p := paysFrom(t, v.signer(t), "")
+		for range 2 {
+			if status, err := buy(p, s, "k"); err != nil || status != http.StatusForbidden {
+				t.Errorf("%d, %v", status, err)
+			}
 		}
-	}
-	if sent := s.sent(); len(sent) != 2 || sent[0] != sent[1] {
-		t.Errorf("%d payments, which are not the same", len(sent))
+		if sent := s.sent(); len(sent) != 2 || sent[0] != sent[1] {
+			t.Errorf("%d payments, which are not the same", len(sent))
+		}
 	}
 }

@@ -121,12 +121,16 @@ func (s Server) fund(account string, units uint64) {
 // SmartAccount makes a Coinbase Smart Wallet of an owner's with a balance in units, and returns its signer.
 func (s Server) SmartAccount(owner roamcard.Signer, units uint64) *roamcard.CoinbaseSmartAccount {
 	s.t.Helper()
-	account, create := s.smartAccount(owner)
+	a := smartaccounttest.New(uint64(s.ChainID), 0, named{owner: s.word(owner.Address())})
+	account, err := roamcard.NewCoinbaseSmartAccount(owner, a.Address.String(), 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	const ether = "0xde0b6b3a7640000"
 	s.RPC("anvil_setBalance", nil, owner.Address(), ether)
 	s.RPC("anvil_impersonateAccount", nil, owner.Address())
 	s.RPC("eth_sendTransaction", nil, map[string]any{
-		"from": owner.Address(), "to": smartaccounttest.Factory.String(), "data": create,
+		"from": owner.Address(), "to": smartaccounttest.Factory.String(), "data": "0x" + hex.EncodeToString(a.CreateCall()),
 	})
 	apptest.Await(s.t, "the account has code", func() error {
 		var code string
@@ -139,23 +143,15 @@ func (s Server) SmartAccount(owner roamcard.Signer, units uint64) *roamcard.Coin
 	return account
 }
 
-// UndeployedAccount is the signer of an account with a balance in units that nobody has made on the chain.
+// UndeployedAccount is the signer of an account with a balance in units that its first payment makes.
 func (s Server) UndeployedAccount(owner roamcard.Signer, units uint64) *roamcard.CoinbaseSmartAccount {
 	s.t.Helper()
-	account, _ := s.smartAccount(owner)
-	s.fund(account.Address(), units)
-	return account
-}
-
-// smartAccount is an owner's account, and the factory's call that makes it.
-func (s Server) smartAccount(owner roamcard.Signer) (account *roamcard.CoinbaseSmartAccount, create string) {
-	s.t.Helper()
-	a := smartaccounttest.New(uint64(s.ChainID), 0, named{owner: s.word(owner.Address())})
-	account, err := roamcard.NewCoinbaseSmartAccount(owner, a.Address.String(), 0)
+	account, err := roamcard.NewUndeployedCoinbaseSmartAccount(owner, 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return account, "0x" + hex.EncodeToString(a.CreateCall())
+	s.fund(account.Address(), units)
+	return account
 }
 
 // named is an owner by its address, which signs elsewhere.
