@@ -53,18 +53,20 @@ class Dev:
         return account
 
     def smart_account(self, owner: Any, dollars: int = 1000, deployed: bool = True) -> CoinbaseSmartAccount:
-        """A Coinbase Smart Wallet of an account's with this much USDC, made by the factory unless it is not wanted."""
+        """A Coinbase Smart Wallet of an account's with this much USDC, made by the factory or by its first payment."""
+        if not deployed:
+            created = CoinbaseSmartAccount.undeployed(EthAccountSigner(owner))
+            self.fund(created, dollars)
+            return created
         arguments = encode(["bytes[]", "uint256"], [[bytes.fromhex(owner.address[2:].rjust(64, "0"))], 0]).hex()
         selector = keccak(text="getAddress(bytes[],uint256)")[:4].hex()
         address = self.call("eth_call", {"to": FACTORY, "data": "0x" + selector + arguments}, "latest")
         account = CoinbaseSmartAccount(EthAccountSigner(owner), "0x" + address[-40:])
-        if deployed:
-            selector = keccak(text="createAccount(bytes[],uint256)")[:4].hex()
-            self.call("anvil_setBalance", owner.address, hex(10**18))
-            self.call("anvil_impersonateAccount", owner.address)
-            create = {"from": owner.address, "to": FACTORY, "data": "0x" + selector + arguments}
-            self.call("eth_sendTransaction", create)
-            eventually("an account", lambda: self.call("eth_getCode", account.address, "latest") != "0x")
+        selector = keccak(text="createAccount(bytes[],uint256)")[:4].hex()
+        self.call("anvil_setBalance", owner.address, hex(10**18))
+        self.call("anvil_impersonateAccount", owner.address)
+        self.call("eth_sendTransaction", {"from": owner.address, "to": FACTORY, "data": "0x" + selector + arguments})
+        eventually("an account", lambda: self.has_code(account))
         self.fund(account, dollars)
         return account
 
@@ -73,6 +75,9 @@ class Dev:
         self.call(
             "anvil_setStorageAt", self._usdc, "0x" + slot.hex(), "0x" + (dollars * 1_000_000).to_bytes(32, "big").hex()
         )
+
+    def has_code(self, account: Any) -> bool:
+        return bool(self.call("eth_getCode", account.address, "latest") != "0x")
 
     def transfers(self, account: Any) -> list[int]:
         """The amounts of every transfer from the wallet to the service, asked of the chain."""

@@ -25,9 +25,10 @@ from conftest import HANGS, ROOT, CountingSigner, Dev, Proxy, Side, eventually
 from eth_account import Account
 
 from roamcard import (
-    ApiError,
     ApprovalDeniedError,
+    CoinbaseSmartAccount,
     ConflictError,
+    EthAccountSigner,
     Events,
     FileStore,
     InsufficientFundsError,
@@ -231,17 +232,26 @@ def test_smart_account(dev: Dev, side: Side, moved: Moved) -> None:
     card = client.cards.wait_until_active(bought, interval=0.2)
     assert client.cards.reveal(card.id, PagePresenter(look)).presented
 
-    bare = dev.smart_account(Account.create(), deployed=False)
-    signed, store = [], MemoryStore()
-    client = side.client(bare, store=store, events=Events(on_signed=signed.append))
-    for _ in range(2):
-        with pytest.raises(ApiError, match="payer_kind_not_accepted"):
-            client.cards.purchase(idempotency_key=key)
-    assert len(signed) == 1
+    owner, signed, store = Account.create(), [], MemoryStore()
+    created = dev.smart_account(owner, deployed=False)
+    plain = CoinbaseSmartAccount(EthAccountSigner(owner), created.address)
     with pytest.raises(NotDeployedError):
-        side.client(bare, rpc_url=dev.rpc).cards.purchase()
-    assert dev.transfers(bare) == []
-    paid_once(dev, account, moved)
+        side.client(plain, rpc_url=dev.rpc).cards.purchase()
+    client = side.client(created, rpc_url=dev.rpc, store=store, events=Events(on_signed=signed.append))
+    assert client.auth.sign_in().wallet == created.address
+    made = client.cards.purchase(idempotency_key=key)
+    assert (made.order.payment.payer, made.replayed, dev.has_code(created)) == (created.address, False, True)
+    again = client.cards.purchase(idempotency_key=key)
+    assert (again.order_id, again.replayed, len(signed)) == (made.order_id, True, 1)
+    # The account has code now, and signs as before or as one that is deployed.
+    for signer in (created, plain):
+        other = side.client(signer, rpc_url=dev.rpc)
+        assert other.auth.sign_in().wallet == created.address
+        assert other.cards.purchase(idempotency_key=key).order_id == made.order_id
+    client.cards.wait_until_active(made, interval=0.2)
+    client.cards.top_up(2500)
+    assert (dev.transfers(account), dev.transfers(created)) == ([CARD], [CARD, 25_000_000])
+    moved(3)
 
 
 def test_pay_order(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:

@@ -223,7 +223,10 @@ class AmbiguousPaymentError(PaymentError):
 
 
 class NotDeployedError(PaymentError):
-    """The smart account that is to pay has no code on the chain. Nothing was sent."""
+    """The smart account that is to pay has no code on the chain, and its signature does not say how it is made.
+
+    Nothing was sent.
+    """
 
 
 class ClockError(PaymentError):

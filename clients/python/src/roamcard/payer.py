@@ -32,7 +32,7 @@ from .money import dollars_of, units_of_cents
 from .policy import Expected, Policy, Quote, Quoted, check_terms
 from .programs import Do, Done, Pause, Program, Refused, Send, Unclear
 from .signers import Signer
-from .smartaccount import of_account
+from .smartaccount import names_creation, of_account
 from .x402 import Terms, authorization_typed_data, decode_payment, decode_terms, encode_payment, nonce_of, same_address
 
 T = TypeVar("T")
@@ -519,8 +519,8 @@ def _compare_clocks(date: str | None) -> None:
 def _signature_of(signer: Signer, data: dict[str, Any], chain: Chain | None) -> str:
     """Has the wallet sign a payment.
 
-    A smart account is looked for on the chain when there is a node to ask: without code, nobody could move its money by
-    the signature.
+    A smart account is looked for on the chain when there is a node to ask, unless its signature says how it is made:
+    without code, nobody could move its money by the signature.
     """
     try:
         signature = signer.sign_typed_data(data)
@@ -528,7 +528,7 @@ def _signature_of(signer: Signer, data: dict[str, Any], chain: Chain | None) -> 
         raise
     except Exception as error:
         raise PaymentError("the wallet did not sign; nothing was sent") from error
-    if re.fullmatch("0x[0-9a-fA-F]{130}", signature):
+    if re.fullmatch("0x[0-9a-fA-F]{130}", signature) or names_creation(signature):
         return signature
     if not of_account(signature):
         raise PaymentError("the wallet returned no signature of 65 bytes, nor one of a smart account; nothing was sent")
