@@ -189,7 +189,10 @@ export class ClockError extends PaymentError {
   override readonly code = "clock_differs";
 }
 
-/** The smart account that is to pay has no code on the chain. Nothing was sent. */
+/**
+ * The smart account that is to pay has no code on the chain, and its signature does not say how it is made. Nothing was
+ * sent.
+ */
 export class NotDeployedError extends PaymentError {
   override readonly code = "account_not_deployed";
 }

@@ -21,7 +21,7 @@ import { type Policy, type Quote, Rules } from "./policy.js";
 import { bounded } from "./bounded.js";
 import type { Fetch } from "./rest.js";
 import type { Signer } from "./signers.js";
-import { isOfAccount, isUndeployed } from "./smart-account.js";
+import { isOfAccount, namesCreation } from "./smart-account.js";
 import {
   type Authorization,
   authorizationTypedData,
@@ -396,8 +396,8 @@ export class Payer {
     });
   }
 
-  // signature has the wallet sign. A smart account is looked for on the chain when there is a node to ask: without
-  // code, nobody could move its money by the signature.
+  // signature has the wallet sign. A smart account is looked for on the chain when there is a node to ask, unless its
+  // signature says how it is made: without code, nobody could move its money by the signature.
   async #signature(signer: Signer, offer: Offer, authorization: Authorization): Promise<string> {
     const signature = await signatureOf(signer, offer, authorization);
     if (isOfAccount(signature) && (await this.#chain?.lacksCode(signer.address)))
@@ -571,9 +571,7 @@ async function signatureOf(signer: Signer, offer: Offer, authorization: Authoriz
   const signature = await signer.signTypedData(authorizationTypedData(offer, authorization)).catch((cause: unknown) => {
     throw new PaymentError("the wallet did not sign; nothing was sent", { cause });
   });
-  if (isUndeployed(signature))
-    throw new NotDeployedError("the wallet's account is not deployed (ERC-6492); deploy it first. Nothing was sent");
-  if (!/^0x[0-9a-fA-F]{130}$/.test(signature) && !isOfAccount(signature))
+  if (!/^0x[0-9a-fA-F]{130}$/.test(signature) && !isOfAccount(signature) && !namesCreation(signature))
     throw new PaymentError(
       "the wallet returned no signature of 65 bytes, nor one of a smart account; nothing was sent",
     );

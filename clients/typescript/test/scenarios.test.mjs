@@ -178,30 +178,27 @@ describe("scenarios", { concurrency: 4 }, () => {
       assert.match(seen.html, /<dd>[\d ]+<\/dd>/);
     }
 
-    const bare = await chain.undeployedAccount(privateKeyToAccount(generatePrivateKey()));
-    const refused = await behindProxy(t, bare, { store: new MemoryStore() });
-    // Viem says with the signature that the account is not deployed.
-    await assert.rejects(refused.client.cards.purchase({ idempotencyKey }), NotDeployedError);
-    assert.deepEqual(payments(refused.proxy), []);
-    // Others do not: the chain does, or the service.
+    const other = await chain.undeployedAccount(privateKeyToAccount(generatePrivateKey()));
+    const created = await behindProxy(t, other, { store: new MemoryStore(), rpcUrl: dev.rpcUrl });
+    // What viem signs says how the account is made; without that, the node says that there is none.
     const inner = (signature) => parseErc6492Signature(signature).signature;
-    const signer = {
-      address: bare.address,
-      signTypedData: async (data) => {
-        refused.signatures.push(data);
-        return inner(await bare.signTypedData(data));
-      },
-    };
-    refused.signatures.length = 0;
-    const asking = refused.make({ signer, rpcUrl: dev.rpcUrl, store: new MemoryStore() });
-    await assert.rejects(asking.cards.purchase({ idempotencyKey }), NotDeployedError);
-    assert.deepEqual(payments(refused.proxy), []);
-    refused.signatures.length = 0;
-    const unasking = refused.make({ signer });
-    const refusal = { code: "payer_kind_not_accepted", status: 403 };
-    for (let i = 0; i < 2; i++) await assert.rejects(unasking.cards.purchase({ idempotencyKey }), refusal);
-    assertSameBytes(refused.proxy, refused.signatures, 2);
-    return { payers: [account, bare], transfers: [1, 0] };
+    const plain = { address: other.address, signTypedData: async (data) => inner(await other.signTypedData(data)) };
+    const bare = created.make({ signer: plain, store: new MemoryStore() });
+    await assert.rejects(bare.cards.purchase({ idempotencyKey }), NotDeployedError);
+    assert.deepEqual(payments(created.proxy), []);
+    assert.equal((await created.client.auth.signIn()).wallet, other.address);
+    const first = await created.client.cards.purchase({ idempotencyKey });
+    assert.deepEqual([first.order.payment.payer, first.replayed], [other.address, false]);
+    const repeated = await created.client.cards.purchase({ idempotencyKey });
+    assert.deepEqual([repeated.orderId, repeated.replayed], [first.orderId, true]);
+    assertSameBytes(created.proxy, created.signatures, 2);
+    // The account has code now: viem signs without the call that makes it, and signs in.
+    const anew = created.make({ signer: other, store: new MemoryStore() });
+    assert.equal((await anew.cards.purchase({ idempotencyKey })).orderId, first.orderId);
+    assert.equal((await anew.auth.signIn()).wallet, other.address);
+    await first.waitUntilActive(fast);
+    await anew.cards.topUp({ amountUsdCents: 2500 });
+    return { payers: [account, other], transfers: [1, 2] };
   });
 
   prove("reply-dropped", async (t) => {
