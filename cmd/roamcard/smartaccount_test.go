@@ -41,7 +41,7 @@ func TestSmartAccountOnTheCommandLine(t *testing.T) {
 	by = " --account " + s.UndeployedAccount(owner, 1_000_000_000).Address()
 	c.runs([]command{
 		{"card buy --key two --yes --max 60 --max-day 200 --rpc-url " + s.RPCURL + by, exitFailure, "", "is not deployed"},
-		{"card buy --key two --yes --max 60 --max-day 200" + by, exitFailure, "", "payer_kind_not_accepted"},
+		{"card buy --key two --yes --max 60 --max-day 200" + by, exitFailure, "", "payment_rejected"},
 	})
 }
 
