@@ -164,12 +164,8 @@ func (c *Chain) tryTransfer(
 	if rejection == nil {
 		return err
 	}
-	if call.to != c.config.Domain.Contract && rejection.Reason == x402.ReasonSimulation {
-		// The token's reason is lost on the way; most often it is this.
-		if held, err := c.Balance(ctx, a.From); err == nil && held < a.Value {
-			poor := refusals["ERC20: transfer amount exceeds balance"]
-			return &poor
-		}
+	if call.to != c.config.Domain.Contract {
+		rejection = c.refusalOfCreation(ctx, as, a, s, atHash(head.Hash), rejection)
 	}
 	return c.blockedParty(ctx, a, head, rejection)
 }

@@ -59,6 +59,26 @@ func (c *Chain) transfer(a x402.Authorization, s x402.Signature) transfer {
 	), creationGas}
 }
 
+// refusalOfCreation is why the token refuses a transfer behind a creation, which Multicall3 does not say when nothing
+// may fail.
+func (c *Chain) refusalOfCreation(
+	ctx context.Context, as *simulated, a x402.Authorization, s x402.Signature, block any, unknown *payment.Rejection,
+) *payment.Rejection {
+	steps, _ := settler.ParseInOrder(c.transfer(a, s).data)
+	for i := range steps {
+		steps[i].MayFail = true
+	}
+	answer, err := c.ethCallAs(ctx, as, transfer{settler.MulticallAddress, settler.InOrder(steps...), creationGas}, block)
+	if err != nil {
+		return unknown
+	}
+	results, err := settler.ResultsInOrder(answer)
+	if err != nil || len(results) != len(steps) || results[len(steps)-1].Success {
+		return unknown
+	}
+	return refusalOf(results[len(steps)-1].ReturnData)
+}
+
 // paymentOf reads what transfer makes.
 func (c *Chain) paymentOf(to x402.Address, data []byte) (a x402.Authorization, s x402.Signature, ok bool) {
 	if to == c.config.Domain.Contract {

@@ -422,6 +422,17 @@ func TestUndeployedSmartAccountPays(t *testing.T) {
 			settle(undeployed(account, nonce)) // as a client signs that has not noticed
 		})
 	}
+	t.Run("by a blocked account", func(t *testing.T) {
+		account := smartaccounttest.New(devnet.ChainID, 7, owner(t))
+		b.fund(account.Address)
+		word := common.LeftPadBytes(account.Address[:], 32)
+		blocks := append(crypto.Keccak256([]byte("blacklist(address)"))[:4], word...)
+		b.sendAs(devnet.WalletsOf(devnet.RoleAdmin)[0], token, blocks)
+		p := undeployed(account, 0)
+		if err := on.Simulate(t.Context(), p.Authorization, p.Signature); b.reasonOf(err) != payment.ReasonPayerBlocked {
+			t.Errorf("refused: %v", err)
+		}
+	})
 	t.Run("where nothing makes it", func(t *testing.T) {
 		account := smartaccounttest.New(devnet.ChainID, 6, owner(t))
 		b.fund(account.Address)

@@ -200,14 +200,19 @@ func rejectionOf(err error) *payment.Rejection {
 	if err == nil || !isAnswer(err) {
 		return nil
 	}
-	rejection := payment.Rejection{Reason: x402.ReasonSimulation, Detail: "the transfer would fail"}
+	var revert string
 	if data, ok := errors.AsType[rpc.DataError](err); ok {
-		if text, ok := data.ErrorData().(string); ok {
-			if reason, err := abi.UnpackRevert(common.FromHex(text)); err == nil {
-				if known, ok := refusals[reason]; ok {
-					rejection = known
-				}
-			}
+		revert, _ = data.ErrorData().(string)
+	}
+	return refusalOf(common.FromHex(revert))
+}
+
+// refusalOf is the reason of a revert.
+func refusalOf(revert []byte) *payment.Rejection {
+	rejection := payment.Rejection{Reason: x402.ReasonSimulation, Detail: "the transfer would fail"}
+	if reason, err := abi.UnpackRevert(revert); err == nil {
+		if known, ok := refusals[reason]; ok {
+			rejection = known
 		}
 	}
 	return &rejection
