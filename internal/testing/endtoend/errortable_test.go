@@ -171,7 +171,7 @@ func TestSignInRefusesUnprovenWallet(t *testing.T) {
 		"unknown member":     {"nonce": "x"},
 		"message list":       {"message": []any{}},
 		"message too long":   {"message": strings.Repeat("m", 8193)},
-		"signature too long": {"signature": "0x" + strings.Repeat("11", 300)},
+		"signature too long": {"signature": "0x" + strings.Repeat("11", 2049)},
 	} {
 		cases.add("verify, "+name, b.verifying(b.signInChallenge(), change), 400, fault.SchemaInvalid)
 	}
@@ -186,6 +186,9 @@ func TestSignInRefusesUnprovenWallet(t *testing.T) {
 		"another scheme": func(string) map[string]any { return map[string]any{"messageScheme": "eip712"} },
 		"unknown intent": func(string) map[string]any { return map[string]any{"intentId": uuid.NewString()} },
 		"all zero":       func(string) map[string]any { return map[string]any{"signature": "0x" + strings.Repeat("00", 65)} },
+		"a contract's": func(string) map[string]any {
+			return map[string]any{"signature": "0x" + strings.Repeat("11", 300)}
+		},
 		"not hex":        func(string) map[string]any { return map[string]any{"signature": strings.Repeat("zz", 65)} },
 		"cut":            func(m string) map[string]any { return map[string]any{"signature": b.sign(m)[:130]} },
 		"with a blob":    func(m string) map[string]any { return map[string]any{"signature": b.sign(m) + "00"} },
