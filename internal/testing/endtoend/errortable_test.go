@@ -189,9 +189,9 @@ func TestSignInRefusesUnprovenWallet(t *testing.T) {
 		"a contract's": func(string) map[string]any {
 			return map[string]any{"signature": "0x" + strings.Repeat("11", 300)}
 		},
-		"not hex":        func(string) map[string]any { return map[string]any{"signature": strings.Repeat("zz", 65)} },
-		"cut":            func(m string) map[string]any { return map[string]any{"signature": b.sign(m)[:130]} },
-		"with a blob":    func(m string) map[string]any { return map[string]any{"signature": b.sign(m) + "00"} },
+		"not hex":     func(string) map[string]any { return map[string]any{"signature": strings.Repeat("zz", 65)} },
+		"cut":         func(m string) map[string]any { return map[string]any{"signature": b.sign(m)[:130]} },
+		"with a blob": func(m string) map[string]any { return map[string]any{"signature": b.sign(m) + "00"} },
 	} {
 		ch := b.signInChallenge()
 		cases.add("verify, "+name, b.verifying(ch, change(ch.Message)), 401, fault.SignatureInvalid)
