@@ -228,6 +228,7 @@ slow() {
   tests "crawlers of x402" discovery.test.mjs
   tests "extensions of x402" extensions.test.mjs
   tests "smart accounts" smartaccount.test.mjs
+  tests "smart accounts, Safe" safe.test.mjs
   tests "operators of an issuer" operators.test.mjs
   facilitators
   for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done

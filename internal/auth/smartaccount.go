@@ -26,10 +26,10 @@ const smartAccountTTL = 15 * time.Minute
 func (a *Auth) provenBySmartAccount(ctx context.Context, c Challenge, signature string) (bool, error) {
 	digest, ours := a.site.digest(c)
 	s, err := x402.ParseAnySignature(signature)
-	if a.smartAccounts == nil || !ours || err != nil || s.IsOfKey() {
+	if a.smartAccounts == nil || !ours || err != nil {
 		return false, nil
 	}
-	err = a.smartAccounts.SignedBy(limit.WithUse(ctx, limit.ForOwner), c.Wallet, digest, s)
+	err = a.smartAccounts.SignedBy(limit.WithUse(ctx, limit.ForOwner), c.Wallet, digest, s.OfAccount())
 	if _, otherKind := errors.AsType[*x402.PayerKindError](err); otherKind || errors.Is(err, curve.ErrNotSigned) {
 		return false, nil
 	}

@@ -132,6 +132,9 @@ const (
 // SignedBy implements payment.SmartAccounts, at the latest block. Who signed decides what is shown to whom, so where
 // there are several nodes, two must say it: one alone may lie.
 func (c *Chain) SignedBy(ctx context.Context, account x402.Address, digest x402.Hash, s x402.Signature) error {
+	if !c.config.SmartAccounts.May(s) {
+		return curve.ErrNotSigned
+	}
 	const calls = 5
 	ask := func(ctx context.Context, one *Chain) (opinion, error) {
 		return one.signedAt(ctx, one.statement(account, digest, s))
@@ -168,6 +171,9 @@ func (c *Chain) signedAt(ctx context.Context, s smartaccount.Statement) (opinion
 	code, err := at.Code(ctx, s.Account)
 	if err != nil {
 		return 0, err
+	}
+	if s.Signature.IsKeySized() && bytes.HasPrefix(code, designator) {
+		return notSigned, nil // it signs with its own key
 	}
 	err = c.config.SmartAccounts.Verify(ctx, at, code, s)
 	switch {

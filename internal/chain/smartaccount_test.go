@@ -511,6 +511,7 @@ func TestUndeployedSmartAccountsSignatures(t *testing.T) {
 		if err := on.SignedBy(t.Context(), account.Address, digest, wholly); err != nil {
 			t.Errorf("once it is made: %v", err)
 		}
+		b.wantOtherKind(on, account.Address, digest, smartaccounttest.MadeBy(factory, theirs.CreateCall(), inner))
 		b.control("anvil_setBalance", common.BytesToAddress(stays.Bytes()).Hex(), "0xde0b6b3a7640000")
 		b.fromOwner(stays, account.Address, account.RemoveCall(0))
 		if err := on.SignedBy(t.Context(), account.Address, digest, wholly); !errors.Is(err, curve.ErrNotSigned) {

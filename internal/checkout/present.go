@@ -51,9 +51,10 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 func (c *Checkout) presentedBefore(ctx context.Context, p Purchase, pay x402.Payment, why error) (
 	signed payment.Signed, known bool, err error,
 ) {
-	if !pay.Signature.IsOfAccount() || pay.Authorization.To != c.Terms.PayTo {
+	if c.Terms.SmartAccounts == nil || pay.Authorization.To != c.Terms.PayTo {
 		return payment.Signed{}, false, why
 	}
+	pay.Signature = pay.Signature.OfAccount()
 	o, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	var claimed payment.Payment
 	if err == nil {

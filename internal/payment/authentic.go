@@ -57,9 +57,10 @@ func (t Terms) Authentic(ctx context.Context, p x402.Payment) (Signed, error) {
 	err := curve.ErrNotSigned
 	switch from := p.Authorization.From; {
 	case reserved(from):
-	case p.Signature.IsOfKey():
-		err = curve.Verify(t.Domain, p.Authorization, p.Signature)
+	case p.Signature.IsOfKey() && curve.Verify(t.Domain, p.Authorization, p.Signature) == nil:
+		return Signed{p, false}, nil
 	case t.SmartAccounts != nil:
+		p.Signature = p.Signature.OfAccount()
 		err = t.SmartAccounts.SignedBy(ctx, from, t.Domain.Digest(p.Authorization), p.Signature)
 	}
 	if errors.Is(err, curve.ErrNotSigned) {
@@ -70,5 +71,5 @@ func (t Terms) Authentic(ctx context.Context, p x402.Payment) (Signed, error) {
 	if err != nil {
 		return Signed{}, fmt.Errorf("check the signature: %w", err)
 	}
-	return Signed{p, !p.Signature.IsOfKey()}, nil
+	return Signed{p, true}, nil
 }

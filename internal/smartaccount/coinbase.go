@@ -12,8 +12,6 @@ import (
 	"slices"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -56,8 +54,13 @@ func coinbaseDigest(s Statement) x402.Hash {
 	copy(domain[64:], coinbaseVersion[:])
 	binary.BigEndian.PutUint64(domain[120:], s.ChainID)
 	copy(domain[140:], s.Account[:])
-	separator := x402.Keccak256(domain[:])
-	message := x402.Keccak256(slices.Concat(coinbaseMessage[:], s.Digest[:]))
+	return typedDigest(domain[:], coinbaseMessage, s.Digest)
+}
+
+// typedDigest is the EIP-712 digest of a message with one member, by its encoded domain.
+func typedDigest(domain []byte, messageType, member x402.Hash) x402.Hash {
+	separator := x402.Keccak256(domain)
+	message := x402.Keccak256(slices.Concat(messageType[:], member[:]))
 	return x402.Keccak256(slices.Concat([]byte{0x19, 0x01}, separator[:], message[:]))
 }
 
@@ -92,7 +95,7 @@ func (coinbase) verify(ctx context.Context, at Block, s Statement) error {
 // verifyCoinbase checks the signature of an account whose owners are read by their index.
 func verifyCoinbase(ctx context.Context, at Block, s Statement, ownerAt func(index *big.Int) ([]byte, error)) error {
 	var wrapped wrapper
-	if !decode(wrapperType, []byte(s.Signature), &wrapped) {
+	if !decode(wrapperType, s.Signature.Bytes(), &wrapped) {
 		return curve.ErrNotSigned
 	}
 	owner, err := ownerAt(wrapped.OwnerIndex)
@@ -118,17 +121,9 @@ var coinbaseOwners = unhex("97e2c6aad4ce5d562ebfaa00db6b9e0fb66ea5d8162ed5b243f5
 func coinbaseOwner(ctx context.Context, at Block, account x402.Address, index *big.Int) ([]byte, error) {
 	slot := x402.Keccak256(slices.Concat(index.FillBytes(make([]byte, 32)), coinbaseOwners))
 	data := new(big.Int).SetBytes(hash(slot))
-	slots := []x402.Hash{slot, x402.Hash(data.FillBytes(make([]byte, 32))),
-		x402.Hash(data.Add(data, big.NewInt(1)).FillBytes(make([]byte, 32)))}
-	words := make([]x402.Hash, len(slots))
-	var all errgroup.Group
-	for i, slot := range slots {
-		all.Go(func() (err error) {
-			words[i], err = at.Word(ctx, account, slot)
-			return err
-		})
-	}
-	if err := all.Wait(); err != nil {
+	words, err := words(ctx, at, account, slot, x402.Hash(data.FillBytes(make([]byte, 32))),
+		x402.Hash(data.Add(data, big.NewInt(1)).FillBytes(make([]byte, 32))))
+	if err != nil {
 		return nil, err
 	}
 	// Bytes of 32 and more keep twice their length, and one, in their slot.

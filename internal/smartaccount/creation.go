@@ -61,7 +61,7 @@ func (c Creation) Call() []byte { return slices.Concat(createAccountSelector[:],
 
 // WithCreation is a signature of an account that a factory's call makes, as CreationOf reads it.
 func WithCreation(factory x402.Address, call []byte, s x402.Signature) x402.Signature {
-	data, err := creationType.Pack(common.Address(factory), call, []byte(s))
+	data, err := creationType.Pack(common.Address(factory), call, s.Bytes())
 	if err != nil {
 		panic(err) // the types are constant
 	}

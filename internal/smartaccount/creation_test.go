@@ -38,12 +38,12 @@ func FuzzCreationOf(f *testing.F) {
 
 func TestKindsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{"": "", "coinbase-smart-wallet": "coinbase-smart-wallet",
-		" coinbase-smart-wallet ,": "coinbase-smart-wallet"} {
+		" coinbase-smart-wallet ,": "coinbase-smart-wallet", "safe, coinbase-smart-wallet": "safe,coinbase-smart-wallet"} {
 		if kinds, err := smartaccount.Parse(text); err != nil || kinds.String() != want {
 			t.Errorf("%q: %s, %v", text, kinds, err)
 		}
 	}
-	for _, text := range []string{"safe", "coinbase-smart-wallet,coinbase-smart-wallet"} {
+	for _, text := range []string{"kernel", "coinbase-smart-wallet,coinbase-smart-wallet"} {
 		if kinds, err := smartaccount.Parse(text); err == nil {
 			t.Errorf("%q: %s", text, kinds)
 		}

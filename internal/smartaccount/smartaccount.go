@@ -52,8 +52,11 @@ type Kind string
 // owners are keys and passkeys.
 const CoinbaseSmartWallet Kind = "coinbase-smart-wallet"
 
+// Safe is Safe's account, versions 1.3.0, 1.4.1 and 1.5.0, whose owners are keys. It must be deployed.
+const Safe Kind = "safe"
+
 // all are the kinds that there are.
-var all = map[Kind]kind{CoinbaseSmartWallet: coinbase{}}
+var all = map[Kind]kind{CoinbaseSmartWallet: coinbase{}, Safe: safe{}}
 
 // kind is how accounts of one kind are told, and how what they have signed is checked.
 type kind interface {
@@ -67,7 +70,7 @@ type kind interface {
 type Kinds []Kind
 
 // All are all kinds, by name.
-func All() Kinds { return Kinds{CoinbaseSmartWallet} }
+func All() Kinds { return Kinds{CoinbaseSmartWallet, Safe} }
 
 // Parse reads names of kinds, separated by commas; none is empty.
 func Parse(text string) (Kinds, error) {
@@ -99,6 +102,9 @@ func (ks Kinds) Names() []string {
 // String is the names, separated by commas.
 func (ks Kinds) String() string { return strings.Join(ks.Names(), ",") }
 
+// May reports whether a signature may be of an account of these kinds: only a Safe's is as long as a key's.
+func (ks Kinds) May(s x402.Signature) bool { return !s.IsKeySized() || slices.Contains(ks, Safe) }
+
 // Of tells the kind of an account, which has the code. It is ErrOtherKind when that is none of these.
 func (ks Kinds) Of(ctx context.Context, at Block, account x402.Address, code []byte) (Kind, error) {
 	for _, k := range ks {
@@ -119,8 +125,11 @@ func (ks Kinds) Verify(ctx context.Context, at Block, code []byte, s Statement) 
 	if makes {
 		s.Signature = creation.Signature
 	}
+	if makes && creation.address() != s.Account {
+		return ErrOtherKind // whoever's account it makes, the payer's it is not
+	}
 	if len(code) == 0 {
-		if !makes || !slices.Contains(ks, CoinbaseSmartWallet) || creation.address() != s.Account {
+		if !makes || !slices.Contains(ks, CoinbaseSmartWallet) {
 			return ErrOtherKind
 		}
 		return verifyCoinbase(ctx, at, s, creation.owner)

@@ -89,7 +89,7 @@ func putAuthorization(b []byte, a Authorization) {
 // signature, and with bytes for a smart account's.
 func TransferCall(a Authorization, s Signature) []byte {
 	if !s.IsOfKey() {
-		return TransferBytesCall(a, []byte(s))
+		return TransferBytesCall(a, s.Bytes())
 	}
 	b := make([]byte, 4+9*32)
 	copy(b, selectorTransfer[:])
@@ -127,7 +127,7 @@ func TransferOf(call []byte) (a Authorization, s Signature, ok bool) {
 	case [4]byte(call) == selectorTransfer && len(call) == 4+9*32:
 		s = KeySignature(call[4+7*32:], at(6)[31]-27)
 	case [4]byte(call) == selectorTransferBytes && number(7) <= uint64(len(call)-head):
-		s = Signature(call[head:][:number(7)])
+		s = AccountSignature(string(call[head:][:number(7)]))
 	}
 	return a, s, bytes.Equal(call, TransferCall(a, s))
 }

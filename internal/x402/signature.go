@@ -23,6 +23,9 @@ const (
 // keySize is the size of a key's signature: r, s and v.
 const keySize = 65
 
+// accountMark ends a smart account's signature that has a key's size, so that it is told from a key's.
+const accountMark = "\x00"
+
 // MaxContractSignature is how many bytes the signature of a smart account may have. A passkey's has about 700, and with
 // the call that makes the account about 1,300.
 const MaxContractSignature = 2 << 10
@@ -58,7 +61,7 @@ func ParseSignature(text string) (Signature, error) {
 }
 
 // ParseAnySignature is ParseSignature that takes the signatures of smart accounts, too: what is longer than a key's is
-// read as it is, up to MaxContractSignature.
+// read as it is, up to MaxContractSignature, and so is what has another v.
 func ParseAnySignature(text string) (Signature, error) {
 	raw, err := parseSignatureHex(text)
 	switch {
@@ -66,8 +69,8 @@ func ParseAnySignature(text string) (Signature, error) {
 		return "", err
 	case len(raw) > MaxContractSignature:
 		return "", &RejectedError{ReasonSignatureForm, "the signature is longer than any smart account's that pays here"}
-	case len(raw) > keySize:
-		return Signature(raw), nil
+	case len(raw) > keySize, len(raw) == keySize && raw[keySize-1] > 30:
+		return AccountSignature(raw), nil
 	}
 	return ParseSignature(text)
 }
@@ -96,10 +99,33 @@ func KeySignature(rs []byte, recovery byte) Signature {
 	return Signature(append(bytes.Clone(rs), recovery+27))
 }
 
+// AccountSignature is a smart account's signature, of the bytes that its code takes. One owner's of a Safe has the size
+// of a key's, and is none.
+func AccountSignature(raw string) Signature {
+	if len(raw) == keySize {
+		raw += accountMark
+	}
+	return Signature(raw)
+}
+
+// OfAccount is the signature as a smart account's: a key's that is not the payer's.
+func (s Signature) OfAccount() Signature { return AccountSignature(string(s)) }
+
+// IsKeySized reports that a smart account's signature is as long as a key's.
+func (s Signature) IsKeySized() bool { return s.IsOfAccount() && len(s.Bytes()) == keySize }
+
+// Bytes are what the payer sent and its account takes.
+func (s Signature) Bytes() []byte {
+	if len(s) == keySize+len(accountMark) {
+		s = Signature(strings.TrimSuffix(string(s), accountMark))
+	}
+	return []byte(s)
+}
+
 // IsOfKey reports that the signature has the form of a key's.
 func (s Signature) IsOfKey() bool { return len(s) == keySize }
 
-// IsOfAccount reports that the signature can only be a smart account's: it is longer than a key's.
+// IsOfAccount reports that the signature is a smart account's.
 func (s Signature) IsOfAccount() bool { return len(s) > keySize }
 
 // IsOfCreation reports that the signature says how its account is made.
@@ -127,7 +153,7 @@ func (s Signature) Check() error {
 }
 
 // Hex is 0x and lower-case hex. It is live money: it belongs in a header, never in a log.
-func (s Signature) Hex() string { return "0x" + hex.EncodeToString([]byte(s)) }
+func (s Signature) Hex() string { return "0x" + hex.EncodeToString(s.Bytes()) }
 
 // redacted is shown in place of a signature.
 const redacted = "[redacted]"

@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"bytes"
 	"errors"
 	"math/big"
 	"strings"
@@ -71,6 +72,7 @@ func TestSignaturesOfSmartAccounts(t *testing.T) {
 		{"one that makes the account", long(300) + strings.Repeat("6492", 16), ""},
 		{"the longest", long(MaxContractSignature), ""},
 		{"longer", long(MaxContractSignature + 1), ReasonSignatureForm},
+		{"one owner's of a Safe, by personal_sign", good.Hex()[:2+128] + "1f", ""},
 		{"a key's with v of 29", good.Hex()[:2+128] + "1d", ReasonSignature},
 		{"64 bytes", long(64), ReasonSignatureForm},
 		{"empty", "0x", ReasonSignatureForm},
@@ -81,12 +83,38 @@ func TestSignaturesOfSmartAccounts(t *testing.T) {
 			if got := reasonOf(t, err); got != tt.reason {
 				t.Errorf("reason %q (%v), want %q", got, err, tt.reason)
 			}
-			if err == nil && s.Hex() != tt.text {
-				t.Errorf("read as %s", s.Hex())
+			if err == nil && (s.Hex() != tt.text || s.IsOfKey() != (tt.text == good.Hex())) {
+				t.Errorf("read as %s, a key's: %t", s.Hex(), s.IsOfKey())
 			}
 			if _, contract := errors.AsType[*PayerKindError](err); contract {
 				t.Error("refused for its payer's kind, which its form does not tell")
 			}
 		})
+	}
+}
+
+// TestSignatureOfAKeysSize: one owner's of a Safe is as long as a key's. It is told from one, reaches the token as it
+// was sent, and is read of the call again.
+func TestSignatureOfAKeysSize(t *testing.T) {
+	keys, err := ParseSignature(readGolden(t).Signature)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := keys.OfAccount()
+	if s == keys || s.IsOfKey() || !s.IsOfAccount() || !s.IsKeySized() || s.Hex() != keys.Hex() || s.OfAccount() != s {
+		t.Errorf("%s, of a key %t, of an account %t", s.Hex(), s.IsOfKey(), s.IsOfAccount())
+	}
+	if long := AccountSignature(strings.Repeat("a", 130)); long.IsKeySized() || long.OfAccount() != long {
+		t.Error("a longer one is taken for one of a key's size")
+	}
+	a := Authorization{From: Address{1}, To: Address{2}, Value: 3, ValidBefore: 4, Nonce: Hash{5}}
+	call := TransferCall(a, s)
+	if want := TransferBytesCall(a, []byte(keys)); !bytes.Equal(call, want) {
+		t.Errorf("the call is %x, want %x", call, want)
+	}
+	for _, want := range []Signature{s, keys} {
+		if of, read, ok := TransferOf(TransferCall(a, want)); !ok || of != a || read != want {
+			t.Errorf("read of the call: %t, %s", ok, read.Hex())
+		}
 	}
 }

@@ -27,7 +27,9 @@ func (c *Chain) SignedBy(_ context.Context, account x402.Address, digest x402.Ha
 	if c.down {
 		return ErrDown
 	}
-	if _, owned := c.owners[account]; !owned {
+	if _, owned := c.owners[account]; !owned && s.IsKeySized() {
+		return curve.ErrNotSigned
+	} else if !owned {
 		return &x402.PayerKindError{RejectedError: x402.RejectedError{
 			Reason: x402.ReasonSignature, Detail: "not a smart account",
 		}}
