@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/curve"
@@ -91,6 +92,25 @@ func (c *Chain) paymentOf(to x402.Address, data []byte) (a x402.Authorization, s
 	a, s, ok = x402.TransferOf(steps[1].Data)
 	whole := smartaccount.WithCreation(steps[0].To, steps[0].Data, s)
 	return a, whole, ok && bytes.Equal(c.transfer(a, whole).data, data)
+}
+
+// Carried implements payment.SmartAccounts. What a node answers is the transaction itself: its hash says so.
+func (c *Chain) Carried(ctx context.Context, transaction x402.Hash) (payment.Carried, error) {
+	var tx types.Transaction
+	if err := c.pool.call(ctx, &tx, "eth_getTransactionByHash", transaction.String()); err != nil {
+		return payment.Carried{}, fmt.Errorf("read a transaction: %w", err)
+	}
+	if x402.Hash(tx.Hash()) != transaction {
+		return payment.Carried{}, errors.New("read a transaction: a node answered with another one")
+	}
+	if tx.To() == nil {
+		return payment.Carried{}, nil
+	}
+	a, s, ok := c.paymentOf(x402.Address(*tx.To()), tx.Data())
+	if !ok {
+		return payment.Carried{}, nil
+	}
+	return payment.Carried{Authorization: a, Signature: s}, nil
 }
 
 // statement is what an account is said to have signed on this chain.

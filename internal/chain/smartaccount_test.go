@@ -276,11 +276,31 @@ func TestSmartAccountsPay(t *testing.T) {
 			receipt := b.settles(p)
 			t.Logf("%d gas", b.gasOf(receipt.Transaction))
 			paid += price
+			b.wantCarried(on, receipt.Transaction, payment.Carried{Authorization: p.Authorization, Signature: p.Signature})
 		})
 	}
 	b.submit(plain)
-	b.settles(plain)
+	settled := b.settles(plain).Transaction
 	b.wantPayee(paid)
+	b.wantCarried(on, settled, payment.Carried{Authorization: plain.Authorization, Signature: plain.Signature})
+	b.wantCarried(on, x402.Hash(b.sendAs(buyer(9), common.Address{9}, nil)), payment.Carried{})
+	liar := b.acceptingAt(b.lying(func(q question) string {
+		if q.Method == "eth_getTransactionByHash" {
+			return b.member(q.Method, settled.String())
+		}
+		return ""
+	}))
+	if carried, err := liar.Carried(t.Context(), x402.Hash{1}); err == nil {
+		t.Errorf("a node that answers with another transaction is believed: %+v", carried)
+	}
+}
+
+// wantCarried checks what a transaction moved a payment with.
+func (b *bench) wantCarried(on *chain.Chain, transaction x402.Hash, want payment.Carried) {
+	b.Helper()
+	if got, err := on.Carried(b.Context(), transaction); err != nil || got != want {
+		b.Errorf("carried %+v, %v", got, err)
+	}
 }
 
 // gasOf is what a transaction used.
@@ -395,7 +415,9 @@ func TestUndeployedSmartAccountPays(t *testing.T) {
 		if err := relayer.Submit(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%d gas", b.gasOf(b.settles(p).Transaction))
+		settled := b.settles(p).Transaction
+		t.Logf("%d gas", b.gasOf(settled))
+		b.wantCarried(on, settled, payment.Carried{Authorization: p.Authorization, Signature: p.Signature})
 		if own := b.wantAttempts(p, payment.TransactionOpen)[0]; len(own.Payments) != 1 {
 			t.Errorf("%d payments are in its transaction", len(own.Payments))
 		}

@@ -46,7 +46,7 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 }
 
 // presentedBefore looks for a smart account's payment that does not hold now: it may have claimed the purchase already,
-// byte for byte as it comes, or the chain may show it settled. Its payer is told what became of it, whoever owns the
+// or the chain may show that it settled, each byte for byte as it comes. Its payer is told what became of it, whoever owns the
 // account now. Else the error is why, or that it is not known.
 func (c *Checkout) presentedBefore(ctx context.Context, p Purchase, pay x402.Payment, why error) (
 	signed payment.Signed, known bool, err error,
@@ -73,10 +73,16 @@ func (c *Checkout) presentedBefore(ctx context.Context, p Purchase, pay x402.Pay
 	if err != nil {
 		return payment.Signed{}, false, err
 	}
-	if verdict.State == payment.Unknown {
+	switch verdict.State {
+	case payment.Unknown:
 		return payment.Signed{}, false, unknownYet("")
+	case payment.Settled:
+		carried, err := c.Terms.SmartAccounts.Carried(ctx, verdict.Receipt.Transaction)
+		if err != nil {
+			return payment.Signed{}, false, fmt.Errorf("look for what settled: %w", errors.Join(err, unknownYet("")))
+		}
+		signed, known = carried.Proves(pay)
 	}
-	signed, known = verdict.Proves(pay)
 	return signed, known, why
 }
 

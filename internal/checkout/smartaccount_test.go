@@ -2,6 +2,7 @@ package checkout_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,7 +134,7 @@ func TestSettledPaymentOfASmartAccountIsItsPayers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Chain.Settle(pay.Authorization)
+		s.Chain.SettleSigned(pay)
 		s.Chain.Own(account.Address, x402.Address{})
 		_, err = s.Buy(t.Context(), p)
 		checkouttest.WantFault(t, err, fault.PaymentUnclaimed) // as for a key: it is public, and proves nobody
@@ -141,6 +142,46 @@ func TestSettledPaymentOfASmartAccountIsItsPayers(t *testing.T) {
 		p.Payment = account.Pay(t, s.Challenge(t, checkouttest.Purchase(p.Key)))
 		if sold := s.MustBuy(t, p); !sold.ProvenCaller || s.Spent(account) != price {
 			t.Errorf("proven %v, paid %d", sold.ProvenCaller, s.Spent(account))
+		}
+	})
+}
+
+// TestForgedRepeatLearnsNothing: an authorization is public once it is settled, and whoever repeats it without what its
+// payer signed is told what is told of any payment that its payer did not sign. The payer may be an account with code
+// or without.
+func TestForgedRepeatLearnsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := checkouttest.Open(t, checkouttest.Options{SmartAccounts: true})
+		account, _ := s.NewSmartAccount(t)
+		for _, payer := range []checkouttest.Buyer{account, s.NewBuyer(t)} {
+			p := s.PaidCard(t, payer, "k")
+			s.MustBuy(t, p)
+			pay, err := x402.DecodeAnyPayment(p.Payment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			later := pay
+			later.Authorization.ValidBefore++
+			long, short := pay, pay
+			long.Signature = x402.Signature(strings.Repeat("\x11", 320))
+			short.Signature = x402.Signature(strings.Repeat("\x11", 64) + "\x1b")
+			for name, forged := range map[string]x402.Payment{"changed": later, "long": long, "short": short} {
+				for _, key := range []string{p.Key, "another"} {
+					q := p
+					q.Key = key
+					if q.Payment, err = x402.EncodePayment(forged); err != nil {
+						t.Fatal(err)
+					}
+					_, err := s.Buy(t.Context(), q)
+					if _, asked := errors.AsType[*checkout.Challenge](err); asked {
+						continue
+					}
+					checkouttest.WantFault(t, err, fault.PayerKindNotAccepted)
+					if payer.Address == account.Address {
+						t.Errorf("%s, for %q: %v", name, key, err)
+					}
+				}
+			}
 		}
 	})
 }

@@ -25,10 +25,17 @@ func (p Payment) Again(sent x402.Payment) (s Signed, ok bool) {
 	return Signed{sent, true}, same
 }
 
-// Proves is a smart account's payment that the chain shows settled: its payer has authorized it then, whoever owns the
-// account now. ok is false for any other payment.
-func (v Verdict) Proves(sent x402.Payment) (s Signed, ok bool) {
-	return Signed{sent, true}, sent.Signature.IsOfAccount() && v.State == Settled
+// Proves is a smart account's payment that was settled byte for byte as it comes: its payer has authorized it then,
+// whoever owns the account now. ok is false for any other payment.
+func (c Carried) Proves(sent x402.Payment) (s Signed, ok bool) {
+	same := sent.Signature.IsOfAccount() && sent.Signature == c.Signature && sent.Authorization == c.Authorization
+	return Signed{sent, true}, same
+}
+
+// Carried is what a transaction moved a payment with. It is zero for one that does something else.
+type Carried struct {
+	Authorization x402.Authorization
+	Signature     x402.Signature
 }
 
 // SmartAccounts tells what accounts with code have signed.
@@ -37,6 +44,8 @@ type SmartAccounts interface {
 	// none of an accepted kind, curve.ErrNotSigned when none of its owners did, and else means that the chain did not
 	// answer.
 	SignedBy(ctx context.Context, account x402.Address, digest x402.Hash, s x402.Signature) error
+	// Carried reads a transaction. An error means that the chain did not answer, or has no such transaction.
+	Carried(ctx context.Context, transaction x402.Hash) (Carried, error)
 }
 
 // Decode reads a payment, with a smart account's signature where those are taken.
@@ -64,9 +73,13 @@ func (t Terms) Authentic(ctx context.Context, p x402.Payment) (Signed, error) {
 		err = t.SmartAccounts.SignedBy(ctx, from, t.Domain.Digest(p.Authorization), p.Signature)
 	}
 	if errors.Is(err, curve.ErrNotSigned) {
+		of := ""
+		if t.SmartAccounts != nil {
+			of = "; a smart account's is its owners', in the encoding of its kind, by passkeys or keys of accounts without code"
+		}
 		return Signed{}, reject(x402.ReasonSignature, "the signature is not authorization.from's over the EIP-712 domain "+
-			"%s, version %s, chain %d, contract %s",
-			t.Domain.Name, t.Domain.Version, t.Domain.ChainID, t.Domain.Contract)
+			"%s, version %s, chain %d, contract %s%s",
+			t.Domain.Name, t.Domain.Version, t.Domain.ChainID, t.Domain.Contract, of)
 	}
 	if err != nil {
 		return Signed{}, fmt.Errorf("check the signature: %w", err)

@@ -12,8 +12,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// safe is Safe, as github.com/safe-global/safe-smart-account has it: a proxy whose owners are accounts, of which as many
-// sign as the threshold says.
+// safe is Safe, as github.com/safe-global/safe-smart-account has it: a proxy whose owners are accounts, of which as
+// many sign as the threshold says.
 type safe struct{}
 
 // The hashes of what a proxy's code is, and the addresses on Base of the singletons that it may run and of the handlers

@@ -69,6 +69,8 @@ func ParseAnySignature(text string) (Signature, error) {
 		return "", err
 	case len(raw) > MaxContractSignature:
 		return "", &RejectedError{ReasonSignatureForm, "the signature is longer than any smart account's that pays here"}
+	case len(raw) < keySize && len(raw) != 64:
+		return "", &RejectedError{ReasonSignatureForm, "the signature is shorter than 65 bytes"}
 	case len(raw) > keySize, len(raw) == keySize && raw[keySize-1] > 30:
 		return AccountSignature(raw), nil
 	}

@@ -71,12 +71,13 @@ function accountOf(address, owners) {
 
 /** A call that a Safe makes of itself, by its only owner, who sends it. */
 async function changes(account, owner, functionName, args) {
-  const byTheSender = concatHex([numberToHex(BigInt(owner.address), { size: 32 }), numberToHex(0n, { size: 32 }), "0x01"]);
+  const word = (number) => numberToHex(number, { size: 32 });
+  const bySender = concatHex([word(BigInt(owner.address)), word(0n), "0x01"]);
   await mined(await rich.sendTransaction({ to: owner.address, value: 10n ** 16n }));
+  const data = encodeFunctionData({ abi, functionName, args });
   await mined(await rich.writeContract({
     account: owner, abi, address: account.address, functionName: "execTransaction",
-    args: [account.address, 0n, encodeFunctionData({ abi, functionName, args }), 0, 0n, 0n, 0n, zeroAddress, zeroAddress,
-      byTheSender],
+    args: [account.address, 0n, data, 0, 0n, 0n, 0n, zeroAddress, zeroAddress, bySender],
   }));
 }
 

@@ -54,6 +54,7 @@ type Chain struct {
 	balances map[x402.Address]money.USDC
 	owners   map[x402.Address]x402.Address
 	used     map[key]use
+	sent     map[key]x402.Signature // by us, or with SettleSigned
 	undone   map[key]bool
 	stalled  []x402.Authorization
 	stalling bool
@@ -74,9 +75,9 @@ type key struct {
 
 // use is how a nonce was used: settled to a payee, or void for a reason.
 type use struct {
-	to      x402.Address
-	receipt *payment.Receipt
-	reason  string
+	authorization x402.Authorization
+	receipt       *payment.Receipt
+	reason        string
 }
 
 // NewChain makes an empty chain whose token has this domain. Blocks have the clock's time and are
@@ -84,7 +85,7 @@ type use struct {
 func NewChain(domain x402.Domain, now func() time.Time) *Chain {
 	return &Chain{
 		domain: domain, now: now, balances: map[x402.Address]money.USDC{}, owners: map[x402.Address]x402.Address{},
-		used: map[key]use{}, undone: map[key]bool{}, height: 1000,
+		used: map[key]use{}, sent: map[key]x402.Signature{}, undone: map[key]bool{}, height: 1000,
 	}
 }
 
@@ -162,6 +163,14 @@ func (c *Chain) Settle(a x402.Authorization) {
 	c.include(a, "foreign")
 }
 
+// SettleSigned is Settle with the payer's signature.
+func (c *Chain) SettleSigned(p x402.Payment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent[key{p.Authorization.From, p.Authorization.Nonce}] = p.Signature
+	c.include(p.Authorization, "foreign")
+}
+
 // Undo is a reorganisation that takes a transfer out of the chain: its authorization is unused again.
 func (c *Chain) Undo(payer x402.Address, nonce x402.Hash) {
 	c.mu.Lock()
@@ -171,7 +180,7 @@ func (c *Chain) Undo(payer x402.Address, nonce x402.Hash) {
 		return
 	}
 	c.balances[payer] += u.receipt.Amount
-	c.balances[u.to] -= u.receipt.Amount
+	c.balances[u.authorization.To] -= u.receipt.Amount
 	delete(c.used, key{payer, nonce})
 	c.undone[key{payer, nonce}] = true
 }
@@ -221,7 +230,7 @@ func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, _ time.Time) 
 		return payment.Verdict{}, nil
 	case u.reason != "":
 		return payment.Verdict{State: payment.Void, Reason: u.reason}, nil
-	case u.to != a.To || u.receipt.Amount != a.Value:
+	case u.authorization.To != a.To || u.receipt.Amount != a.Value:
 		return payment.Verdict{State: payment.Void, Reason: payment.ReasonUsedElsewhere}, nil
 	}
 	receipt := *u.receipt
@@ -273,6 +282,7 @@ func (c *Chain) Submit(ctx context.Context, p payment.Payment) error {
 		fault = Stall
 	}
 	a := p.Authorization
+	c.sent[key{a.From, a.Nonce}] = p.Signature
 	if p.Signature.IsOfAccount() && c.signedBy(a.From, c.domain.Digest(a), p.Signature) != nil {
 		return &payment.Rejection{Reason: x402.ReasonSignature, Detail: "no owner of the account has signed"}
 	}
@@ -327,7 +337,7 @@ func (c *Chain) include(a x402.Authorization, by string) {
 	c.calls.Transfers++
 	c.balances[a.From] -= a.Value
 	c.balances[a.To] += a.Value
-	c.used[key{a.From, a.Nonce}] = use{to: a.To, receipt: &payment.Receipt{
+	c.used[key{a.From, a.Nonce}] = use{authorization: a, receipt: &payment.Receipt{
 		Transaction: hashOf(by, a),
 		Block:       c.height,
 		BlockHash:   hashOf("block", a),

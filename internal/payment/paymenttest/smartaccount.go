@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -35,6 +36,21 @@ func (c *Chain) SignedBy(_ context.Context, account x402.Address, digest x402.Ha
 		}}
 	}
 	return c.signedBy(account, digest, s)
+}
+
+// Carried implements payment.SmartAccounts.
+func (c *Chain) Carried(_ context.Context, transaction x402.Hash) (payment.Carried, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return payment.Carried{}, ErrDown
+	}
+	for k, u := range c.used {
+		if u.receipt != nil && u.receipt.Transaction == transaction {
+			return payment.Carried{Authorization: u.authorization, Signature: c.sent[k]}, nil
+		}
+	}
+	return payment.Carried{}, nil
 }
 
 // signedBy reports whether an account, or its owner, made a signature.

@@ -163,7 +163,7 @@ type VerifyChallengeRequest struct {
 	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// 0x and hex: 65 bytes of a key, or what a smart account of an accepted kind signs with.
 	Signature string `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
-	// The challenge; when absent, the wallet's open one that was signed.
+	// The challenge; when absent, the wallet's open one that was signed, which a smart account must name.
 	IntentId      *string `protobuf:"bytes,3,opt,name=intent_id,json=intentId,proto3,oneof" json:"intent_id,omitempty"`
 	MessageScheme *string `protobuf:"bytes,4,opt,name=message_scheme,json=messageScheme,proto3,oneof" json:"message_scheme,omitempty"`
 	// The message that was signed; compared with the challenge when present.

@@ -487,7 +487,7 @@ type NetworkConfig struct {
 	ExplorerUrl *string `protobuf:"bytes,12,opt,name=explorer_url,json=explorerUrl,proto3,oneof" json:"explorer_url,omitempty"`
 	// A public node of the network, for wallets that do not know it yet; absent when none is named.
 	RpcUrl *string `protobuf:"bytes,13,opt,name=rpc_url,json=rpcUrl,proto3,oneof" json:"rpc_url,omitempty"`
-	// The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet`, deployed or not. When there
+	// The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet` and `safe`. When there
 	// is none, every payer is an account without code.
 	SmartAccountKinds []string `protobuf:"bytes,14,rep,name=smart_account_kinds,json=smartAccountKinds,proto3" json:"smart_account_kinds,omitempty"`
 	unknownFields     protoimpl.UnknownFields

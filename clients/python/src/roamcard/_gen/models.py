@@ -392,7 +392,7 @@ class NetworkConfig(Model):
     rpc_url: str | None = None
     """A public node of the network, for wallets that do not know it yet; absent when none is named."""
     smart_account_kinds: tuple[str, ...]
-    """The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet`, deployed or not. When there
+    """The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet` and `safe`. When there
     is none, every payer is an account without code.
     """
 

@@ -100,7 +100,7 @@ export type VerifyChallengeRequest = Message<"roamcard.v1.VerifyChallengeRequest
   signature: string;
 
   /**
-   * The challenge; when absent, the wallet's open one that was signed.
+   * The challenge; when absent, the wallet's open one that was signed, which a smart account must name.
    *
    * @generated from field: optional string intent_id = 3;
    */

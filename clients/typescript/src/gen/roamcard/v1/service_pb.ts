@@ -292,7 +292,7 @@ export type NetworkConfig = Message<"roamcard.v1.NetworkConfig"> & {
   rpcUrl?: string | undefined;
 
   /**
-   * The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet`, deployed or not. When there
+   * The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet` and `safe`. When there
    * is none, every payer is an account without code.
    *
    * @generated from field: repeated string smart_account_kinds = 14;

@@ -133,7 +133,7 @@ class VerifyChallengeRequest(Message[_VerifyChallengeRequestFields]):
             string signature = 2;
             ```
         intent_id:
-            The challenge; when absent, the wallet's open one that was signed.
+            The challenge; when absent, the wallet's open one that was signed, which a smart account must name.
 
             ```proto
             optional string intent_id = 3;

@@ -371,7 +371,7 @@ class NetworkConfig(Message[_NetworkConfigFields]):
             optional string rpc_url = 13;
             ```
         smart_account_kinds:
-            The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet`, deployed or not. When there
+            The kinds of smart accounts that may pay and sign in, such as `coinbase-smart-wallet` and `safe`. When there
             is none, every payer is an account without code.
 
             ```proto
