@@ -31,6 +31,7 @@ type buyer struct {
 	wallet                 int
 	// account is the smart account that pays, of which the wallet is the owner at ownerIndex; empty for the wallet itself.
 	account    string
+	safe       bool
 	ownerIndex uint64
 	// asOperator signs with the ready file's operator wallet, which may see activity.
 	asOperator  bool
@@ -79,6 +80,7 @@ func (b *buyer) ofAccount(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&b.account, "account", "",
 		"`address` of a deployed Coinbase Smart Wallet that pays in place of the wallet, which signs as its owner")
+	f.BoolVar(&b.safe, "safe", false, "the account is a Safe, of which the wallet is an owner whose signature is enough")
 	f.Uint64Var(&b.ownerIndex, "owner-index", 0, "which of the account's owners the wallet is, counted from 0")
 }
 
@@ -253,10 +255,20 @@ func (b *buyer) forAccount(owner roamcard.Signer) (roamcard.Signer, error) {
 	switch {
 	case b.account == "" && b.ownerIndex != 0:
 		return nil, fmt.Errorf("%w: --owner-index needs --account", errUsage)
+	case b.account == "" && b.safe:
+		return nil, fmt.Errorf("%w: --safe needs --account", errUsage)
+	case b.safe && b.ownerIndex != 0:
+		return nil, fmt.Errorf("%w: --owner-index is of a Coinbase Smart Wallet; a Safe's owners have none", errUsage)
 	case b.account == "" || owner == nil:
 		return owner, nil
 	}
-	account, err := roamcard.NewCoinbaseSmartAccount(owner, b.account, b.ownerIndex)
+	var account roamcard.Signer
+	var err error
+	if b.safe {
+		account, err = roamcard.NewSafeAccount(b.account, owner)
+	} else {
+		account, err = roamcard.NewCoinbaseSmartAccount(owner, b.account, b.ownerIndex)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: --account: %w", errUsage, err)
 	}

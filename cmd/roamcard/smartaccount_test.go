@@ -26,6 +26,8 @@ func TestSmartAccountOnTheCommandLine(t *testing.T) {
 		{"card buy --key one --yes --max 60 --account ''", exitUsage, "", "--account is given and empty"},
 		{"card buy --key one --yes --max 60 --account 0x12", exitUsage, "", "--account"},
 		{"card buy --key one --yes --max 60 --owner-index 1", exitUsage, "", "--owner-index needs --account"},
+		{"card buy --key one --yes --max 60 --safe", exitUsage, "", "--safe needs --account"},
+		{"card buy --key one --yes --max 60 --safe --owner-index 1" + by, exitUsage, "", "--owner-index is of"},
 		{"card buy --key other --yes --max 60 --owner-index 1" + by, exitFailure, "", "signature"},
 		{"card buy --key one --yes --max 60 --wait" + by, exitOK, "active", "Settled in 0x"},
 		{"card buy --key one --yes --max 60 --json" + by, exitOK, `"replayed": true`, ""},

@@ -46,8 +46,8 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (attempt, error) {
 }
 
 // presentedBefore looks for a smart account's payment that does not hold now: it may have claimed the purchase already,
-// or the chain may show that it settled, each byte for byte as it comes. Its payer is told what became of it, whoever owns the
-// account now. Else the error is why, or that it is not known.
+// or the chain may show that it settled, each byte for byte as it comes. Its payer is told what became of it, whoever
+// owns the account now. Else the error is why, or that it is not known.
 func (c *Checkout) presentedBefore(ctx context.Context, p Purchase, pay x402.Payment, why error) (
 	signed payment.Signed, known bool, err error,
 ) {

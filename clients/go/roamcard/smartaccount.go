@@ -99,12 +99,17 @@ func (s *CoinbaseSmartAccount) sign(ctx context.Context, digest [wordBytes]byte)
 }
 
 func (s *CoinbaseSmartAccount) verify(digest [wordBytes]byte, signature x402.Signature) error {
-	asked, err := s.document(digest).digest()
+	return signedBy(s.document(digest), s.key, signature)
+}
+
+// signedBy reports curve.ErrNotSigned unless the key made the signature of the document.
+func signedBy(doc TypedData, key x402.Address, signature x402.Signature) error {
+	asked, err := doc.digest()
 	if err != nil {
 		return err
 	}
 	signer, err := curve.Recover(asked, signature)
-	if err != nil || signer != s.key {
+	if err != nil || signer != key {
 		return curve.ErrNotSigned
 	}
 	return nil

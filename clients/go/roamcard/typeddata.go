@@ -32,11 +32,11 @@ type TypedDataMember struct {
 
 // TypedDataDomain is whose document it is; EIP712Domain among the types says which of the members count.
 type TypedDataDomain struct {
-	Name              string  `json:"name"`
-	Version           string  `json:"version"`
+	Name              string  `json:"name,omitempty"`
+	Version           string  `json:"version,omitempty"`
 	ChainID           ChainID `json:"chainId"`
 	VerifyingContract string  `json:"verifyingContract"`
-	Salt              string  `json:"salt"`
+	Salt              string  `json:"salt,omitempty"`
 }
 
 // ChainID is the number of a chain. It is written in hex, as "0x2105", and read in decimal and as a number, too.

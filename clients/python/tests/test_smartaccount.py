@@ -17,11 +17,13 @@ from roamcard import (
     PaymentError,
     Policy,
     Roamcard,
+    SafeAccount,
 )
 from roamcard.testing import FakeService
 
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "clients/testing/smartaccounts.json").read_text("utf-8"))
 UNDEPLOYED = next(vector for vector in VECTORS if len(vector.get("owners", [])) == 1)
+SAFES: list[dict[str, Any]] = json.loads((ROOT / "clients/testing/safes.json").read_text("utf-8"))
 POLICY = Policy("autonomous", "250", "1000")
 
 
@@ -39,6 +41,37 @@ def test_they_sign_as_in_every_language() -> None:
         assert account.address.lower() == vector["account"].lower()
         assert account.sign_typed_data(vector["typedData"]) == vector["typedDataSignature"]
         assert account.sign_message(vector["message"]) == vector["messageSignature"]
+
+
+def test_safes_sign_as_in_every_language() -> None:
+    assert SAFES
+    for vector in SAFES:
+        owners = [EthAccountSigner(Account.from_key(key)) for key in vector["ownerKeys"]]
+        for given in (owners, owners[::-1]):
+            account = SafeAccount(vector["account"], *given)
+            assert account.address.lower() == vector["account"]
+            assert account.sign_typed_data(vector["typedData"]) == vector["typedDataSignature"]
+            assert account.sign_message(vector["message"]) == vector["messageSignature"]
+
+
+def test_a_safe_names_its_owners_and_they_are_who_signs() -> None:
+    owner, account = EthAccountSigner(Account.create()), SAFES[0]["account"]
+    many = [EthAccountSigner(Account.create()) for _ in range(32)]
+    for address, owners in (
+        ("0x12", [owner]),
+        (account, []),
+        (account, [owner, owner]),
+        (owner.address, [owner]),
+        (account, many),
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            SafeAccount(address, *owners)
+
+    class Posing(EthAccountSigner):
+        address = account[:-2] + "00"
+
+    with pytest.raises(PaymentError, match="signed something else"):
+        SafeAccount(account, Posing(Account.create())).sign_typed_data(SAFES[0]["typedData"])
 
 
 def test_an_account_is_not_its_owner_and_the_owner_is_who_signs() -> None:

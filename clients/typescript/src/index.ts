@@ -31,6 +31,7 @@ export type * from "./results.js";
 export { Roamcard } from "./roamcard.js";
 export { Secret } from "./secret.js";
 export { Storefront, type StorefrontOptions } from "./storefront.js";
+export { safeSigner } from "./safe.js";
 export { type Eip1193Provider, eip1193Signer, type Signer, type TypedData } from "./signers.js";
 export { version } from "./version.js";
 export { nonceOf, type Offer, type Receipt, type Terms } from "./x402.js";

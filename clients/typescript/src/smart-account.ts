@@ -10,10 +10,11 @@ const mark = "6492".repeat(16);
 const word = 32;
 
 /**
- * Whether a signature has the form in which a Coinbase Smart Wallet takes one: the struct SignatureWrapper
- * {uint256 ownerIndex; bytes signatureData}.
+ * Whether a signature has the form in which a smart account takes one: of a Coinbase Smart Wallet the struct
+ * SignatureWrapper {uint256 ownerIndex; bytes signatureData}, of a Safe those of some owners.
  */
 export function isOfAccount(signature: string): boolean {
+  if (/^0x([0-9a-fA-F]{130}){2,31}$/.test(signature)) return true;
   const words = wordsOf(signature);
   return words.length >= 5 && words[0] === 32n && words[2] === 64n && end(words, 3) === words.length;
 }

@@ -3,13 +3,14 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { MemoryStore, NotDeployedError, PaymentError, Roamcard } from "roamcard";
+import { MemoryStore, NotDeployedError, PaymentError, Roamcard, safeSigner } from "roamcard";
 import { FakeService } from "roamcard/testing";
 import { createPublicClient, custom } from "viem";
 import { toCoinbaseSmartAccount } from "viem/account-abstraction";
 import { privateKeyToAccount } from "viem/accounts";
 
 const vectors = JSON.parse(await readFile(join(import.meta.dirname, "../../testing/smartaccounts.json"), "utf8"));
+const safes = JSON.parse(await readFile(join(import.meta.dirname, "../../testing/safes.json"), "utf8"));
 const policy = { mode: "autonomous", maxPerPaymentUsd: "250", maxPerDayUsd: "1000" };
 
 /** What the vectors name besides accounts that are deployed: one that is not, whose owner is a key. */
@@ -43,6 +44,30 @@ test("smart accounts sign as in every language", async () => {
     assert.equal(typed.toLowerCase(), vector.typedDataSignature);
     assert.equal(text.toLowerCase(), vector.messageSignature);
   }
+});
+
+test("Safes sign as in every language", async () => {
+  for (const { ownerKeys, account, typedData, message, typedDataSignature, messageSignature } of safes) {
+    const owners = ownerKeys.map(privateKeyToAccount);
+    for (const given of [owners, owners.toReversed()]) {
+      const safe = await safeSigner(account, ...given);
+      assert.equal(safe.address, account);
+      assert.equal(await safe.signTypedData(typedData), typedDataSignature);
+      assert.equal(await safe.signMessage({ message }), messageSignature);
+    }
+  }
+});
+
+test("a Safe names its owners, and they sign", async () => {
+  const [{ account, ownerKeys, typedData }] = safes;
+  const owner = privateKeyToAccount(ownerKeys[0]);
+  const other = (i) => ({ ...owner, address: `0x${i.toString(16).padStart(40, "0")}` });
+  for (const [address, ...owners] of [
+    ["0x12", owner], [account], [account, owner, owner], [owner.address, owner],
+    [account, ...Array.from({ length: 32 }, (_, i) => other(i + 1))],
+  ]) await assert.rejects(safeSigner(address, ...owners), TypeError);
+  const mute = { address: owner.address, signTypedData: async () => "0x12" };
+  await assert.rejects((await safeSigner(account, mute)).signTypedData(typedData), /no signature/);
 });
 
 test("what is no signature of a key or of an account is not sent", async () => {

@@ -71,7 +71,7 @@ from .presenters import (
 from .results import DeliveryToken, EsimOrder, PaidOrder, Pending, Resumed
 from .secret import Secret
 from .signers import CommandSigner, EthAccountSigner, NoWallet, OutsideWallet, Signer
-from .smartaccount import CoinbaseSmartAccount
+from .smartaccount import CoinbaseSmartAccount, SafeAccount
 from .version import VERSION as __version__
 from .x402 import Receipt, nonce_of
 
@@ -152,6 +152,7 @@ __all__ = [
     "RevealError",
     "Roamcard",
     "RoamcardError",
+    "SafeAccount",
     "Secret",
     "Showing",
     "SignedAuthorization",

@@ -95,22 +95,8 @@ class CoinbaseSmartAccount:
 
     def _signed(self, message: Any) -> str:
         """Has the owner sign the message's digest for this account alone, as the account's code asks for."""
-        from eth_account import Account
-        from eth_account.messages import encode_typed_data
-        from eth_utils.crypto import keccak
-
-        digest = keccak(b"\x19" + message.version + message.header + message.body)
-        document = self._document("0x" + digest.hex())
-        signature = bytes.fromhex(self._owner.sign_typed_data(document).removeprefix("0x"))
-        if len(signature) == _OWNER_BYTES and signature[-1] < 2:  # as some wallets count
-            signature = signature[:-1] + bytes([signature[-1] + 27])
-        try:
-            signer = Account.recover_message(encode_typed_data(full_message=document), signature=signature)
-        except Exception:
-            signer = ""
-        if not same_address(signer, self._owner.address):
-            raise PaymentError("the account's owner signed something else; nothing was sent")
-        return "0x" + self._wrapped(signature).hex()
+        document = self._document("0x" + _digest_of(message).hex())
+        return "0x" + self._wrapped(_signed_by(self._owner, document)).hex()
 
     def _document(self, digest: str) -> TypedData:
         """What an owner signs for the account."""
@@ -143,6 +129,84 @@ class CoinbaseSmartAccount:
         return bytes(encode(["address", "bytes", "bytes"], [_FACTORY, self._call, wrapped])) + _MARK
 
 
+class SafeAccount:
+    """A Safe, version 1.3.0, 1.4.1 or 1.5.0, for which keys sign. Needs the extra `evm`.
+
+    It is deployed. `owners` are signers of typed data, as many as the account's threshold says, in any order. Whether
+    that is so is not asked.
+    """
+
+    def __init__(self, address: str, *owners: Signer) -> None:
+        if not re.fullmatch("0x[0-9a-fA-F]{40}", address):
+            raise ValueError(f"{address!r} is no address, 0x and 40 hex digits")
+        named = {owner.address.lower() for owner in owners}
+        if not 0 < len(owners) <= _LONGEST // _OWNER_BYTES or len(named) != len(owners):
+            raise ValueError("the owners that sign are 1 to 31 different ones")
+        if address.lower() in named:
+            raise ValueError("the account and its owner have the same address")
+        from eth_utils.address import to_checksum_address
+
+        self._address = to_checksum_address(address)
+        self._owners = sorted(owners, key=lambda owner: int(owner.address, 16))
+
+    @property
+    def address(self) -> str:
+        """The account's address."""
+        return str(self._address)
+
+    def sign_typed_data(self, data: TypedData) -> str:
+        """Signs an EIP-712 document."""
+        from eth_account.messages import encode_typed_data
+
+        return self._signed(encode_typed_data(full_message=hashable(data)))
+
+    def sign_message(self, text: str) -> str:
+        """Signs a text."""
+        from eth_account.messages import encode_defunct
+
+        return self._signed(encode_defunct(text=text))
+
+    def _signed(self, message: Any) -> str:
+        """Has each owner sign the message's digest for this account alone, in the order of their addresses."""
+        document: TypedData = {
+            "types": {
+                "EIP712Domain": [
+                    {"name": "chainId", "type": "uint256"},
+                    {"name": "verifyingContract", "type": "address"},
+                ],
+                "SafeMessage": [{"name": "message", "type": "bytes"}],
+            },
+            "primaryType": "SafeMessage",
+            "domain": {"chainId": CHAIN_ID, "verifyingContract": self.address},
+            "message": {"message": "0x" + _digest_of(message).hex()},
+        }
+        return "0x" + b"".join(_signed_by(owner, document) for owner in self._owners).hex()
+
+
+def _digest_of(message: Any) -> bytes:
+    from eth_utils.crypto import keccak
+
+    digest: bytes = keccak(b"\x19" + message.version + message.header + message.body)
+    return digest
+
+
+def _signed_by(owner: Signer, document: TypedData) -> bytes:
+    """The owner's signature of a document, in 65 bytes."""
+    from eth_account import Account
+    from eth_account.messages import encode_typed_data
+
+    signature = bytes.fromhex(owner.sign_typed_data(document).removeprefix("0x"))
+    if len(signature) == _OWNER_BYTES and signature[-1] < 2:  # as some wallets count
+        signature = signature[:-1] + bytes([signature[-1] + 27])
+    try:
+        signer = Account.recover_message(encode_typed_data(full_message=hashable(document)), signature=signature)
+    except Exception:
+        signer = ""
+    if len(signature) != _OWNER_BYTES or not same_address(signer, owner.address):
+        raise PaymentError("the account's owner signed something else; nothing was sent")
+    return signature
+
+
 def _owner_of(text: str) -> bytes:
     """An owner as the account's code keeps it: the word of an address, or the 64 bytes of a passkey."""
     if not re.fullmatch("0x(0{24})?[0-9a-fA-F]{40}|0x[0-9a-fA-F]{128}", text):
@@ -151,7 +215,12 @@ def _owner_of(text: str) -> bytes:
 
 
 def of_account(signature: str) -> bool:
-    """Whether a signature has the form of a smart account's: the struct in which the owner's is wrapped."""
+    """Whether a signature has the form of a smart account's.
+
+    That is the struct in which the owner's is wrapped, or those of some owners of a Safe.
+    """
+    if re.fullmatch("0x([0-9a-fA-F]{130}){2,31}", signature):
+        return True
     if not re.fullmatch("0x([0-9a-fA-F]{64}){5,}", signature) or len(signature) > 2 + 2 * _LONGEST:
         return False
     words = bytes.fromhex(signature[2:])
