@@ -162,7 +162,7 @@ func TestTransferCallsMatchTheABI(t *testing.T) {
 	}
 	for _, call := range [][]byte{
 		nil, x402.BalanceCall(a.From), x402.StateCall(a.From, a.Nonce), x402.TransferCall(a, s)[:100],
-		x402.TransferBytesCall(a, []byte(s)), append(x402.TransferCall(a, s), 0),
+		x402.TransferBytesCall(a, []byte(s))[:4+8*32+65], append(x402.TransferCall(a, s), 0),
 	} {
 		if got, _, ok := x402.TransferOf(call); ok {
 			t.Errorf("%x is a transfer from %s", call, got.From)
