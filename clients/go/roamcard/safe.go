@@ -83,7 +83,8 @@ func (s *SafeAccount) VerifyTypedData(doc TypedData, signature []byte) error {
 		return curve.ErrNotSigned
 	}
 	for i, owner := range s.owners {
-		if err := s.verify(digest, owner, x402.Signature(signature[i*ownerBytes:][:ownerBytes])); err != nil {
+		part := x402.Signature(signature[i*ownerBytes:][:ownerBytes])
+		if err := signedBy(s.document(digest), owner.key, part); err != nil {
 			return err
 		}
 	}
@@ -94,24 +95,13 @@ func (s *SafeAccount) VerifyTypedData(doc TypedData, signature []byte) error {
 func (s *SafeAccount) sign(ctx context.Context, digest [wordBytes]byte) ([]byte, error) {
 	var all []byte
 	for _, owner := range s.owners {
-		raw, err := owner.SignTypedData(ctx, s.document(digest))
+		signature, err := signAs(ctx, owner, owner.key, s.document(digest))
 		if err != nil {
-			return nil, fmt.Errorf("sign as the account's owner %s: %w", owner.key, err)
-		}
-		signature, err := x402.ParseSignature("0x" + hex.EncodeToString(raw))
-		if err == nil {
-			err = s.verify(digest, owner, signature)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the account's owner %s signed something else: %w", owner.key, err)
+			return nil, fmt.Errorf("owner %s: %w", owner.key, err)
 		}
 		all = append(all, signature...)
 	}
 	return all, nil
-}
-
-func (s *SafeAccount) verify(digest [wordBytes]byte, owner safeOwner, signature x402.Signature) error {
-	return signedBy(s.document(digest), owner.key, signature)
 }
 
 // document is what an owner signs for the account.

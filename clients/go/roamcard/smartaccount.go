@@ -78,28 +78,33 @@ func (s *CoinbaseSmartAccount) VerifyTypedData(doc TypedData, signature []byte) 
 	if string(s.wrap(inner)) != string(signature) {
 		return curve.ErrNotSigned
 	}
-	return s.verify(digest, inner)
+	return signedBy(s.document(digest), s.key, inner)
 }
 
 // sign has the owner sign what the account's code makes of a digest: the digest for this account alone, so that another
 // account of the same owner takes no signature of this one.
 func (s *CoinbaseSmartAccount) sign(ctx context.Context, digest [wordBytes]byte) ([]byte, error) {
-	raw, err := s.owner.SignTypedData(ctx, s.document(digest))
+	signature, err := signAs(ctx, s.owner, s.key, s.document(digest))
 	if err != nil {
-		return nil, fmt.Errorf("sign as the account's owner: %w", err)
-	}
-	signature, err := x402.ParseSignature("0x" + hex.EncodeToString(raw))
-	if err == nil {
-		err = s.verify(digest, signature)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the account's owner signed something else: %w", err)
+		return nil, err
 	}
 	return s.wrap(signature), nil
 }
 
-func (s *CoinbaseSmartAccount) verify(digest [wordBytes]byte, signature x402.Signature) error {
-	return signedBy(s.document(digest), s.key, signature)
+// signAs has an owner sign a document, and holds the signature to the owner's key.
+func signAs(ctx context.Context, owner Signer, key x402.Address, doc TypedData) (x402.Signature, error) {
+	raw, err := owner.SignTypedData(ctx, doc)
+	if err != nil {
+		return "", fmt.Errorf("sign as the account's owner: %w", err)
+	}
+	signature, err := x402.ParseSignature("0x" + hex.EncodeToString(raw))
+	if err == nil {
+		err = signedBy(doc, key, signature)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the account's owner signed something else: %w", err)
+	}
+	return signature, nil
 }
 
 // signedBy reports curve.ErrNotSigned unless the key made the signature of the document.

@@ -29,7 +29,33 @@ _PROXY = bytes.fromhex(
 """Makes the code of its accounts, which are proxies of the implementation that it names."""
 
 
-class CoinbaseSmartAccount:
+class _SmartAccount:
+    """What the accounts have in common: they sign whatever has a digest."""
+
+    _address: str
+
+    @property
+    def address(self) -> str:
+        """The account's address."""
+        return str(self._address)
+
+    def sign_typed_data(self, data: TypedData) -> str:
+        """Signs an EIP-712 document."""
+        from eth_account.messages import encode_typed_data
+
+        return self._signed(encode_typed_data(full_message=hashable(data)))
+
+    def sign_message(self, text: str) -> str:
+        """Signs a text."""
+        from eth_account.messages import encode_defunct
+
+        return self._signed(encode_defunct(text=text))
+
+    def _signed(self, message: Any) -> str:
+        raise NotImplementedError
+
+
+class CoinbaseSmartAccount(_SmartAccount):
     """A Coinbase Smart Wallet, version 1 or 1.1, one of whose owners is a key. Needs the extra `evm`.
 
     This is one that is deployed; `undeployed` makes others. `owner` is any signer of typed data, and `owner_index` its
@@ -76,23 +102,6 @@ class CoinbaseSmartAccount:
             raise ValueError("the account has more owners than a signature has room for")
         return account
 
-    @property
-    def address(self) -> str:
-        """The account's address."""
-        return str(self._address)
-
-    def sign_typed_data(self, data: TypedData) -> str:
-        """Signs an EIP-712 document."""
-        from eth_account.messages import encode_typed_data
-
-        return self._signed(encode_typed_data(full_message=hashable(data)))
-
-    def sign_message(self, text: str) -> str:
-        """Signs a text."""
-        from eth_account.messages import encode_defunct
-
-        return self._signed(encode_defunct(text=text))
-
     def _signed(self, message: Any) -> str:
         """Has the owner sign the message's digest for this account alone, as the account's code asks for."""
         document = self._document("0x" + _digest_of(message).hex())
@@ -129,7 +138,7 @@ class CoinbaseSmartAccount:
         return bytes(encode(["address", "bytes", "bytes"], [_FACTORY, self._call, wrapped])) + _MARK
 
 
-class SafeAccount:
+class SafeAccount(_SmartAccount):
     """A Safe, version 1.3.0, 1.4.1 or 1.5.0, for which keys sign. Needs the extra `evm`.
 
     It is deployed. `owners` are signers of typed data, as many as the account's threshold says, in any order. Whether
@@ -148,23 +157,6 @@ class SafeAccount:
 
         self._address = to_checksum_address(address)
         self._owners = sorted(owners, key=lambda owner: int(owner.address, 16))
-
-    @property
-    def address(self) -> str:
-        """The account's address."""
-        return str(self._address)
-
-    def sign_typed_data(self, data: TypedData) -> str:
-        """Signs an EIP-712 document."""
-        from eth_account.messages import encode_typed_data
-
-        return self._signed(encode_typed_data(full_message=hashable(data)))
-
-    def sign_message(self, text: str) -> str:
-        """Signs a text."""
-        from eth_account.messages import encode_defunct
-
-        return self._signed(encode_defunct(text=text))
 
     def _signed(self, message: Any) -> str:
         """Has each owner sign the message's digest for this account alone, in the order of their addresses."""
