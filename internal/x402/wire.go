@@ -78,6 +78,8 @@ type Settlement struct {
 	Payer       string `json:"payer,omitempty"`
 	Amount      string `json:"amount,omitempty"`
 	ErrorReason string `json:"errorReason,omitempty"`
+	// Extensions are by their names.
+	Extensions map[string]any `json:"extensions,omitempty"`
 }
 
 // Domain is the EIP-712 domain of a token.
