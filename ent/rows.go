@@ -787,6 +787,34 @@ var RateLimitTable = table.New("rate_limits",
 	table.Col("resets_at", "timestamptz", func(r *RateLimit) time.Time { return r.ResetsAt }),
 )
 
+// Receipt is a row of receipts.
+type Receipt struct {
+	ID       string
+	Owner    string
+	Outcome  string
+	Jws      string
+	IssuedAt time.Time
+}
+
+// ReceiptColumns are the columns of receipts, as ScanReceipt reads them.
+const ReceiptColumns = `id, owner, outcome, jws, issued_at`
+
+// ScanReceipt reads a row of ReceiptColumns.
+func ScanReceipt(from table.Scanner) (*Receipt, error) {
+	var r Receipt
+	err := from.Scan(&r.ID, &r.Owner, &r.Outcome, &r.Jws, &r.IssuedAt)
+	return &r, err
+}
+
+// ReceiptTable is the table receipts.
+var ReceiptTable = table.New("receipts",
+	table.Col("id", "varchar", func(r *Receipt) string { return r.ID }),
+	table.Col("owner", "varchar", func(r *Receipt) string { return r.Owner }),
+	table.Col("outcome", "varchar", func(r *Receipt) string { return string(r.Outcome) }),
+	table.Col("jws", "varchar", func(r *Receipt) string { return r.Jws }),
+	table.Col("issued_at", "timestamptz", func(r *Receipt) time.Time { return r.IssuedAt }),
+)
+
 // Reconciliation is a row of reconciliations.
 type Reconciliation struct {
 	ID         string

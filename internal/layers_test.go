@@ -24,7 +24,7 @@ var rows = [][]string{
 	0: {"money", "decimal", "secret", "secret/custody", "fault", "paging", "recent", "outward", "jitter",
 		"faultpoint", "testing/oidctest", "provider/sandbox/scenario"},
 	1: {"x402", "limit", "ledger", "telemetry"},
-	2: {"curve", "handshake", "order", "job", "provider/wire/spoil", "chain/settler", "keystore"},
+	2: {"curve", "handshake", "order", "receipt", "job", "provider/wire/spoil", "chain/settler", "keystore"},
 	3: {"smartaccount", "approval", "auth", "payment", "fulfilment", "availability", "activity", "screening", "webhook",
 		"routing", "agent/keys", "agent/install"},
 	4: {"product/*"},
@@ -96,6 +96,8 @@ var allowed = map[string][]string{
 		module + "internal/agent", module + "internal/agent/keys", module + "internal/agent/install",
 		// Keys and settings are the user's, and what is started gets neither.
 		module + "internal/secret/custody",
+		// A receipt is verified without the service, whose published keys may be fetched.
+		module + "internal/receipt", module + "internal/outward",
 	},
 	// The issuer of the tests plays the sandbox's scenarios, too.
 	"product/card/cardtest": {module + "internal/provider/sandbox/scenario"},

@@ -75,6 +75,10 @@ class Walker {
     delete (this.shapes[`${name}, paid`].body.order ?? {}).issuance?.cardId;
     if (order.kind === "card_issue") this.card = await this.issued(order.orderId);
     await this.call(`${name}, repeated`, "POST", path, paid());
+    for (const answered of [`${name}, paid`, `${name}, repeated`]) {
+      const { body } = this.shapes[answered];
+      delete (body.order ?? body).receipt; // for the same reason
+    }
     return order;
   }
 

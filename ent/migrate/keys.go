@@ -5,7 +5,7 @@ import "entgo.io/ent/dialect/sql/schema"
 // byOwner are the tables whose rows belong to orders, and are distributed by the orders' owners.
 var byOwner = []*schema.Table{
 	OrdersTable, PaymentsTable, RefundsTable, ReservationsTable, CardsTable, EsimProfilesTable, EsimTokensTable,
-	EsimTopupsTable, TimelineTable, LedgerPostingsTable, LedgerEntriesTable, JobsTable,
+	EsimTopupsTable, ReceiptsTable, TimelineTable, LedgerPostingsTable, LedgerEntriesTable, JobsTable,
 }
 
 // A primary key of two columns is nothing that ent can declare: its code looks rows up by id, which comes first.

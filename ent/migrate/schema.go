@@ -866,6 +866,20 @@ var (
 		Columns:    RateLimitsColumns,
 		PrimaryKey: []*schema.Column{RateLimitsColumns[0]},
 	}
+	// ReceiptsColumns holds the columns for the "receipts" table.
+	ReceiptsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
+		{Name: "outcome", Type: field.TypeEnum, Enums: []string{"delivered", "refunded"}},
+		{Name: "jws", Type: field.TypeString},
+		{Name: "issued_at", Type: field.TypeTime},
+	}
+	// ReceiptsTable holds the schema information for the "receipts" table.
+	ReceiptsTable = &schema.Table{
+		Name:       "receipts",
+		Columns:    ReceiptsColumns,
+		PrimaryKey: []*schema.Column{ReceiptsColumns[0]},
+	}
 	// ReconciliationsColumns holds the columns for the "reconciliations" table.
 	ReconciliationsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
@@ -1374,6 +1388,7 @@ var (
 		PaymentsTable,
 		ProgressTable,
 		RateLimitsTable,
+		ReceiptsTable,
 		ReconciliationsTable,
 		ReconciliationRunsTable,
 		RefundsTable,
@@ -1468,6 +1483,10 @@ func init() {
 	}
 	ProgressTable.Annotation = &entsql.Annotation{
 		Table: "progress",
+	}
+	ReceiptsTable.Annotation = &entsql.Annotation{}
+	ReceiptsTable.Annotation.Checks = map[string]string{
+		"receipts_outcome": "outcome IN ('delivered', 'refunded')",
 	}
 	ReconciliationRunsTable.Annotation = &entsql.Annotation{
 		Table: "reconciliation_runs",

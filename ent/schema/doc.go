@@ -7,12 +7,12 @@
 //
 // Rows of an order. An order and every row that belongs to one have its owner in the column owner, and each of their
 // unique keys includes it, so that these tables can be distributed by owner: orders, payments, refunds, reservations,
-// cards, esim_profiles, esim_tokens, timeline, ledger_postings, ledger_entries and jobs. A key begins with what it is
-// looked up by, because an order's id is often all that is known. Where uniqueness has to hold over all owners, the
-// index says why it does. Primary keys of two columns are made in ent/migrate/keys.go: ent knows those of one only.
-// A posting or a job that belongs to no order has the empty owner. The other tables belong to no owner, or copy what
-// is kept elsewhere. Of these, supplier_orders tell the owner, too, but belong to an account at a supplier: their keys
-// are without it.
+// cards, esim_profiles, esim_tokens, receipts, timeline, ledger_postings, ledger_entries and jobs. A key begins with
+// what it is looked up by, because an order's id is often all that is known. Where uniqueness has to hold over all
+// owners, the index says why it does. Primary keys of two columns are made in ent/migrate/keys.go: ent knows those of
+// one only. A posting or a job that belongs to no order has the empty owner. The other tables belong to no owner, or
+// copy what is kept elsewhere. Of these, supplier_orders tell the owner, too, but belong to an account at a supplier:
+// their keys are without it.
 package schema
 
 import (

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/ed25519"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/oidc"
 	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/receipt"
 	"github.com/roamcard/roamcard/internal/routing"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/secret/custody"
@@ -98,7 +100,10 @@ type Config struct {
 	// QuoteKey signs quotes. FormerQuoteKeys verify them, too.
 	QuoteKey        secret.Text
 	FormerQuoteKeys []secret.Text
-	Operators       []auth.Operator
+	// ReceiptKeys sign offers and receipts: the first of them, the others are published with it. Without any, none are
+	// signed.
+	ReceiptKeys []secret.Text
+	Operators   []auth.Operator
 	// SecondOperator says which decisions wait for a second operator.
 	SecondOperator approval.Rule
 	// Issuer is the one that operators may sign in with; without a URL they do not.
@@ -335,6 +340,9 @@ func (m Modules) settings() []setting {
 		{key: "quote.key", help: "32 bytes in hex that sign quotes; several separated by commas, of which the first signs " +
 			"and all verify; the same in every process", secret: true,
 			set: hexKeys(func(c *Config) (*secret.Text, *[]secret.Text) { return &c.QuoteKey, &c.FormerQuoteKeys })},
+		{key: "receipt.keys", help: "32 bytes in hex that sign offers and receipts; several separated by commas, of " +
+			"which the first signs and all are published; the same in every process; none signs nothing", secret: true,
+			byDefault: none, set: receiptKeys},
 		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas; a third part is the role: " +
 			"viewer, support, treasurer or admin", secret: true, byDefault: none,
 			set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
@@ -581,6 +589,36 @@ func hexKeys(at func(*Config) (*secret.Text, *[]secret.Text)) func(*Config, stri
 		}
 		return nil
 	}
+}
+
+// receiptKeys reads the keys of receipts, the one that signs first.
+func receiptKeys(c *Config, s string) error {
+	var first secret.Text
+	var others []secret.Text
+	err := hexKeys(func(*Config) (*secret.Text, *[]secret.Text) { return &first, &others })(c, s)
+	if err != nil {
+		return err
+	}
+	all := append([]secret.Text{first}, others...)
+	for _, key := range all {
+		if hex.DecodedLen(len(key.Reveal())) != ed25519.SeedSize {
+			return fmt.Errorf("must be %d bytes in hex", ed25519.SeedSize)
+		}
+	}
+	c.ReceiptKeys = all
+	return nil
+}
+
+// receiptSigner signs offers and receipts; nil without keys.
+func (c Config) receiptSigner() (*receipt.Signer, error) {
+	if len(c.ReceiptKeys) == 0 {
+		return nil, nil
+	}
+	seeds, err := hexBytes(c.ReceiptKeys)
+	if err != nil {
+		return nil, fmt.Errorf("decode the keys of receipts: %w", err)
+	}
+	return receipt.New(c.BaseURL, seeds...)
 }
 
 // hexBytes are the keys as bytes.

@@ -29,10 +29,16 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	if err != nil {
 		return err
 	}
+	var did []byte
+	if p.signer != nil {
+		if did, err = p.signer.Document(); err != nil {
+			return fmt.Errorf("make the document of the receipts' keys: %w", err)
+		}
+	}
 	site, err := discovery.New(discovery.Config{
 		OpenAPI: openAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
 		Terms: c.terms(), Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: time.Now(),
-		Paused: pausedPaths(a.products), NotFound: http.HandlerFunc(rest.NotFound),
+		Paused: pausedPaths(a.products), DID: did, NotFound: http.HandlerFunc(rest.NotFound),
 	})
 	if err != nil {
 		return fmt.Errorf("make the documents: %w", err)

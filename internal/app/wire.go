@@ -22,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider"
+	"github.com/roamcard/roamcard/internal/receipt"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/screening"
 	"github.com/roamcard/roamcard/internal/settlement"
@@ -53,6 +54,8 @@ type Parts struct {
 	refunds    settlement.Refunds
 	settles    *settlement.Settlement
 	sells      *checkout.Checkout
+	// signer signs offers and receipts; nil when none are signed.
+	signer *receipt.Signer
 
 	screening *screening.Screening
 	inbox     *webhook.Inbox
@@ -182,6 +185,9 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode the quote keys: %w", err)
 	}
+	if p.signer, err = c.receiptSigner(); err != nil {
+		return nil, err
+	}
 	doubts := reconcile.Doubts{
 		Products: made, Explains: a.store.Explains, Chain: a.chain, Payers: a.keys.treasuries(),
 		Refund: a.store.Orders().Refund,
@@ -194,6 +200,7 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 		Store: a.store.Orders(), Products: listed(p.products, func(p sold) checkout.Product { return p }),
 		Terms: terms, Chain: a.simulating(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
 		Log: a.log, Now: a.config.now, QuoteKey: quoteKey, FormerQuoteKeys: former, Recovered: a.store.Orders(),
+		Signer: p.signer, ReceiptStore: a.store.Receipts(),
 		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, VerifyArrived: a.chain.VerifyArrived,
 		Unexplained: doubts.Unexplained, MaybeRefunded: doubts.MaybeRefunded,
 		Wait: c.Wait, PayableFor: c.PayableFor, MaxUnpaid: c.MaxUnpaid, Limits: p.limits, Metrics: a.metrics,

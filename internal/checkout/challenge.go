@@ -94,12 +94,17 @@ func (c *Checkout) newChallenge(
 	if p.of == nil {
 		extra = map[string]any{"quoteId": c.quotes.sign(p.Kind, p.fingerprint(), o)}
 	}
+	asked := c.Terms.Requirements(o.Price.USDC(), extra)
+	extensions, err := c.withOffer(p, resource.URL, asked)
+	if err != nil {
+		return err
+	}
 	required, err := x402.EncodeRequired(x402.PaymentRequired{
-		Extensions:  p.Extensions,
+		Extensions:  extensions,
 		X402Version: x402.Version,
 		Error:       reason,
 		Resource:    resource,
-		Accepts:     []x402.Requirements{c.Terms.Requirements(o.Price.USDC(), extra)},
+		Accepts:     []x402.Requirements{asked},
 	})
 	ch := &Challenge{fault: f, headers: http.Header{}}
 	ch.headers.Set(x402.HeaderRequired, required)

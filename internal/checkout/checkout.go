@@ -26,6 +26,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/receipt"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -105,8 +106,8 @@ type Bounds struct {
 
 // Query selects a page of orders.
 type Query struct {
-	// Active leaves out orders that are final.
-	Active bool
+	// Active leaves out orders that are final, Ended all that are neither fulfilled nor refunded.
+	Active, Ended bool
 	// Kind leaves out orders of other kinds; empty leaves out none.
 	Kind order.Kind
 	// IDs leaves out all other orders; nil leaves out none.
@@ -193,6 +194,9 @@ type Config struct {
 	// Settlement settles what is claimed, in jobs that Runner runs.
 	Settlement Settlement
 	Runner     Runner
+	// Signer signs offers and receipts; nil signs none. ReceiptStore keeps the receipts.
+	Signer       *receipt.Signer
+	ReceiptStore ReceiptStore
 	// Recovered keeps the orders recreated after data loss; nil when there are none.
 	Recovered RecoveredStore
 	Log       *slog.Logger
@@ -297,12 +301,14 @@ type PaidOrder struct {
 	Replayed bool
 	// Preconfirmed says that the payment of an order that is settling is in a block that is being built. For display.
 	Preconfirmed bool
+	// Receipt is the signed receipt of an order that has ended; nil for all others, and where receipts are not asked for.
+	Receipt *SignedReceipt
 	// ProvenCaller says that the caller may see the order's secrets: it has proven to be the payer by more than what is
 	// public on the chain.
 	ProvenCaller bool
 }
 
-// Receipt is the content of PAYMENT-RESPONSE for a payment: the same at every repeat.
+// Receipt is the content of PAYMENT-RESPONSE for a payment, without extensions: the same at every repeat.
 func Receipt(p payment.Payment) x402.Settlement {
 	s := x402.Settlement{
 		Network: p.Network, Payer: p.Authorization.From.String(), Amount: p.Authorization.Value.String(),

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/checkout/checkouttest"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -75,7 +77,7 @@ func TestCheckoutRepeatsAnswerFromRecord(t *testing.T) {
 		for name, repeat := range map[string]checkout.Purchase{"same header": p, "new authorization": again} {
 			got := s.MustBuy(t, repeat)
 			if !got.Replayed || got.Order.ID != first.Order.ID ||
-				checkout.Receipt(got.Payment) != checkout.Receipt(first.Payment) {
+				!cmp.Equal(checkout.Receipt(got.Payment), checkout.Receipt(first.Payment)) {
 				t.Errorf("%s: %+v", name, got)
 			}
 		}

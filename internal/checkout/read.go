@@ -28,7 +28,7 @@ func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (
 	if c.mayBePreconfirmed(o) {
 		all[0].Preconfirmed = c.Preconfirmed(ctx, all[0].Payment)
 	}
-	return all[0], nil
+	return c.WithReceipt(ctx, all[0]), nil
 }
 
 // mayBePreconfirmed reports whether an order's payment is looked for in the block that is being built.

@@ -96,6 +96,7 @@ func (c *Checkout) changed(
 			changed[i].Preconfirmed = c.Preconfirmed(ctx, changed[i].Payment)
 			preview = preview || !changed[i].Preconfirmed
 		}
+		changed[i] = c.WithReceipt(ctx, changed[i])
 	}
 	return slices.DeleteFunc(changed, func(p PaidOrder) bool { return !isNew(p.Order) && !p.Preconfirmed }), preview, nil
 }

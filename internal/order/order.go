@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ type ID string
 
 // Kind is the product an order is for. Each product module declares its own.
 type Kind string
+
+// PayPath is the URL path where an order is paid that was created to be paid later.
+func PayPath(id ID) string { return "/pay/" + url.PathEscape(string(id)) }
 
 // Order is one thing asked for by one wallet. The wallet that pays owns it.
 type Order struct {
@@ -104,6 +108,9 @@ const MaxKey = 200
 
 // Keyless is the key of an order that was created without one. No caller can send it: it is too long.
 func Keyless(id ID) string { return strings.Repeat("-", MaxKey) + string(id) }
+
+// IsKeyless reports whether an order was created without a key of its caller's.
+func (o Order) IsKeyless() bool { return o.Key == Keyless(o.ID) }
 
 // Fingerprint is the SHA-256 of an operation and the canonical form of its request.
 type Fingerprint [sha256.Size]byte

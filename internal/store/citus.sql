@@ -27,6 +27,6 @@ CREATE UNIQUE INDEX reservations_live ON reservations (resource, order_id, owner
 
 SELECT create_distributed_table('orders', 'owner', shard_count := 8);
 SELECT create_distributed_table(name, 'owner', colocate_with := 'orders')
-FROM unnest(ARRAY['payments', 'refunds', 'cards', 'esim_profiles', 'esim_tokens', 'esim_topups', 'timeline',
-	'ledger_postings', 'ledger_entries', 'jobs']) AS name;
+FROM unnest(ARRAY['payments', 'refunds', 'cards', 'esim_profiles', 'esim_tokens', 'esim_topups', 'receipts',
+	'timeline', 'ledger_postings', 'ledger_entries', 'jobs']) AS name;
 SELECT create_distributed_table('reservations', 'shard', colocate_with := 'orders');

@@ -223,5 +223,6 @@ func Made() map[string]string {
 		"enterSQL": enterSQL, "addJobSQL": addJobSQL, "insertJobSQL": insertJobSQL, "insertAloneSQL": insertAloneSQL,
 		"moveOrderSQL": moveOrderSQL, "fenceAllSQL": fenceAllSQL, "settlesSQL": settlesSQL, "insertCardSQL": insertCardSQL,
 		"postSpreadSQL": postSpreadSQL, "setSwitchSQL": setSwitchSQL, "arriveSQL": arriveSQL, "leaveOutSQL": leaveOutSQL,
+		"keepReceiptSQL": keepReceiptSQL,
 	}
 }

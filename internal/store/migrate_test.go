@@ -77,8 +77,8 @@ func TestMigrationsMakeTheSchema(t *testing.T) {
 
 // orderRows are the tables of orders and of what belongs to them.
 var orderRows = []string{
-	"orders", "payments", "refunds", "reservations", "cards", "esim_profiles", "esim_tokens", "esim_topups", "timeline",
-	"ledger_postings", "ledger_entries", "jobs",
+	"orders", "payments", "refunds", "reservations", "cards", "esim_profiles", "esim_tokens", "esim_topups", "receipts",
+	"timeline", "ledger_postings", "ledger_entries", "jobs",
 }
 
 // A unique key without the owner would keep its table from being distributed by owner.

@@ -80,6 +80,9 @@ func (o Orders) Orders(ctx context.Context, owner x402.Address, q checkout.Query
 		query = query.Where(entorder.StatusNotIn(final...),
 			entorder.Or(entorder.StatusNEQ(entorder.StatusPaymentRequired), o.s.inTime()))
 	}
+	if q.Ended {
+		query = query.Where(entorder.StatusIn(entorder.StatusFulfilled, entorder.StatusRefunded))
+	}
 	if q.Kind != "" {
 		query = query.Where(entorder.Kind(string(q.Kind)))
 	}

@@ -58,6 +58,18 @@ func (o Orders) page(ctx context.Context, of OrderFilter, token string) (*Page[*
 	return page(res.GetOrders(), res.NextPageToken), nil
 }
 
+// Receipts lists the signed receipts of the wallet's orders that were delivered or refunded, those of the newest orders
+// first, page by page as they are taken. They are not verified.
+func (o Orders) Receipts(ctx context.Context) iter.Seq2[*roamcardv1.SignedReceipt, error] {
+	return pages(func(token string) (*Page[*roamcardv1.SignedReceipt], error) {
+		res, err := o.client.Services.Order.ListReceipts(ctx, &roamcardv1.ListReceiptsRequest{PageToken: given(token)})
+		if err != nil {
+			return nil, err
+		}
+		return page(res.GetReceipts(), res.NextPageToken), nil
+	})
+}
+
 // Get reads one order of the wallet.
 func (o Orders) Get(ctx context.Context, id string) (*roamcardv1.Order, error) {
 	res, err := o.client.Services.Order.GetOrder(ctx, &roamcardv1.GetOrderRequest{OrderId: id})

@@ -7,7 +7,7 @@ import { wrapFetchWithPayment, x402HTTPClient } from "@x402/fetch";
 import { CardService, ProblemSchema } from "roamcard/proto";
 import { newKey } from "./support/api.mjs";
 import { cardPrice, paying } from "./support/chain.mjs";
-import { payerClient } from "./support/payer.mjs";
+import { payerClient, settlementOf } from "./support/payer.mjs";
 import { buyer, chain, dev, scenario } from "./support/shared.mjs";
 
 /** Answers 402 on any transport: signs once and sends the same request again. */
@@ -51,7 +51,7 @@ for (const [name, transportOf] of Object.entries(transports)) {
     await seesTheTerms(transportOf(), key);
     await paying(chain, account, 1, async () => {
       const cards = createClient(CardService, transportOf(payerClient(account)));
-      const { order, receipt } = await buy(cards, key);
+      const { order, settlement } = await buy(cards, key);
       assert.equal(order.replayed, undefined);
       assert.equal(order.kind, "card_issue");
       assert.equal(order.amountUsdCents, 2500);
@@ -62,7 +62,7 @@ for (const [name, transportOf] of Object.entries(transports)) {
       const again = await buy(cards, key);
       assert.equal(again.order.orderId, order.orderId);
       assert.equal(again.order.replayed, true);
-      assert.equal(again.receipt, receipt, "PAYMENT-RESPONSE of the repeat");
+      assert.deepEqual(again.settlement, settlement, "PAYMENT-RESPONSE of the repeat");
     });
   });
 }
@@ -85,13 +85,14 @@ async function seesTheTerms(transport, key) {
 }
 
 async function buy(cards, key) {
-  let receipt;
+  const response = { headers: new Headers() };
   const keep = (headers) => {
-    receipt ??= headers.get("payment-response") ?? undefined;
+    const answered = headers.get("payment-response");
+    if (answered !== null) response.headers.set("payment-response", answered);
   };
   const { order } = await cards.purchaseCard({ idempotencyKey: key }, { onHeader: keep, onTrailer: keep });
-  const settlement = new x402HTTPClient(payerClient()).getPaymentSettleResponse(() => receipt);
+  const settlement = settlementOf(response);
   assert.equal(settlement.success, true);
   assert.equal(settlement.transaction, order.payment.transaction);
-  return { order, receipt };
+  return { order, settlement };
 }

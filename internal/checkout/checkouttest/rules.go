@@ -42,6 +42,8 @@ func RunStore(t *testing.T, empty func(t *testing.T) Database) {
 		{"OrderIsCreatedAnewOnceTheLastOneIsOver", orderIsCreatedAnewOnceTheLastOneIsOver},
 		{"RefundIsStoredBeforeItIsSentAndReplacedOnlyAsRead", refundIsStoredBeforeItIsSentAndReplacedOnlyAsRead},
 		{"RefundIsRecordedOnceWithItsOrderAndItsWatchJob", refundIsRecordedOnceWithItsOrderAndItsWatchJob},
+		{"FirstReceiptOfAnOrderIsKept", firstReceiptOfAnOrderIsKept},
+		{"EndedOrdersAreListed", endedOrdersAreListed},
 		{"RetryHasACardOfItsOwn", retryHasACardOfItsOwn},
 		{"SuspendedReservationsPromiseNothing", suspendedReservationsPromiseNothing},
 		{"ShortageSaysWhetherUnpaidOrdersCauseIt", shortageSaysWhetherUnpaidOrdersCauseIt},

@@ -32,6 +32,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/provider/sandbox/trigger"
+	"github.com/roamcard/roamcard/internal/receipt"
 	"github.com/roamcard/roamcard/internal/settlement"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/memory"
@@ -74,6 +75,7 @@ type Store struct {
 	}
 	Jobs     job.Queue
 	Cards    card.Store
+	Receipts checkout.ReceiptStore
 	Explains func(ctx context.Context, kind order.Kind, references []uuid.UUID) (bool, error)
 	// Memory and Postgres are what keeps it; one of them is nil. Operators' records are in PostgreSQL only.
 	Memory   *memory.Store
@@ -95,12 +97,16 @@ func (s Store) Postings(t *testing.T, id order.ID) []ledger.Posting {
 
 // InMemory is a store in memory.
 func InMemory(s *memory.Store) Store {
-	return Store{Orders: s.Orders(), Jobs: s.Jobs(), Cards: s.Cards(), Explains: s.Explains, Memory: s}
+	return Store{
+		Orders: s.Orders(), Jobs: s.Jobs(), Cards: s.Cards(), Receipts: s.Receipts(), Explains: s.Explains, Memory: s,
+	}
 }
 
 // Of is a store in PostgreSQL.
 func Of(s *store.Store) Store {
-	return Store{Orders: s.Orders(), Jobs: s.Jobs(), Cards: s.Cards(), Explains: s.Explains, Postgres: s}
+	return Store{
+		Orders: s.Orders(), Jobs: s.Jobs(), Cards: s.Cards(), Receipts: s.Receipts(), Explains: s.Explains, Postgres: s,
+	}
 }
 
 // Run runs a subtest in a bubble of time of its own.
@@ -161,6 +167,8 @@ type Options struct {
 	Session func(context.Context, x402.Address) bool
 	// Preconfirmed, when set, says whether a payment is in a block that is being built.
 	Preconfirmed func(context.Context, payment.Payment) bool
+	// Signer, when set, signs offers and receipts.
+	Signer *receipt.Signer
 	// Dead is a process that dies once an order is claimed: its runner never runs anything, and its leases pass at once.
 	Dead bool
 }
@@ -315,6 +323,7 @@ func (s *Shop) sell(o Options, settled *settlement.Settlement) {
 		Session: o.Session, VerdictTimeout: o.VerdictTimeout, VerifyArrived: o.VerifyArrived, Unexplained: s.unexplained,
 		Limits: limit.New(o.Limits, s.now), MaxUnpaid: o.MaxUnpaid,
 		Preconfirmed: o.Preconfirmed, Recovered: s.Store.Orders,
+		Signer: o.Signer, ReceiptStore: s.Store.Receipts,
 	})
 }
 

@@ -66,6 +66,7 @@ func (c Config) start(ctx context.Context, close *closers) (app.Config, Ready, e
 	cfg.DatabaseURL, cfg.RPCURLs, cfg.IssuerURL = secret.New(c.DatabaseURL), []string{c.RPCURL}, c.SandboxURL
 	cfg.Explorer, cfg.PublicNode = "", c.RPCURL
 	cfg.IssuerKey, cfg.QuoteKey = secret.New(sandbox.DevKey), keys.quote
+	cfg.ReceiptKeys = []secret.Text{keys.receipts}
 	if err := cfg.Develop(app.Development{SandboxURL: c.SandboxURL, Keep: func(file, prefix string) (string, error) {
 		return keep(filepath.Join(c.Dir, file), prefix)
 	}}); err != nil {

@@ -15,6 +15,7 @@ import (
 type secrets struct {
 	operator string
 	quote    secret.Text
+	receipts secret.Text
 }
 
 // readSecrets reads the secrets of a data folder, and makes those that are missing.
@@ -23,7 +24,12 @@ func readSecrets(dir string) (s secrets, err error) {
 		return s, err
 	}
 	quote, err := keep(filepath.Join(dir, "quote.key"), "")
+	if err != nil {
+		return s, err
+	}
 	s.quote = secret.New(quote)
+	receipts, err := keep(filepath.Join(dir, "receipt.key"), "")
+	s.receipts = secret.New(receipts)
 	return s, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -223,6 +224,15 @@ func (t *Topups) Kind() order.Kind { return TopupKind }
 
 // Path implements checkout.Product.
 func (t *Topups) Path() string { return TopupPath }
+
+// PathOf implements checkout.Locator.
+func (t *Topups) PathOf(o order.Order) string {
+	item, err := TopupItemOf(o)
+	if err != nil {
+		return TopupPath // it was written by Offer
+	}
+	return strings.Replace(TopupPath, "{orderId}", string(item.Esim), 1)
+}
 
 // Repriced says that prices change between a quote and its purchase.
 func (t *Topups) Repriced() bool { return true }

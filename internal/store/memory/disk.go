@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
@@ -29,6 +30,7 @@ type Disk struct {
 	orders       table[order.ID, order.Order]
 	payments     table[uuid.UUID, payment.Payment]
 	refunds      table[uuid.UUID, payment.Refund]
+	receipts     table[receipted, checkout.SignedReceipt]
 	timeline     table[move, order.Event]
 	reservations table[uuid.UUID, reservation]
 	reported     table[authorization, payment.Arrived]

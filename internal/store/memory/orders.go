@@ -117,6 +117,7 @@ func (o Orders) Orders(
 	err = o.s.do(ctx, "orders.list", func(t *tx) error {
 		found = t.orders.all(func(o *order.Order) bool {
 			return o.Owner == owner && (!q.Active || t.active(o)) && (q.Kind == "" || o.Kind == q.Kind) &&
+				(!q.Ended || o.Status == order.Fulfilled || o.Status == order.Refunded) &&
 				(q.IDs == nil || slices.Contains(q.IDs, o.ID)) && (q.Before == "" || o.ID < q.Before)
 		})
 		slices.SortFunc(found, func(a, b order.Order) int { return cmp.Compare(b.ID, a.ID) })

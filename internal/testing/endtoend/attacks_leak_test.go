@@ -178,6 +178,7 @@ func TestSecretsAreNeitherLoggedNorStored(t *testing.T) {
 		"the number":          shown.Credentials.Number,
 		"the number in fours": grouped(shown.Credentials.Number),
 		"the quote key":       w.config.QuoteKey.Reveal(),
+		"the receipts' key":   w.config.ReceiptKeys[0].Reveal(),
 		"the issuer's answer": `"securityCode"`,
 	}
 	for _, v := range invariants.Leaks(map[string]string{"the log": log.String(), "the database": w.dump()}, secrets) {

@@ -124,6 +124,7 @@ func TestPlantedSecretsAreNeverExposed(t *testing.T) {
 		},
 	})
 	secrets["the quote key"] = w.config.QuoteKey.Reveal()
+	secrets["the receipts' key"] = w.config.ReceiptKeys[0].Reveal()
 	secrets["the relayer's key"] = w.config.RelayerKeys[0].Reveal()
 	secrets["the issuer's key"] = w.config.IssuerKey.Reveal()
 	w.runPurchaseStory(secrets)

@@ -139,6 +139,7 @@ func (m *matrix) rows() map[string]row {
 		"GetSession":            {good: 200, other: 200},
 		"Logout":                {good: 200, other: 200, ends: true},
 		"ListOrders":            {good: 200, other: 200},
+		"ListReceipts":          {good: 200, other: 200},
 		"GetOrder":              {ids: order, good: 200, other: 404},
 		"ListCards":             {good: 200, other: 200},
 		"EnsureCard":            {good: 200, other: 409},

@@ -132,7 +132,7 @@ func makeWorld(t *testing.T, life life, p plan) *world {
 		IssuerPoll: 50 * time.Millisecond, IssuerDeadline: time.Hour,
 		// Longer than the sandbox takes to execute anything, and than it is told to be late.
 		IssuerCallTimeout: 2 * time.Second, IssuerVisibilityDelay: 3 * time.Second,
-		QuoteKey: secret.New(strings.Repeat("5a", 32)),
+		QuoteKey: secret.New(strings.Repeat("5a", 32)), ReceiptKeys: []secret.Text{secret.New(strings.Repeat("4c", 32))},
 		ProductConfig: app.ProductConfig{Esim: app.EsimConfig{
 			Provider: "sandbox", URL: w.issuer.url, Key: secret.New(sandbox.DevKey),
 			Keys:     secret.New("k1:" + strings.Repeat("c4", 32)),

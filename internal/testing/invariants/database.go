@@ -24,6 +24,7 @@ type database struct {
 	fees         []feeRow
 	closings     []closingRow
 	cancels      []cancelRow
+	receipts     []receiptRow
 	challenges   []challengeRow
 	audit        []auditRow
 	postings     []postingRow
@@ -154,6 +155,7 @@ const ownedRows = `
 	UNION ALL SELECT 'esim_profiles', id::text, order_id, owner FROM esim_profiles
 	UNION ALL SELECT 'esim_tokens', id, id, owner FROM esim_tokens
 	UNION ALL SELECT 'esim_topups', id::text, order_id, owner FROM esim_topups
+	UNION ALL SELECT 'receipts', id, id, owner FROM receipts
 	UNION ALL SELECT 'timeline', id::text, order_id, owner FROM timeline
 	UNION ALL SELECT 'ledger_postings', id, order_id, owner FROM ledger_postings
 	UNION ALL SELECT 'ledger_entries', e.id::text, coalesce(p.order_id, ''), e.owner
@@ -222,6 +224,7 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),
 		table(ctx, tx, &d.postings, `SELECT id, order_id, kind FROM ledger_postings ORDER BY id`),
 		table(ctx, tx, &d.entries, `SELECT posting_id, account, amount FROM ledger_entries ORDER BY id`),
+		table(ctx, tx, &d.receipts, `SELECT id, owner, outcome, jws FROM receipts`),
 		table(ctx, tx, &d.owned, ownedRows),
 		table(ctx, tx, &d.approvals, `SELECT id::text, action, subject, status, requested_by, decided_by, amount_usd_cents,
 			expires_at, coalesce(decided_at, requested_at) FROM operator_approvals`),

@@ -204,6 +204,7 @@ func invariants() []invariant {
 		{"I28", "a top-up is once at the supplier, on the eSIM of who paid for it", topupsAreOnTheirEsims},
 		{"I29", "a payment is in one open transaction at most, and a member ends as the chain shows",
 			membersEndAsTheChainShows},
+		{"I30", "a receipt says what became of its order and of the money", receiptsSayWhatHappened},
 	}
 }
 

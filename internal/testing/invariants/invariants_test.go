@@ -25,7 +25,9 @@ func TestGoodBooksBreakNothing(t *testing.T) {
 	sent := good()
 	cancelEsim(sent)
 	refundByHand(sent, bob)
-	for _, r := range []*records{good(), closed, cancelled, asking, kept, approved, sent} {
+	proven := good()
+	signed(proven)
+	for _, r := range []*records{good(), closed, cancelled, asking, kept, approved, sent, proven} {
 		for _, v := range r.check() {
 			t.Error(v)
 		}
@@ -183,6 +185,7 @@ func TestEveryCheckFires(t *testing.T) {
 	for _, group := range []corruptions{
 		corruptPayments, corruptDeliveries, corruptRefunds, corruptAmounts, corruptRecords, corruptTransactions,
 		corruptTopups, corruptOutages, corruptPostings, corruptUnmatched, corruptClosings, corruptCancels, corruptEsimTopups,
+		corruptReceipts,
 	} {
 		for name, tt := range group {
 			t.Run(name, func(t *testing.T) {

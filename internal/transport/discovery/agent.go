@@ -220,6 +220,9 @@ func (s *Site) contract() contract {
 			"security":   s.BaseURL + "/.well-known/security.txt", "readiness": s.BaseURL + "/ready",
 		},
 	}
+	if s.DID != nil {
+		c.Documents["keys"] = s.BaseURL + "/.well-known/did.json"
+	}
 	for _, op := range s.api.products() {
 		p := product{
 			ID: op.ID, Summary: op.Summary, Method: op.method, Path: op.path, URL: s.BaseURL + op.path,

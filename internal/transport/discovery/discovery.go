@@ -38,6 +38,8 @@ type Config struct {
 	Started time.Time
 	// Paused names the products whose sale is closed for now, by the paths at which they are bought. It may be nil.
 	Paused func(ctx context.Context) map[string]bool
+	// DID is the DID document with the keys of offers and receipts; nil when none are signed.
+	DID []byte
 	// NotFound answers for a failure that there is none of; by default as net/http does.
 	NotFound http.Handler
 }
@@ -142,6 +144,9 @@ func (s *Site) build() error {
 		"/llms.txt":                            document(asText, llms),
 		"/favicon.svg":                         icon,
 		"/favicon.ico":                         icon,
+	}
+	if s.DID != nil {
+		s.pages["/.well-known/did.json"] = document("application/did+json", s.DID)
 	}
 	return nil
 }

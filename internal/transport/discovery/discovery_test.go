@@ -47,6 +47,7 @@ func config() Config {
 		},
 		Protocol: "2025-06-18", Protocols: []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
 		Started: time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC),
+		DID:     []byte(`{"id":"did:web:roamcard.test"}` + "\n"),
 	}
 }
 
@@ -98,6 +99,18 @@ func TestDocumentsAreEqualForEqualConfigs(t *testing.T) {
 		if !bytes.Equal(first.Document(at), again.Document(at)) {
 			t.Errorf("%s differs between two makings", at)
 		}
+	}
+}
+
+func TestKeysAreADocumentWhereThereAreAny(t *testing.T) {
+	c := config()
+	at := "/.well-known/did.json"
+	if s := site(t, c); !bytes.Equal(s.Document(at), c.DID) || !bytes.Contains(s.Document("/llms.txt"), []byte(at)) {
+		t.Errorf("%s", s.Document(at))
+	}
+	c.DID = nil
+	if s := site(t, c); s.Document(at) != nil || bytes.Contains(s.Document("/llms.txt"), []byte(at)) {
+		t.Errorf("%s", s.Document(at))
 	}
 }
 

@@ -38,6 +38,10 @@ type Orders interface {
 	// Orders is a page of them, newest first, and the id that the next page begins before; empty on the last.
 	Orders(ctx context.Context, owner x402.Address, q checkout.Query) (page []checkout.PaidOrder, next order.ID,
 		err error)
+	// Receipts is a page of the receipts of the owner's orders that have ended, newest order first, and the id that the
+	// next page begins before; empty on the last.
+	Receipts(ctx context.Context, owner x402.Address, q checkout.Query) (page []checkout.SignedReceipt, next order.ID,
+		err error)
 	// Watch shows an order now, whenever its version passes after, and ends with the order or after the timeout.
 	Watch(
 		ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration,
@@ -105,6 +109,35 @@ func (s OrderService) GetOrder(
 	return &roamcardv1.GetOrderResponse{Order: orders[0]}, nil
 }
 
+// ListReceipts implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) ListReceipts(
+	ctx context.Context, req *roamcardv1.ListReceiptsRequest,
+) (*roamcardv1.ListReceiptsResponse, error) {
+	q := checkout.Query{Before: order.ID(req.GetPageToken()), Limit: defaultPage}
+	if req.PageSize != nil {
+		q.Limit = int(req.GetPageSize())
+	}
+	page, next, err := s.Orders.Receipts(ctx, rpcx.Wallet(ctx), q)
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListReceiptsResponse{}
+	for _, one := range page {
+		res.Receipts = append(res.Receipts, receiptMessage(one))
+	}
+	if next != "" {
+		res.NextPageToken = proto.String(string(next))
+	}
+	return res, nil
+}
+
+func receiptMessage(r checkout.SignedReceipt) *roamcardv1.SignedReceipt {
+	return &roamcardv1.SignedReceipt{
+		OrderId: string(r.Order), Outcome: string(r.Outcome), Format: "jws", Signature: r.JWS,
+		IssuedAt: timestamp(r.IssuedAt),
+	}
+}
+
 func (v OrderViews) orders(ctx context.Context, paid ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
 	out := make([]*roamcardv1.Order, len(paid))
 	of := map[order.Kind][]int{}
@@ -154,6 +187,9 @@ func orderMessage(s checkout.PaidOrder) *roamcardv1.Order {
 		}
 	}
 	m.Refund = refund(s)
+	if s.Receipt != nil {
+		m.Receipt = proto.String(s.Receipt.JWS)
+	}
 	return m
 }
 

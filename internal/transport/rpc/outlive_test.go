@@ -43,6 +43,8 @@ func (s till) Pay(ctx context.Context, _ order.ID, _ string, _ x402.Resource) (c
 	return s.paid(ctx, s.kind)
 }
 
+func (till) WithReceipt(_ context.Context, paid checkout.PaidOrder) checkout.PaidOrder { return paid }
+
 func (s till) paid(ctx context.Context, kind order.Kind) (checkout.PaidOrder, error) {
 	<-ctx.Done()
 	o := order.Order{ID: "ord_1", Kind: kind, Status: order.Fulfilled, Version: 3}
@@ -158,6 +160,12 @@ func paidCalls(t *testing.T, s shelf) map[string]func() (*roamcardv1.Order, erro
 type ownOrders struct{ till }
 
 func (ownOrders) Orders(context.Context, x402.Address, checkout.Query) ([]checkout.PaidOrder, order.ID, error) {
+	return nil, "", nil
+}
+
+func (ownOrders) Receipts(
+	context.Context, x402.Address, checkout.Query,
+) ([]checkout.SignedReceipt, order.ID, error) {
 	return nil, "", nil
 }
 

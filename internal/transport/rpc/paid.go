@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/receipt"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -29,6 +30,8 @@ type Checkout interface {
 	Create(ctx context.Context, r checkout.CreateRequest) (checkout.PaidOrder, error)
 	// Pay pays an order that exists; repeated, it gives the paid order.
 	Pay(ctx context.Context, id order.ID, payment string, at x402.Resource) (checkout.PaidOrder, error)
+	// WithReceipt adds the signed receipt of an order that has ended. It never fails.
+	WithReceipt(ctx context.Context, paid checkout.PaidOrder) checkout.PaidOrder
 }
 
 // Sales is what every service that sells has in common: payment header in, receipt header out.
@@ -76,7 +79,11 @@ func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any
 		}
 		return checkout.PaidOrder{}, err
 	}
-	return paid, sendReceipt(call, paid)
+	if err := setReceipt(call.ResponseHeader(), paid); err != nil {
+		return checkout.PaidOrder{}, err
+	}
+	faultpoint.Reach("answer.ready")
+	return paid, nil
 }
 
 // answerTimeout bounds the reads of an answer to a paid request.
@@ -101,9 +108,18 @@ func unshown(id order.ID, err error) error {
 	return fmt.Errorf("answer a paid request: %w", errors.Join(unknown, err))
 }
 
-// shown is the message of a paid order, see answer.
+// shown is the message of a paid order, see answer. An order that has ended has its signed receipt there, and in the
+// receipt of the payment.
 func (s Sales) shown(ctx context.Context, paid checkout.PaidOrder) (m *roamcardv1.Order, err error) {
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok {
+		return nil, fmt.Errorf("show a paid order outside of a call")
+	}
 	err = s.answer(ctx, paid.Order.ID, func(ctx context.Context) error {
+		paid = s.Checkout.WithReceipt(ctx, paid)
+		if err := setReceipt(call.ResponseHeader(), paid); err != nil {
+			return err
+		}
 		orders, err := s.orders(ctx, paid)
 		if err == nil {
 			m = orders[0]
@@ -113,13 +129,17 @@ func (s Sales) shown(ctx context.Context, paid checkout.PaidOrder) (m *roamcardv
 	return m, err
 }
 
-// sendReceipt adds the receipt of a payment to the answer.
-func sendReceipt(call connect.CallInfo, paid checkout.PaidOrder) error {
-	receipt, err := x402.EncodeSettlement(checkout.Receipt(paid.Payment))
+// setReceipt adds the receipt of a payment to the answer. Who reads no outcome takes a signed receipt for a proof of
+// delivery, so that of a refund is not sent there.
+func setReceipt(h http.Header, paid checkout.PaidOrder) error {
+	settlement := checkout.Receipt(paid.Payment)
+	if r := paid.Receipt; r != nil && r.Outcome == receipt.Delivered {
+		settlement.Extensions = map[string]any{x402.OfferReceipt: x402.DeclareReceipt(r.JWS)}
+	}
+	header, err := x402.EncodeSettlement(settlement)
 	if err != nil {
 		return fmt.Errorf("encode the receipt: %w", err)
 	}
-	call.ResponseHeader().Set(x402.HeaderResponse, receipt)
-	faultpoint.Reach("answer.ready")
+	h.Set(x402.HeaderResponse, header)
 	return nil
 }

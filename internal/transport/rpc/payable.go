@@ -11,6 +11,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -18,7 +19,7 @@ import (
 
 // payableURL is where an order is paid.
 func (v OrderViews) payableURL(id order.ID) string {
-	return v.BaseURL + "/pay/" + url.PathEscape(string(id))
+	return v.BaseURL + order.PayPath(id)
 }
 
 // create creates an order of the signed-in wallet, under its Idempotency-Key if it sent one.
@@ -45,7 +46,7 @@ func (s Sales) create(ctx context.Context, n checkout.CreateRequest, request any
 
 // pay pays an order that exists. The answer has the token that watches it.
 func (s OrderService) pay(
-	ctx context.Context, call connect.CallInfo, id order.ID, header string, resource x402.Resource,
+	ctx context.Context, id order.ID, header string, resource x402.Resource,
 ) (*roamcardv1.PayOrderResponse, error) {
 	paid, err := s.Checkout.Pay(ctx, id, header, resource)
 	if err != nil {
@@ -55,10 +56,11 @@ func (s OrderService) pay(
 	if err != nil {
 		return nil, err
 	}
+	faultpoint.Reach("answer.ready")
 	token, until := s.Links.WatchToken(paid.Order)
 	return &roamcardv1.PayOrderResponse{
 		Order: o, WatchToken: token.Reveal(), WatchTokenExpiresAt: timestamp(until),
-	}, sendReceipt(call, paid)
+	}, nil
 }
 
 // GetPayableOrder implements roamcardv1connect.OrderServiceHandler.
@@ -96,24 +98,20 @@ func (s OrderService) PayOrder(
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
 	}
-	return s.pay(ctx, call, order.ID(req.GetOrderId()), x402.PaymentIn(call.RequestHeader()), s.resource(ctx))
+	return s.pay(ctx, order.ID(req.GetOrderId()), x402.PaymentIn(call.RequestHeader()), s.resource(ctx))
 }
 
 // SubmitPayment implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) SubmitPayment(
 	ctx context.Context, req *roamcardv1.SubmitPaymentRequest,
 ) (*roamcardv1.SubmitPaymentResponse, error) {
-	call, ok := connect.CallInfoForHandlerContext(ctx)
-	if !ok {
-		return nil, fmt.Errorf("pay outside of a call")
-	}
 	mine, err := s.Orders.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
 	resource := s.resource(ctx)
 	resource.URL = s.payableURL(mine.Order.ID)
-	paid, err := s.pay(ctx, call, mine.Order.ID, req.GetPaymentSignature(), resource)
+	paid, err := s.pay(ctx, mine.Order.ID, req.GetPaymentSignature(), resource)
 	if err != nil {
 		return nil, err
 	}

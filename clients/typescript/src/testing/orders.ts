@@ -50,6 +50,8 @@ export interface FakeCard {
 
 const openMs = 30 * 60_000;
 const deliveryMs = 30 * 24 * 60 * 60_000;
+/** A receipt by nobody: what proves something is the service's. */
+const unsigned = "e30.e30.";
 
 /** The fake's orders and cards. */
 export class Orders {
@@ -129,6 +131,7 @@ export class Orders {
         ? { payment: this.#payment(payment) }
         : { payable_url: `${this.origin}/pay/${id}`, expiresAt: new Date(created.getTime() + openMs).toISOString() }),
       ...this.#goods(order),
+      ...(payment && status === "fulfilled" ? { receipt: unsigned } : {}),
     };
   }
 

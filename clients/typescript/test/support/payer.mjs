@@ -34,6 +34,12 @@ export function receiptOf(response) {
   return new x402HTTPClient(new x402Client()).getPaymentSettleResponse((name) => response.headers.get(name));
 }
 
+/** How an answer says that a payment settled: its PAYMENT-RESPONSE without the receipt, which comes with the goods. */
+export function settlementOf(response) {
+  const { extensions: _, ...settlement } = receiptOf(response);
+  return settlement;
+}
+
 /** Signs an EIP-3009 authorization that may differ from what the official client would sign. */
 export async function signAuthorization(account, terms, changes = {}, domain = {}) {
   const [offer] = terms.accepts;

@@ -482,6 +482,113 @@ func (x *ListOrdersResponse) GetNextPageToken() string {
 	return ""
 }
 
+type ListReceiptsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many orders a page is about, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReceiptsRequest) Reset() {
+	*x = ListReceiptsRequest{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReceiptsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReceiptsRequest) ProtoMessage() {}
+
+func (x *ListReceiptsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReceiptsRequest.ProtoReflect.Descriptor instead.
+func (*ListReceiptsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListReceiptsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListReceiptsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListReceiptsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Receipts []*SignedReceipt       `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReceiptsResponse) Reset() {
+	*x = ListReceiptsResponse{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReceiptsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReceiptsResponse) ProtoMessage() {}
+
+func (x *ListReceiptsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReceiptsResponse.ProtoReflect.Descriptor instead.
+func (*ListReceiptsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListReceiptsResponse) GetReceipts() []*SignedReceipt {
+	if x != nil {
+		return x.Receipts
+	}
+	return nil
+}
+
+func (x *ListReceiptsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
 type GetOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -491,7 +598,7 @@ type GetOrderRequest struct {
 
 func (x *GetOrderRequest) Reset() {
 	*x = GetOrderRequest{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[8]
+	mi := &file_roamcard_v1_order_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +610,7 @@ func (x *GetOrderRequest) String() string {
 func (*GetOrderRequest) ProtoMessage() {}
 
 func (x *GetOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[8]
+	mi := &file_roamcard_v1_order_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +623,7 @@ func (x *GetOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{8}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetOrderRequest) GetOrderId() string {
@@ -537,7 +644,7 @@ type WatchOrderRequest struct {
 
 func (x *WatchOrderRequest) Reset() {
 	*x = WatchOrderRequest{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[9]
+	mi := &file_roamcard_v1_order_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +656,7 @@ func (x *WatchOrderRequest) String() string {
 func (*WatchOrderRequest) ProtoMessage() {}
 
 func (x *WatchOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[9]
+	mi := &file_roamcard_v1_order_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +669,7 @@ func (x *WatchOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOrderRequest.ProtoReflect.Descriptor instead.
 func (*WatchOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{9}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchOrderRequest) GetOrderId() string {
@@ -590,7 +697,7 @@ type WatchOrderResponse struct {
 
 func (x *WatchOrderResponse) Reset() {
 	*x = WatchOrderResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[10]
+	mi := &file_roamcard_v1_order_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +709,7 @@ func (x *WatchOrderResponse) String() string {
 func (*WatchOrderResponse) ProtoMessage() {}
 
 func (x *WatchOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[10]
+	mi := &file_roamcard_v1_order_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +722,7 @@ func (x *WatchOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOrderResponse.ProtoReflect.Descriptor instead.
 func (*WatchOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{10}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchOrderResponse) GetOrder() *Order {
@@ -643,7 +750,7 @@ type WatchOrdersRequest struct {
 
 func (x *WatchOrdersRequest) Reset() {
 	*x = WatchOrdersRequest{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[11]
+	mi := &file_roamcard_v1_order_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +762,7 @@ func (x *WatchOrdersRequest) String() string {
 func (*WatchOrdersRequest) ProtoMessage() {}
 
 func (x *WatchOrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[11]
+	mi := &file_roamcard_v1_order_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +775,7 @@ func (x *WatchOrdersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOrdersRequest.ProtoReflect.Descriptor instead.
 func (*WatchOrdersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchOrdersRequest) GetOrders() []*WatchedOrder {
@@ -690,7 +797,7 @@ type WatchedOrder struct {
 
 func (x *WatchedOrder) Reset() {
 	*x = WatchedOrder{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[12]
+	mi := &file_roamcard_v1_order_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +809,7 @@ func (x *WatchedOrder) String() string {
 func (*WatchedOrder) ProtoMessage() {}
 
 func (x *WatchedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[12]
+	mi := &file_roamcard_v1_order_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +822,7 @@ func (x *WatchedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchedOrder.ProtoReflect.Descriptor instead.
 func (*WatchedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchedOrder) GetOrderId() string {
@@ -744,7 +851,7 @@ type WatchOrdersResponse struct {
 
 func (x *WatchOrdersResponse) Reset() {
 	*x = WatchOrdersResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[13]
+	mi := &file_roamcard_v1_order_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +863,7 @@ func (x *WatchOrdersResponse) String() string {
 func (*WatchOrdersResponse) ProtoMessage() {}
 
 func (x *WatchOrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[13]
+	mi := &file_roamcard_v1_order_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +876,7 @@ func (x *WatchOrdersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOrdersResponse.ProtoReflect.Descriptor instead.
 func (*WatchOrdersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchOrdersResponse) GetOrder() *Order {
@@ -795,7 +902,7 @@ type GetOrderResponse struct {
 
 func (x *GetOrderResponse) Reset() {
 	*x = GetOrderResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[14]
+	mi := &file_roamcard_v1_order_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +914,7 @@ func (x *GetOrderResponse) String() string {
 func (*GetOrderResponse) ProtoMessage() {}
 
 func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[14]
+	mi := &file_roamcard_v1_order_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +927,7 @@ func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetOrderResponse) GetOrder() *Order {
@@ -835,7 +942,7 @@ type Order struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Opaque, `ord_` and a time-ordered id.
 	OrderId string `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
-	// The asynchronous operation behind the order, a uuid.
+	// The operation behind the order, a uuid.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// card_issue, card_topup, esim or esim_topup.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -870,16 +977,18 @@ type Order struct {
 	EsimTopup *EsimTopup `protobuf:"bytes,18,opt,name=esim_topup,json=esimTopup,proto3" json:"esim_topup,omitempty"`
 	// When the order last changed.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// True while the order is settling and its payment's transaction is in the block that the chain is building. Such a
-	// block can still be replaced: for display only, the order is not paid. Absent where the service does not look.
-	Preconfirmed  *bool `protobuf:"varint,24,opt,name=preconfirmed,proto3,oneof" json:"preconfirmed,omitempty"`
+	// True while the payment of a settling order is in the block that the chain is building, which can be replaced: for
+	// display only. Absent where the service does not look.
+	Preconfirmed *bool `protobuf:"varint,24,opt,name=preconfirmed,proto3,oneof" json:"preconfirmed,omitempty"`
+	// Its signed receipt, a JWS, once it was delivered or refunded; in answers about one order.
+	Receipt       *string `protobuf:"bytes,25,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[15]
+	mi := &file_roamcard_v1_order_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1000,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[15]
+	mi := &file_roamcard_v1_order_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1013,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Order) GetOrderId() string {
@@ -1040,6 +1149,93 @@ func (x *Order) GetPreconfirmed() bool {
 	return false
 }
 
+func (x *Order) GetReceipt() string {
+	if x != nil && x.Receipt != nil {
+		return *x.Receipt
+	}
+	return ""
+}
+
+// A receipt of x402's extension `offer-receipt`, verified with `/.well-known/did.json`.
+type SignedReceipt struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// delivered or refunded.
+	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// jws.
+	Format string `protobuf:"bytes,3,opt,name=format,proto3" json:"format,omitempty"`
+	// A JWS in the compact form, by EdDSA.
+	Signature     string                 `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
+	IssuedAt      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedReceipt) Reset() {
+	*x = SignedReceipt{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedReceipt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedReceipt) ProtoMessage() {}
+
+func (x *SignedReceipt) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedReceipt.ProtoReflect.Descriptor instead.
+func (*SignedReceipt) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SignedReceipt) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *SignedReceipt) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *SignedReceipt) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *SignedReceipt) GetSignature() string {
+	if x != nil {
+		return x.Signature
+	}
+	return ""
+}
+
+func (x *SignedReceipt) GetIssuedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.IssuedAt
+	}
+	return nil
+}
+
 // A payment proven on chain.
 type Payment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1061,7 +1257,7 @@ type Payment struct {
 
 func (x *Payment) Reset() {
 	*x = Payment{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[16]
+	mi := &file_roamcard_v1_order_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1269,7 @@ func (x *Payment) String() string {
 func (*Payment) ProtoMessage() {}
 
 func (x *Payment) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[16]
+	mi := &file_roamcard_v1_order_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1282,7 @@ func (x *Payment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payment.ProtoReflect.Descriptor instead.
 func (*Payment) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Payment) GetPayer() string {
@@ -1140,7 +1336,7 @@ type Refund struct {
 	Amount string `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
 	// The wallet that paid, in EIP-55 form.
 	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	// The hash of the transaction that moved the money back.
+	// The transaction that moved the money back.
 	Transaction *string `protobuf:"bytes,4,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
 	// When the refund was seen on chain.
 	RefundedAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=refunded_at,json=refundedAt,proto3" json:"refunded_at,omitempty"`
@@ -1150,7 +1346,7 @@ type Refund struct {
 
 func (x *Refund) Reset() {
 	*x = Refund{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	mi := &file_roamcard_v1_order_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1358,7 @@ func (x *Refund) String() string {
 func (*Refund) ProtoMessage() {}
 
 func (x *Refund) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	mi := &file_roamcard_v1_order_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1371,7 @@ func (x *Refund) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refund.ProtoReflect.Descriptor instead.
 func (*Refund) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Refund) GetStatus() string {
@@ -1230,7 +1426,7 @@ type Topup struct {
 
 func (x *Topup) Reset() {
 	*x = Topup{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	mi := &file_roamcard_v1_order_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1438,7 @@ func (x *Topup) String() string {
 func (*Topup) ProtoMessage() {}
 
 func (x *Topup) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	mi := &file_roamcard_v1_order_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1451,7 @@ func (x *Topup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topup.ProtoReflect.Descriptor instead.
 func (*Topup) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Topup) GetStatus() string {
@@ -1304,7 +1500,7 @@ type Issuance struct {
 
 func (x *Issuance) Reset() {
 	*x = Issuance{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[19]
+	mi := &file_roamcard_v1_order_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1512,7 @@ func (x *Issuance) String() string {
 func (*Issuance) ProtoMessage() {}
 
 func (x *Issuance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[19]
+	mi := &file_roamcard_v1_order_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1525,7 @@ func (x *Issuance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issuance.ProtoReflect.Descriptor instead.
 func (*Issuance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Issuance) GetStatus() string {
@@ -1373,7 +1569,7 @@ type EsimTopup struct {
 	DataMb       *uint32 `protobuf:"varint,4,opt,name=data_mb,json=dataMb,proto3,oneof" json:"data_mb,omitempty"`
 	Unlimited    bool    `protobuf:"varint,5,opt,name=unlimited,proto3" json:"unlimited,omitempty"`
 	ValidityDays uint32  `protobuf:"varint,6,opt,name=validity_days,json=validityDays,proto3" json:"validity_days,omitempty"`
-	// The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
+	// As its supplier calls it: a stranger's text. Absent when it is no longer known.
 	PlanName      *string `protobuf:"bytes,7,opt,name=plan_name,json=planName,proto3,oneof" json:"plan_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1381,7 +1577,7 @@ type EsimTopup struct {
 
 func (x *EsimTopup) Reset() {
 	*x = EsimTopup{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[20]
+	mi := &file_roamcard_v1_order_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1589,7 @@ func (x *EsimTopup) String() string {
 func (*EsimTopup) ProtoMessage() {}
 
 func (x *EsimTopup) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[20]
+	mi := &file_roamcard_v1_order_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1602,7 @@ func (x *EsimTopup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimTopup.ProtoReflect.Descriptor instead.
 func (*EsimTopup) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EsimTopup) GetStatus() string {
@@ -1469,7 +1665,7 @@ type EsimDelivery struct {
 	Token *string `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	// When the token ends.
 	TokenExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=token_expires_at,json=tokenExpiresAt,proto3" json:"token_expires_at,omitempty"`
-	// The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
+	// As its supplier calls it: a stranger's text. Absent when it is no longer known.
 	PlanName      *string `protobuf:"bytes,5,opt,name=plan_name,json=planName,proto3,oneof" json:"plan_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1477,7 +1673,7 @@ type EsimDelivery struct {
 
 func (x *EsimDelivery) Reset() {
 	*x = EsimDelivery{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[21]
+	mi := &file_roamcard_v1_order_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1685,7 @@ func (x *EsimDelivery) String() string {
 func (*EsimDelivery) ProtoMessage() {}
 
 func (x *EsimDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[21]
+	mi := &file_roamcard_v1_order_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1698,7 @@ func (x *EsimDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimDelivery.ProtoReflect.Descriptor instead.
 func (*EsimDelivery) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EsimDelivery) GetStatus() string {
@@ -1561,7 +1757,7 @@ type EsimCredentials struct {
 
 func (x *EsimCredentials) Reset() {
 	*x = EsimCredentials{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[22]
+	mi := &file_roamcard_v1_order_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1769,7 @@ func (x *EsimCredentials) String() string {
 func (*EsimCredentials) ProtoMessage() {}
 
 func (x *EsimCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[22]
+	mi := &file_roamcard_v1_order_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1782,7 @@ func (x *EsimCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimCredentials.ProtoReflect.Descriptor instead.
 func (*EsimCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EsimCredentials) GetIccid() string {
@@ -1651,7 +1847,7 @@ type EsimInstallUrls struct {
 
 func (x *EsimInstallUrls) Reset() {
 	*x = EsimInstallUrls{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[23]
+	mi := &file_roamcard_v1_order_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1859,7 @@ func (x *EsimInstallUrls) String() string {
 func (*EsimInstallUrls) ProtoMessage() {}
 
 func (x *EsimInstallUrls) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[23]
+	mi := &file_roamcard_v1_order_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1872,7 @@ func (x *EsimInstallUrls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EsimInstallUrls.ProtoReflect.Descriptor instead.
 func (*EsimInstallUrls) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EsimInstallUrls) GetIos() string {
@@ -1715,7 +1911,7 @@ type PaymentRequirements struct {
 
 func (x *PaymentRequirements) Reset() {
 	*x = PaymentRequirements{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[24]
+	mi := &file_roamcard_v1_order_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1923,7 @@ func (x *PaymentRequirements) String() string {
 func (*PaymentRequirements) ProtoMessage() {}
 
 func (x *PaymentRequirements) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[24]
+	mi := &file_roamcard_v1_order_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1936,7 @@ func (x *PaymentRequirements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRequirements.ProtoReflect.Descriptor instead.
 func (*PaymentRequirements) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PaymentRequirements) GetX402Version() uint32 {
@@ -1808,7 +2004,7 @@ type GetPayableOrderRequest struct {
 
 func (x *GetPayableOrderRequest) Reset() {
 	*x = GetPayableOrderRequest{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[25]
+	mi := &file_roamcard_v1_order_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +2016,7 @@ func (x *GetPayableOrderRequest) String() string {
 func (*GetPayableOrderRequest) ProtoMessage() {}
 
 func (x *GetPayableOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[25]
+	mi := &file_roamcard_v1_order_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +2029,7 @@ func (x *GetPayableOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPayableOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetPayableOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetPayableOrderRequest) GetOrderId() string {
@@ -1852,7 +2048,7 @@ type GetPayableOrderResponse struct {
 
 func (x *GetPayableOrderResponse) Reset() {
 	*x = GetPayableOrderResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[26]
+	mi := &file_roamcard_v1_order_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +2060,7 @@ func (x *GetPayableOrderResponse) String() string {
 func (*GetPayableOrderResponse) ProtoMessage() {}
 
 func (x *GetPayableOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[26]
+	mi := &file_roamcard_v1_order_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +2073,7 @@ func (x *GetPayableOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPayableOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetPayableOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetPayableOrderResponse) GetOrder() *PayableOrder {
@@ -1925,7 +2121,7 @@ type PayableOrder struct {
 
 func (x *PayableOrder) Reset() {
 	*x = PayableOrder{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[27]
+	mi := &file_roamcard_v1_order_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2133,7 @@ func (x *PayableOrder) String() string {
 func (*PayableOrder) ProtoMessage() {}
 
 func (x *PayableOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[27]
+	mi := &file_roamcard_v1_order_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2146,7 @@ func (x *PayableOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayableOrder.ProtoReflect.Descriptor instead.
 func (*PayableOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PayableOrder) GetOrderId() string {
@@ -2095,6 +2291,18 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x12ListOrdersResponse\x12*\n" +
 	"\x06orders\x18\x01 \x03(\v2\x12.roamcard.v1.OrderR\x06orders\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\x8f\x01\n" +
+	"\x13ListReceiptsRequest\x12+\n" +
+	"\tpage_size\x18\x01 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x00R\bpageSize\x88\x01\x01\x12.\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x01R\tpageToken\x88\x01\x01B\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x8f\x01\n" +
+	"\x14ListReceiptsResponse\x126\n" +
+	"\breceipts\x18\x01 \x03(\v2\x1a.roamcard.v1.SignedReceiptR\breceipts\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
 	"\x10_next_page_token\"7\n" +
 	"\x0fGetOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"^\n" +
@@ -2116,7 +2324,7 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xa8\a\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xd3\a\n" +
 	"\x05Order\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -2141,10 +2349,19 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"esim_topup\x18\x12 \x01(\v2\x16.roamcard.v1.EsimTopupR\tesimTopup\x129\n" +
 	"\n" +
 	"updated_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12'\n" +
-	"\fpreconfirmed\x18\x18 \x01(\bH\x02R\fpreconfirmed\x88\x01\x01B\x0e\n" +
+	"\fpreconfirmed\x18\x18 \x01(\bH\x02R\fpreconfirmed\x88\x01\x01\x12\x1d\n" +
+	"\areceipt\x18\x19 \x01(\tH\x03R\areceipt\x88\x01\x01B\x0e\n" +
 	"\f_payable_urlB\v\n" +
 	"\t_replayedB\x0f\n" +
-	"\r_preconfirmed\"\xc4\x01\n" +
+	"\r_preconfirmedB\n" +
+	"\n" +
+	"\b_receipt\"\xb3\x01\n" +
+	"\rSignedReceipt\x12\x19\n" +
+	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x18\n" +
+	"\aoutcome\x18\x02 \x01(\tR\aoutcome\x12\x16\n" +
+	"\x06format\x18\x03 \x01(\tR\x06format\x12\x1c\n" +
+	"\tsignature\x18\x04 \x01(\tR\tsignature\x127\n" +
+	"\tissued_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bissuedAt\"\xc4\x01\n" +
 	"\aPayment\x12\x14\n" +
 	"\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\tR\anetwork\x12\x14\n" +
@@ -2238,11 +2455,12 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12'\n" +
 	"\fpreconfirmed\x18\x0e \x01(\bH\x01R\fpreconfirmed\x88\x01\x01B\x0e\n" +
 	"\f_payable_urlB\x0f\n" +
-	"\r_preconfirmed2\xd2\x12\n" +
+	"\r_preconfirmed2\xe3\x13\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +
-	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01\x12\x86\x01\n" +
+	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01\x12\x8e\x01\n" +
+	"\fListReceipts\x12 .roamcard.v1.ListReceiptsRequest\x1a!.roamcard.v1.ListReceiptsResponse\"9\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\x0f\x12\r/api/receipts\x90\x02\x01\x12\x86\x01\n" +
 	"\n" +
 	"WatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse\"5\x8a\xb5\x18.\b\x06\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\x89\x01\n" +
 	"\vWatchOrders\x12\x1f.roamcard.v1.WatchOrdersRequest\x1a .roamcard.v1.WatchOrdersResponse\"5\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\xc2\x02\n" +
@@ -2265,7 +2483,7 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_roamcard_v1_order_proto_goTypes = []any{
 	(*CreateOrderRequest)(nil),      // 0: roamcard.v1.CreateOrderRequest
 	(*CreateOrderResponse)(nil),     // 1: roamcard.v1.CreateOrderResponse
@@ -2275,80 +2493,87 @@ var file_roamcard_v1_order_proto_goTypes = []any{
 	(*SubmitPaymentResponse)(nil),   // 5: roamcard.v1.SubmitPaymentResponse
 	(*ListOrdersRequest)(nil),       // 6: roamcard.v1.ListOrdersRequest
 	(*ListOrdersResponse)(nil),      // 7: roamcard.v1.ListOrdersResponse
-	(*GetOrderRequest)(nil),         // 8: roamcard.v1.GetOrderRequest
-	(*WatchOrderRequest)(nil),       // 9: roamcard.v1.WatchOrderRequest
-	(*WatchOrderResponse)(nil),      // 10: roamcard.v1.WatchOrderResponse
-	(*WatchOrdersRequest)(nil),      // 11: roamcard.v1.WatchOrdersRequest
-	(*WatchedOrder)(nil),            // 12: roamcard.v1.WatchedOrder
-	(*WatchOrdersResponse)(nil),     // 13: roamcard.v1.WatchOrdersResponse
-	(*GetOrderResponse)(nil),        // 14: roamcard.v1.GetOrderResponse
-	(*Order)(nil),                   // 15: roamcard.v1.Order
-	(*Payment)(nil),                 // 16: roamcard.v1.Payment
-	(*Refund)(nil),                  // 17: roamcard.v1.Refund
-	(*Topup)(nil),                   // 18: roamcard.v1.Topup
-	(*Issuance)(nil),                // 19: roamcard.v1.Issuance
-	(*EsimTopup)(nil),               // 20: roamcard.v1.EsimTopup
-	(*EsimDelivery)(nil),            // 21: roamcard.v1.EsimDelivery
-	(*EsimCredentials)(nil),         // 22: roamcard.v1.EsimCredentials
-	(*EsimInstallUrls)(nil),         // 23: roamcard.v1.EsimInstallUrls
-	(*PaymentRequirements)(nil),     // 24: roamcard.v1.PaymentRequirements
-	(*GetPayableOrderRequest)(nil),  // 25: roamcard.v1.GetPayableOrderRequest
-	(*GetPayableOrderResponse)(nil), // 26: roamcard.v1.GetPayableOrderResponse
-	(*PayableOrder)(nil),            // 27: roamcard.v1.PayableOrder
-	(*structpb.Value)(nil),          // 28: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil),   // 29: google.protobuf.Timestamp
+	(*ListReceiptsRequest)(nil),     // 8: roamcard.v1.ListReceiptsRequest
+	(*ListReceiptsResponse)(nil),    // 9: roamcard.v1.ListReceiptsResponse
+	(*GetOrderRequest)(nil),         // 10: roamcard.v1.GetOrderRequest
+	(*WatchOrderRequest)(nil),       // 11: roamcard.v1.WatchOrderRequest
+	(*WatchOrderResponse)(nil),      // 12: roamcard.v1.WatchOrderResponse
+	(*WatchOrdersRequest)(nil),      // 13: roamcard.v1.WatchOrdersRequest
+	(*WatchedOrder)(nil),            // 14: roamcard.v1.WatchedOrder
+	(*WatchOrdersResponse)(nil),     // 15: roamcard.v1.WatchOrdersResponse
+	(*GetOrderResponse)(nil),        // 16: roamcard.v1.GetOrderResponse
+	(*Order)(nil),                   // 17: roamcard.v1.Order
+	(*SignedReceipt)(nil),           // 18: roamcard.v1.SignedReceipt
+	(*Payment)(nil),                 // 19: roamcard.v1.Payment
+	(*Refund)(nil),                  // 20: roamcard.v1.Refund
+	(*Topup)(nil),                   // 21: roamcard.v1.Topup
+	(*Issuance)(nil),                // 22: roamcard.v1.Issuance
+	(*EsimTopup)(nil),               // 23: roamcard.v1.EsimTopup
+	(*EsimDelivery)(nil),            // 24: roamcard.v1.EsimDelivery
+	(*EsimCredentials)(nil),         // 25: roamcard.v1.EsimCredentials
+	(*EsimInstallUrls)(nil),         // 26: roamcard.v1.EsimInstallUrls
+	(*PaymentRequirements)(nil),     // 27: roamcard.v1.PaymentRequirements
+	(*GetPayableOrderRequest)(nil),  // 28: roamcard.v1.GetPayableOrderRequest
+	(*GetPayableOrderResponse)(nil), // 29: roamcard.v1.GetPayableOrderResponse
+	(*PayableOrder)(nil),            // 30: roamcard.v1.PayableOrder
+	(*structpb.Value)(nil),          // 31: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),   // 32: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	28, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
-	15, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
-	15, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
-	29, // 3: roamcard.v1.PayOrderResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
-	15, // 4: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
-	29, // 5: roamcard.v1.SubmitPaymentResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
-	15, // 6: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
-	15, // 7: roamcard.v1.WatchOrderResponse.order:type_name -> roamcard.v1.Order
-	12, // 8: roamcard.v1.WatchOrdersRequest.orders:type_name -> roamcard.v1.WatchedOrder
-	15, // 9: roamcard.v1.WatchOrdersResponse.order:type_name -> roamcard.v1.Order
-	15, // 10: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
-	16, // 11: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
-	19, // 12: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
-	18, // 13: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
-	17, // 14: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
-	29, // 15: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	29, // 16: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	21, // 17: roamcard.v1.Order.delivery:type_name -> roamcard.v1.EsimDelivery
-	22, // 18: roamcard.v1.Order.credentials:type_name -> roamcard.v1.EsimCredentials
-	24, // 19: roamcard.v1.Order.payment_requirements:type_name -> roamcard.v1.PaymentRequirements
-	20, // 20: roamcard.v1.Order.esim_topup:type_name -> roamcard.v1.EsimTopup
-	29, // 21: roamcard.v1.Order.updated_at:type_name -> google.protobuf.Timestamp
-	29, // 22: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	29, // 23: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
-	29, // 24: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
-	23, // 25: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
-	27, // 26: roamcard.v1.GetPayableOrderResponse.order:type_name -> roamcard.v1.PayableOrder
-	29, // 27: roamcard.v1.PayableOrder.expires_at:type_name -> google.protobuf.Timestamp
-	29, // 28: roamcard.v1.PayableOrder.updated_at:type_name -> google.protobuf.Timestamp
-	6,  // 29: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	8,  // 30: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	9,  // 31: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
-	11, // 32: roamcard.v1.OrderService.WatchOrders:input_type -> roamcard.v1.WatchOrdersRequest
-	0,  // 33: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
-	2,  // 34: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
-	4,  // 35: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
-	25, // 36: roamcard.v1.OrderService.GetPayableOrder:input_type -> roamcard.v1.GetPayableOrderRequest
-	7,  // 37: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	14, // 38: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	10, // 39: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
-	13, // 40: roamcard.v1.OrderService.WatchOrders:output_type -> roamcard.v1.WatchOrdersResponse
-	1,  // 41: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
-	3,  // 42: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
-	5,  // 43: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
-	26, // 44: roamcard.v1.OrderService.GetPayableOrder:output_type -> roamcard.v1.GetPayableOrderResponse
-	37, // [37:45] is the sub-list for method output_type
-	29, // [29:37] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	31, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
+	17, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
+	17, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
+	32, // 3: roamcard.v1.PayOrderResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
+	17, // 4: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
+	32, // 5: roamcard.v1.SubmitPaymentResponse.watch_token_expires_at:type_name -> google.protobuf.Timestamp
+	17, // 6: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
+	18, // 7: roamcard.v1.ListReceiptsResponse.receipts:type_name -> roamcard.v1.SignedReceipt
+	17, // 8: roamcard.v1.WatchOrderResponse.order:type_name -> roamcard.v1.Order
+	14, // 9: roamcard.v1.WatchOrdersRequest.orders:type_name -> roamcard.v1.WatchedOrder
+	17, // 10: roamcard.v1.WatchOrdersResponse.order:type_name -> roamcard.v1.Order
+	17, // 11: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
+	19, // 12: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
+	22, // 13: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
+	21, // 14: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
+	20, // 15: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
+	32, // 16: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	32, // 17: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	24, // 18: roamcard.v1.Order.delivery:type_name -> roamcard.v1.EsimDelivery
+	25, // 19: roamcard.v1.Order.credentials:type_name -> roamcard.v1.EsimCredentials
+	27, // 20: roamcard.v1.Order.payment_requirements:type_name -> roamcard.v1.PaymentRequirements
+	23, // 21: roamcard.v1.Order.esim_topup:type_name -> roamcard.v1.EsimTopup
+	32, // 22: roamcard.v1.Order.updated_at:type_name -> google.protobuf.Timestamp
+	32, // 23: roamcard.v1.SignedReceipt.issued_at:type_name -> google.protobuf.Timestamp
+	32, // 24: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	32, // 25: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
+	32, // 26: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
+	26, // 27: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
+	30, // 28: roamcard.v1.GetPayableOrderResponse.order:type_name -> roamcard.v1.PayableOrder
+	32, // 29: roamcard.v1.PayableOrder.expires_at:type_name -> google.protobuf.Timestamp
+	32, // 30: roamcard.v1.PayableOrder.updated_at:type_name -> google.protobuf.Timestamp
+	6,  // 31: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	10, // 32: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	8,  // 33: roamcard.v1.OrderService.ListReceipts:input_type -> roamcard.v1.ListReceiptsRequest
+	11, // 34: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
+	13, // 35: roamcard.v1.OrderService.WatchOrders:input_type -> roamcard.v1.WatchOrdersRequest
+	0,  // 36: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
+	2,  // 37: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
+	4,  // 38: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
+	28, // 39: roamcard.v1.OrderService.GetPayableOrder:input_type -> roamcard.v1.GetPayableOrderRequest
+	7,  // 40: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	16, // 41: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	9,  // 42: roamcard.v1.OrderService.ListReceipts:output_type -> roamcard.v1.ListReceiptsResponse
+	12, // 43: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
+	15, // 44: roamcard.v1.OrderService.WatchOrders:output_type -> roamcard.v1.WatchOrdersResponse
+	1,  // 45: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
+	3,  // 46: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
+	5,  // 47: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
+	29, // 48: roamcard.v1.OrderService.GetPayableOrder:output_type -> roamcard.v1.GetPayableOrderResponse
+	40, // [40:49] is the sub-list for method output_type
+	31, // [31:40] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -2360,21 +2585,23 @@ func file_roamcard_v1_order_proto_init() {
 	file_roamcard_v1_order_proto_msgTypes[0].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[6].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[7].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[8].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[9].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[12].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[15].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[11].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[14].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[17].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[19].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[20].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[21].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[27].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[22].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[23].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[24].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -76,6 +76,14 @@ func (p Product) Invite(ctx context.Context, o order.Order) error {
 	return nil
 }
 
+// PathOf passes on to a product whose path depends on the order.
+func (p Product) PathOf(o order.Order) string {
+	if sold, ok := p.Inner.(interface{ PathOf(o order.Order) string }); ok {
+		return sold.PathOf(o)
+	}
+	return p.Path()
+}
+
 // Describe passes on to a product that says what an order of it is for.
 func (p Product) Describe(ctx context.Context, o order.Order) (string, error) {
 	if sold, ok := p.Inner.(interface {

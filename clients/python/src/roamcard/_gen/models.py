@@ -88,7 +88,7 @@ class Refund(Model):
     to: str
     """The wallet that paid, in EIP-55 form."""
     transaction: str | None = None
-    """The hash of the transaction that moved the money back."""
+    """The transaction that moved the money back."""
     refunded_at: datetime | None = None
     """When the refund was seen on chain."""
 
@@ -102,7 +102,7 @@ class EsimDelivery(Model):
     token_expires_at: datetime | None = None
     """When the token ends."""
     plan_name: str | None = None
-    """The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known."""
+    """As its supplier calls it: a stranger's text. Absent when it is no longer known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ class EsimTopup(Model):
     unlimited: bool
     validity_days: int
     plan_name: str | None = None
-    """The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known."""
+    """As its supplier calls it: a stranger's text. Absent when it is no longer known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class Order(Model):
     order_id: str
     """Opaque, `ord_` and a time-ordered id."""
     operation_id: str
-    """The asynchronous operation behind the order, a uuid."""
+    """The operation behind the order, a uuid."""
     kind: OrderKind
     """card_issue, card_topup, esim or esim_topup."""
     status: OrderStatus
@@ -181,9 +181,11 @@ class Order(Model):
     updated_at: datetime | None = None
     """When the order last changed."""
     preconfirmed: bool | None = None
-    """True while the order is settling and its payment's transaction is in the block that the chain is building. Such a
-    block can still be replaced: for display only, the order is not paid. Absent where the service does not look.
+    """True while the payment of a settling order is in the block that the chain is building, which can be replaced: for
+    display only. Absent where the service does not look.
     """
+    receipt: str | None = None
+    """Its signed receipt, a JWS, once it was delivered or refunded; in answers about one order."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,9 @@ const (
 	OrderServiceListOrdersProcedure = "/roamcard.v1.OrderService/ListOrders"
 	// OrderServiceGetOrderProcedure is the fully-qualified name of the OrderService's GetOrder RPC.
 	OrderServiceGetOrderProcedure = "/roamcard.v1.OrderService/GetOrder"
+	// OrderServiceListReceiptsProcedure is the fully-qualified name of the OrderService's ListReceipts
+	// RPC.
+	OrderServiceListReceiptsProcedure = "/roamcard.v1.OrderService/ListReceipts"
 	// OrderServiceWatchOrderProcedure is the fully-qualified name of the OrderService's WatchOrder RPC.
 	OrderServiceWatchOrderProcedure = "/roamcard.v1.OrderService/WatchOrder"
 	// OrderServiceWatchOrdersProcedure is the fully-qualified name of the OrderService's WatchOrders
@@ -61,6 +64,10 @@ type OrderServiceClient interface {
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
 	// Reads one order of the signed-in wallet. Another wallet's order is reported as not found.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
+	// Lists the signed receipts of the signed-in wallet's orders that were delivered or refunded, those of the newest
+	// orders first. An order that has ended and has no receipt yet gets it now; from then on the same is answered for
+	// ever. The list is empty where the service signs none.
+	ListReceipts(context.Context, *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error)
 	// Follows one order of the signed-in wallet, or the one of the token in `X-Order-Watch-Token`: sends it
 	// now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
 	// the latest; call again with `after` to go on without missing a change. It has no REST form: there,
@@ -113,6 +120,13 @@ func NewOrderServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listReceipts: connect.NewClient[v1.ListReceiptsRequest, v1.ListReceiptsResponse](
+			httpClient,
+			baseURL+OrderServiceListReceiptsProcedure,
+			connect.WithSchema(orderServiceMethods.ByName("ListReceipts")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		watchOrder: connect.NewClient[v1.WatchOrderRequest, v1.WatchOrderResponse](
 			httpClient,
 			baseURL+OrderServiceWatchOrderProcedure,
@@ -159,6 +173,7 @@ func NewOrderServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 type orderServiceClient struct {
 	listOrders      *connect.Client[v1.ListOrdersRequest, v1.ListOrdersResponse]
 	getOrder        *connect.Client[v1.GetOrderRequest, v1.GetOrderResponse]
+	listReceipts    *connect.Client[v1.ListReceiptsRequest, v1.ListReceiptsResponse]
 	watchOrder      *connect.Client[v1.WatchOrderRequest, v1.WatchOrderResponse]
 	watchOrders     *connect.Client[v1.WatchOrdersRequest, v1.WatchOrdersResponse]
 	createOrder     *connect.Client[v1.CreateOrderRequest, v1.CreateOrderResponse]
@@ -179,6 +194,15 @@ func (c *orderServiceClient) ListOrders(ctx context.Context, req *v1.ListOrdersR
 // GetOrder calls roamcard.v1.OrderService.GetOrder.
 func (c *orderServiceClient) GetOrder(ctx context.Context, req *v1.GetOrderRequest) (*v1.GetOrderResponse, error) {
 	response, err := c.getOrder.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListReceipts calls roamcard.v1.OrderService.ListReceipts.
+func (c *orderServiceClient) ListReceipts(ctx context.Context, req *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error) {
+	response, err := c.listReceipts.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -237,6 +261,10 @@ type OrderServiceHandler interface {
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
 	// Reads one order of the signed-in wallet. Another wallet's order is reported as not found.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
+	// Lists the signed receipts of the signed-in wallet's orders that were delivered or refunded, those of the newest
+	// orders first. An order that has ended and has no receipt yet gets it now; from then on the same is answered for
+	// ever. The list is empty where the service signs none.
+	ListReceipts(context.Context, *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error)
 	// Follows one order of the signed-in wallet, or the one of the token in `X-Order-Watch-Token`: sends it
 	// now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
 	// the latest; call again with `after` to go on without missing a change. It has no REST form: there,
@@ -285,6 +313,13 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	orderServiceListReceiptsHandler := connect.NewUnaryHandlerSimple(
+		OrderServiceListReceiptsProcedure,
+		svc.ListReceipts,
+		connect.WithSchema(orderServiceMethods.ByName("ListReceipts")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	orderServiceWatchOrderHandler := connect.NewServerStreamHandlerSimple(
 		OrderServiceWatchOrderProcedure,
 		svc.WatchOrder,
@@ -330,6 +365,8 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 			orderServiceListOrdersHandler.ServeHTTP(w, r)
 		case OrderServiceGetOrderProcedure:
 			orderServiceGetOrderHandler.ServeHTTP(w, r)
+		case OrderServiceListReceiptsProcedure:
+			orderServiceListReceiptsHandler.ServeHTTP(w, r)
 		case OrderServiceWatchOrderProcedure:
 			orderServiceWatchOrderHandler.ServeHTTP(w, r)
 		case OrderServiceWatchOrdersProcedure:
@@ -357,6 +394,10 @@ func (UnimplementedOrderServiceHandler) ListOrders(context.Context, *v1.ListOrde
 
 func (UnimplementedOrderServiceHandler) GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.GetOrder is not implemented"))
+}
+
+func (UnimplementedOrderServiceHandler) ListReceipts(context.Context, *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.ListReceipts is not implemented"))
 }
 
 func (UnimplementedOrderServiceHandler) WatchOrder(context.Context, *v1.WatchOrderRequest, *connect.ServerStream[v1.WatchOrderResponse]) error {

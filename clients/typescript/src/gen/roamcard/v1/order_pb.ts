@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/order.proto.
  */
 export const file_roamcard_v1_order: GenFile = /*@__PURE__*/
-  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiiwEKEFBheU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIpABChVTdWJtaXRQYXltZW50UmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIp0BChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQESEQoEa2luZBgEIAEoCUgDiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbkIHCgVfa2luZCJqChJMaXN0T3JkZXJzUmVzcG9uc2USIgoGb3JkZXJzGAEgAygLMhIucm9hbWNhcmQudjEuT3JkZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiIjCg9HZXRPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiQwoRV2F0Y2hPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkSEgoFYWZ0ZXIYAiABKA1IAIgBAUIICgZfYWZ0ZXIiRwoSV2F0Y2hPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXISDgoGY3Vyc29yGAIgASgNIj8KEldhdGNoT3JkZXJzUmVxdWVzdBIpCgZvcmRlcnMYASADKAsyGS5yb2FtY2FyZC52MS5XYXRjaGVkT3JkZXIiPgoMV2F0Y2hlZE9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEhIKBWFmdGVyGAIgASgNSACIAQFCCAoGX2FmdGVyIkgKE1dhdGNoT3JkZXJzUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIuIFCgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASIwoGcmVmdW5kGAogASgLMhMucm9hbWNhcmQudjEuUmVmdW5kEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQESKwoIZGVsaXZlcnkYDyABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnkSMQoLY3JlZGVudGlhbHMYECABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMSPgoUcGF5bWVudF9yZXF1aXJlbWVudHMYESABKAsyIC5yb2FtY2FyZC52MS5QYXltZW50UmVxdWlyZW1lbnRzEioKCmVzaW1fdG9wdXAYEiABKAsyFi5yb2FtY2FyZC52MS5Fc2ltVG9wdXASLgoKdXBkYXRlZF9hdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGQoMcHJlY29uZmlybWVkGBggASgISAKIAQFCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZEIPCg1fcHJlY29uZmlybWVkIo0BCgdQYXltZW50Eg0KBXBheWVyGAEgASgJEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGYW1vdW50GAQgASgJEhMKC3RyYW5zYWN0aW9uGAUgASgJEi4KCnNldHRsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIo8BCgZSZWZ1bmQSDgoGc3RhdHVzGAEgASgJEg4KBmFtb3VudBgCIAEoCRIKCgJ0bxgDIAEoCRIYCgt0cmFuc2FjdGlvbhgEIAEoCUgAiAEBEi8KC3JlZnVuZGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb24iawoFVG9wdXASDgoGc3RhdHVzGAEgASgJEhcKD2dyb3NzX3VzZF9jZW50cxgCIAEoDRIaChJsb2FkX2ZlZV91c2RfY2VudHMYAyABKA0SHQoVY2FyZF9jcmVkaXRfdXNkX2NlbnRzGAQgASgNIpABCghJc3N1YW5jZRIOCgZzdGF0dXMYASABKAkSFAoHY2FyZF9pZBgCIAEoCUgAiAEBEiAKGGNhcmRfaXNzdWVfZmVlX3VzZF9jZW50cxgDIAEoDRIwCihleHBlY3RlZF9hdmFpbGFibGVfYWZ0ZXJfaXNzdWVfdXNkX2NlbnRzGAQgASgNQgoKCF9jYXJkX2lkIrABCglFc2ltVG9wdXASDgoGc3RhdHVzGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSFAoHZGF0YV9tYhgEIAEoDUgAiAEBEhEKCXVubGltaXRlZBgFIAEoCBIVCg12YWxpZGl0eV9kYXlzGAYgASgNEhYKCXBsYW5fbmFtZRgHIAEoCUgBiAEBQgoKCF9kYXRhX21iQgwKCl9wbGFuX25hbWUirgEKDEVzaW1EZWxpdmVyeRIOCgZzdGF0dXMYASABKAkSDwoHcGxhbl9pZBgCIAEoCRIXCgV0b2tlbhgDIAEoCUIDgAEBSACIAQESNAoQdG9rZW5fZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJcGxhbl9uYW1lGAUgASgJSAGIAQFCCAoGX3Rva2VuQgwKCl9wbGFuX25hbWUiygEKD0VzaW1DcmVkZW50aWFscxISCgVpY2NpZBgBIAEoCUIDgAEBEhkKDHNtZHBfYWRkcmVzcxgCIAEoCUIDgAEBEhgKC21hdGNoaW5nX2lkGAMgASgJQgOAAQESEAoDbHBhGAQgASgJQgOAAQESEwoGcXJfc3ZnGAUgASgJQgOAAQESEwoGcXJfcG5nGAYgASgJQgOAAQESMgoMaW5zdGFsbF91cmxzGAcgASgLMhwucm9hbWNhcmQudjEuRXNpbUluc3RhbGxVcmxzIjkKD0VzaW1JbnN0YWxsVXJscxIQCgNpb3MYASABKAlCA4ABARIUCgdhbmRyb2lkGAIgASgJQgOAAQEiqgEKE1BheW1lbnRSZXF1aXJlbWVudHMSFAoMeDQwMl92ZXJzaW9uGAEgASgNEg4KBnNjaGVtZRgCIAEoCRIPCgduZXR3b3JrGAMgASgJEg0KBWFzc2V0GAQgASgJEg4KBmFtb3VudBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSEAoIcmVzb3VyY2UYByABKAkSGwoTbWF4X3RpbWVvdXRfc2Vjb25kcxgIIAEoDSIqChZHZXRQYXlhYmxlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIkMKF0dldFBheWFibGVPcmRlclJlc3BvbnNlEigKBW9yZGVyGAEgASgLMhkucm9hbWNhcmQudjEuUGF5YWJsZU9yZGVyIv8CCgxQYXlhYmxlT3JkZXISEAoIb3JkZXJfaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSEwoLZGVzY3JpcHRpb24YBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoDRIOCgZhbW91bnQYBiABKAkSDwoHbmV0d29yaxgHIAEoCRINCgVhc3NldBgIIAEoCRIOCgZwYXlfdG8YCSABKAkSDQoFb3duZXIYCiABKAkSLgoKZXhwaXJlc19hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoLcGF5YWJsZV91cmwYDCABKAlIAFILcGF5YWJsZV91cmyIAQESLgoKdXBkYXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGQoMcHJlY29uZmlybWVkGA4gASgISAGIAQFCDgoMX3BheWFibGVfdXJsQg8KDV9wcmVjb25maXJtZWQytQUKDE9yZGVyU2VydmljZRJSCgpMaXN0T3JkZXJzEh4ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1JlcXVlc3QaHy5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVzcG9uc2UiA5ACARJMCghHZXRPcmRlchIcLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVzcG9uc2UiA5ACARJUCgpXYXRjaE9yZGVyEh4ucm9hbWNhcmQudjEuV2F0Y2hPcmRlclJlcXVlc3QaHy5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVzcG9uc2UiA5ACATABElcKC1dhdGNoT3JkZXJzEh8ucm9hbWNhcmQudjEuV2F0Y2hPcmRlcnNSZXF1ZXN0GiAucm9hbWNhcmQudjEuV2F0Y2hPcmRlcnNSZXNwb25zZSIDkAIBMAESUAoLQ3JlYXRlT3JkZXISHy5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlcXVlc3QaIC5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlc3BvbnNlEkcKCFBheU9yZGVyEhwucm9hbWNhcmQudjEuUGF5T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuUGF5T3JkZXJSZXNwb25zZRJWCg1TdWJtaXRQYXltZW50EiEucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlcXVlc3QaIi5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVzcG9uc2USYQoPR2V0UGF5YWJsZU9yZGVyEiMucm9hbWNhcmQudjEuR2V0UGF5YWJsZU9yZGVyUmVxdWVzdBokLnJvYW1jYXJkLnYxLkdldFBheWFibGVPcmRlclJlc3BvbnNlIgOQAgFCagoPY29tLnJvYW1jYXJkLnYxQgpPcmRlclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiiwEKEFBheU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIpABChVTdWJtaXRQYXltZW50UmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIYCgt3YXRjaF90b2tlbhgCIAEoCUIDgAEBEjoKFndhdGNoX3Rva2VuX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIp0BChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQESEQoEa2luZBgEIAEoCUgDiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbkIHCgVfa2luZCJqChJMaXN0T3JkZXJzUmVzcG9uc2USIgoGb3JkZXJzGAEgAygLMhIucm9hbWNhcmQudjEuT3JkZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiJjChNMaXN0UmVjZWlwdHNSZXF1ZXN0EhYKCXBhZ2Vfc2l6ZRgBIAEoDUgAiAEBEhcKCnBhZ2VfdG9rZW4YAiABKAlIAYgBAUIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuInYKFExpc3RSZWNlaXB0c1Jlc3BvbnNlEiwKCHJlY2VpcHRzGAEgAygLMhoucm9hbWNhcmQudjEuU2lnbmVkUmVjZWlwdBIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iPwoSV2F0Y2hPcmRlcnNSZXF1ZXN0EikKBm9yZGVycxgBIAMoCzIZLnJvYW1jYXJkLnYxLldhdGNoZWRPcmRlciI+CgxXYXRjaGVkT3JkZXISEAoIb3JkZXJfaWQYASABKAkSEgoFYWZ0ZXIYAiABKA1IAIgBAUIICgZfYWZ0ZXIiSAoTV2F0Y2hPcmRlcnNSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyEg4KBmN1cnNvchgCIAEoDSI1ChBHZXRPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIihAYKBU9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEhQKDG9wZXJhdGlvbl9pZBgCIAEoCRIMCgRraW5kGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIlCgtwYXlhYmxlX3VybBgFIAEoCUgAUgtwYXlhYmxlX3VybIgBARIYChBhbW91bnRfdXNkX2NlbnRzGAYgASgNEiUKB3BheW1lbnQYByABKAsyFC5yb2FtY2FyZC52MS5QYXltZW50EicKCGlzc3VhbmNlGAggASgLMhUucm9hbWNhcmQudjEuSXNzdWFuY2USIQoFdG9wdXAYCSABKAsyEi5yb2FtY2FyZC52MS5Ub3B1cBIjCgZyZWZ1bmQYCiABKAsyEy5yb2FtY2FyZC52MS5SZWZ1bmQSLgoKY3JlYXRlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoIcmVwbGF5ZWQYDSABKAhIAYgBARIrCghkZWxpdmVyeRgPIAEoCzIZLnJvYW1jYXJkLnYxLkVzaW1EZWxpdmVyeRIxCgtjcmVkZW50aWFscxgQIAEoCzIcLnJvYW1jYXJkLnYxLkVzaW1DcmVkZW50aWFscxI+ChRwYXltZW50X3JlcXVpcmVtZW50cxgRIAEoCzIgLnJvYW1jYXJkLnYxLlBheW1lbnRSZXF1aXJlbWVudHMSKgoKZXNpbV90b3B1cBgSIAEoCzIWLnJvYW1jYXJkLnYxLkVzaW1Ub3B1cBIuCgp1cGRhdGVkX2F0GBMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIZCgxwcmVjb25maXJtZWQYGCABKAhIAogBARIUCgdyZWNlaXB0GBkgASgJSAOIAQFCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZEIPCg1fcHJlY29uZmlybWVkQgoKCF9yZWNlaXB0IoQBCg1TaWduZWRSZWNlaXB0EhAKCG9yZGVyX2lkGAEgASgJEg8KB291dGNvbWUYAiABKAkSDgoGZm9ybWF0GAMgASgJEhEKCXNpZ25hdHVyZRgEIAEoCRItCglpc3N1ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIo0BCgdQYXltZW50Eg0KBXBheWVyGAEgASgJEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGYW1vdW50GAQgASgJEhMKC3RyYW5zYWN0aW9uGAUgASgJEi4KCnNldHRsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIo8BCgZSZWZ1bmQSDgoGc3RhdHVzGAEgASgJEg4KBmFtb3VudBgCIAEoCRIKCgJ0bxgDIAEoCRIYCgt0cmFuc2FjdGlvbhgEIAEoCUgAiAEBEi8KC3JlZnVuZGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb24iawoFVG9wdXASDgoGc3RhdHVzGAEgASgJEhcKD2dyb3NzX3VzZF9jZW50cxgCIAEoDRIaChJsb2FkX2ZlZV91c2RfY2VudHMYAyABKA0SHQoVY2FyZF9jcmVkaXRfdXNkX2NlbnRzGAQgASgNIpABCghJc3N1YW5jZRIOCgZzdGF0dXMYASABKAkSFAoHY2FyZF9pZBgCIAEoCUgAiAEBEiAKGGNhcmRfaXNzdWVfZmVlX3VzZF9jZW50cxgDIAEoDRIwCihleHBlY3RlZF9hdmFpbGFibGVfYWZ0ZXJfaXNzdWVfdXNkX2NlbnRzGAQgASgNQgoKCF9jYXJkX2lkIrABCglFc2ltVG9wdXASDgoGc3RhdHVzGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB3BsYW5faWQYAyABKAkSFAoHZGF0YV9tYhgEIAEoDUgAiAEBEhEKCXVubGltaXRlZBgFIAEoCBIVCg12YWxpZGl0eV9kYXlzGAYgASgNEhYKCXBsYW5fbmFtZRgHIAEoCUgBiAEBQgoKCF9kYXRhX21iQgwKCl9wbGFuX25hbWUirgEKDEVzaW1EZWxpdmVyeRIOCgZzdGF0dXMYASABKAkSDwoHcGxhbl9pZBgCIAEoCRIXCgV0b2tlbhgDIAEoCUIDgAEBSACIAQESNAoQdG9rZW5fZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJcGxhbl9uYW1lGAUgASgJSAGIAQFCCAoGX3Rva2VuQgwKCl9wbGFuX25hbWUiygEKD0VzaW1DcmVkZW50aWFscxISCgVpY2NpZBgBIAEoCUIDgAEBEhkKDHNtZHBfYWRkcmVzcxgCIAEoCUIDgAEBEhgKC21hdGNoaW5nX2lkGAMgASgJQgOAAQESEAoDbHBhGAQgASgJQgOAAQESEwoGcXJfc3ZnGAUgASgJQgOAAQESEwoGcXJfcG5nGAYgASgJQgOAAQESMgoMaW5zdGFsbF91cmxzGAcgASgLMhwucm9hbWNhcmQudjEuRXNpbUluc3RhbGxVcmxzIjkKD0VzaW1JbnN0YWxsVXJscxIQCgNpb3MYASABKAlCA4ABARIUCgdhbmRyb2lkGAIgASgJQgOAAQEiqgEKE1BheW1lbnRSZXF1aXJlbWVudHMSFAoMeDQwMl92ZXJzaW9uGAEgASgNEg4KBnNjaGVtZRgCIAEoCRIPCgduZXR3b3JrGAMgASgJEg0KBWFzc2V0GAQgASgJEg4KBmFtb3VudBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSEAoIcmVzb3VyY2UYByABKAkSGwoTbWF4X3RpbWVvdXRfc2Vjb25kcxgIIAEoDSIqChZHZXRQYXlhYmxlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIkMKF0dldFBheWFibGVPcmRlclJlc3BvbnNlEigKBW9yZGVyGAEgASgLMhkucm9hbWNhcmQudjEuUGF5YWJsZU9yZGVyIv8CCgxQYXlhYmxlT3JkZXISEAoIb3JkZXJfaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSEwoLZGVzY3JpcHRpb24YBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoDRIOCgZhbW91bnQYBiABKAkSDwoHbmV0d29yaxgHIAEoCRINCgVhc3NldBgIIAEoCRIOCgZwYXlfdG8YCSABKAkSDQoFb3duZXIYCiABKAkSLgoKZXhwaXJlc19hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoLcGF5YWJsZV91cmwYDCABKAlIAFILcGF5YWJsZV91cmyIAQESLgoKdXBkYXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGQoMcHJlY29uZmlybWVkGA4gASgISAGIAQFCDgoMX3BheWFibGVfdXJsQg8KDV9wcmVjb25maXJtZWQyjwYKDE9yZGVyU2VydmljZRJSCgpMaXN0T3JkZXJzEh4ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1JlcXVlc3QaHy5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVzcG9uc2UiA5ACARJMCghHZXRPcmRlchIcLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVzcG9uc2UiA5ACARJYCgxMaXN0UmVjZWlwdHMSIC5yb2FtY2FyZC52MS5MaXN0UmVjZWlwdHNSZXF1ZXN0GiEucm9hbWNhcmQudjEuTGlzdFJlY2VpcHRzUmVzcG9uc2UiA5ACARJUCgpXYXRjaE9yZGVyEh4ucm9hbWNhcmQudjEuV2F0Y2hPcmRlclJlcXVlc3QaHy5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVzcG9uc2UiA5ACATABElcKC1dhdGNoT3JkZXJzEh8ucm9hbWNhcmQudjEuV2F0Y2hPcmRlcnNSZXF1ZXN0GiAucm9hbWNhcmQudjEuV2F0Y2hPcmRlcnNSZXNwb25zZSIDkAIBMAESUAoLQ3JlYXRlT3JkZXISHy5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlcXVlc3QaIC5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlc3BvbnNlEkcKCFBheU9yZGVyEhwucm9hbWNhcmQudjEuUGF5T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuUGF5T3JkZXJSZXNwb25zZRJWCg1TdWJtaXRQYXltZW50EiEucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlcXVlc3QaIi5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVzcG9uc2USYQoPR2V0UGF5YWJsZU9yZGVyEiMucm9hbWNhcmQudjEuR2V0UGF5YWJsZU9yZGVyUmVxdWVzdBokLnJvYW1jYXJkLnYxLkdldFBheWFibGVPcmRlclJlc3BvbnNlIgOQAgFCagoPY29tLnJvYW1jYXJkLnYxQgpPcmRlclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message roamcard.v1.CreateOrderRequest
@@ -236,6 +236,56 @@ export const ListOrdersResponseSchema: GenMessage<ListOrdersResponse> = /*@__PUR
   messageDesc(file_roamcard_v1_order, 7);
 
 /**
+ * @generated from message roamcard.v1.ListReceiptsRequest
+ */
+export type ListReceiptsRequest = Message<"roamcard.v1.ListReceiptsRequest"> & {
+  /**
+   * How many orders a page is about, 1 to 100; 50 when absent.
+   *
+   * @generated from field: optional uint32 page_size = 1;
+   */
+  pageSize?: number | undefined;
+
+  /**
+   * The `nextPageToken` of the page before.
+   *
+   * @generated from field: optional string page_token = 2;
+   */
+  pageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListReceiptsRequest.
+ * Use `create(ListReceiptsRequestSchema)` to create a new message.
+ */
+export const ListReceiptsRequestSchema: GenMessage<ListReceiptsRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 8);
+
+/**
+ * @generated from message roamcard.v1.ListReceiptsResponse
+ */
+export type ListReceiptsResponse = Message<"roamcard.v1.ListReceiptsResponse"> & {
+  /**
+   * @generated from field: repeated roamcard.v1.SignedReceipt receipts = 1;
+   */
+  receipts: SignedReceipt[];
+
+  /**
+   * Present when there are more.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListReceiptsResponse.
+ * Use `create(ListReceiptsResponseSchema)` to create a new message.
+ */
+export const ListReceiptsResponseSchema: GenMessage<ListReceiptsResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 9);
+
+/**
  * @generated from message roamcard.v1.GetOrderRequest
  */
 export type GetOrderRequest = Message<"roamcard.v1.GetOrderRequest"> & {
@@ -250,7 +300,7 @@ export type GetOrderRequest = Message<"roamcard.v1.GetOrderRequest"> & {
  * Use `create(GetOrderRequestSchema)` to create a new message.
  */
 export const GetOrderRequestSchema: GenMessage<GetOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 8);
+  messageDesc(file_roamcard_v1_order, 10);
 
 /**
  * @generated from message roamcard.v1.WatchOrderRequest
@@ -274,7 +324,7 @@ export type WatchOrderRequest = Message<"roamcard.v1.WatchOrderRequest"> & {
  * Use `create(WatchOrderRequestSchema)` to create a new message.
  */
 export const WatchOrderRequestSchema: GenMessage<WatchOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 9);
+  messageDesc(file_roamcard_v1_order, 11);
 
 /**
  * @generated from message roamcard.v1.WatchOrderResponse
@@ -298,7 +348,7 @@ export type WatchOrderResponse = Message<"roamcard.v1.WatchOrderResponse"> & {
  * Use `create(WatchOrderResponseSchema)` to create a new message.
  */
 export const WatchOrderResponseSchema: GenMessage<WatchOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 10);
+  messageDesc(file_roamcard_v1_order, 12);
 
 /**
  * Which orders are followed, and from where on.
@@ -319,7 +369,7 @@ export type WatchOrdersRequest = Message<"roamcard.v1.WatchOrdersRequest"> & {
  * Use `create(WatchOrdersRequestSchema)` to create a new message.
  */
 export const WatchOrdersRequestSchema: GenMessage<WatchOrdersRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 11);
+  messageDesc(file_roamcard_v1_order, 13);
 
 /**
  * One order that is followed.
@@ -345,7 +395,7 @@ export type WatchedOrder = Message<"roamcard.v1.WatchedOrder"> & {
  * Use `create(WatchedOrderSchema)` to create a new message.
  */
 export const WatchedOrderSchema: GenMessage<WatchedOrder> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 12);
+  messageDesc(file_roamcard_v1_order, 14);
 
 /**
  * @generated from message roamcard.v1.WatchOrdersResponse
@@ -371,7 +421,7 @@ export type WatchOrdersResponse = Message<"roamcard.v1.WatchOrdersResponse"> & {
  * Use `create(WatchOrdersResponseSchema)` to create a new message.
  */
 export const WatchOrdersResponseSchema: GenMessage<WatchOrdersResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 13);
+  messageDesc(file_roamcard_v1_order, 15);
 
 /**
  * @generated from message roamcard.v1.GetOrderResponse
@@ -388,7 +438,7 @@ export type GetOrderResponse = Message<"roamcard.v1.GetOrderResponse"> & {
  * Use `create(GetOrderResponseSchema)` to create a new message.
  */
 export const GetOrderResponseSchema: GenMessage<GetOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 14);
+  messageDesc(file_roamcard_v1_order, 16);
 
 /**
  * Something asked for, its price, and how far it has come.
@@ -404,7 +454,7 @@ export type Order = Message<"roamcard.v1.Order"> & {
   orderId: string;
 
   /**
-   * The asynchronous operation behind the order, a uuid.
+   * The operation behind the order, a uuid.
    *
    * @generated from field: string operation_id = 2;
    */
@@ -523,12 +573,19 @@ export type Order = Message<"roamcard.v1.Order"> & {
   updatedAt?: Timestamp | undefined;
 
   /**
-   * True while the order is settling and its payment's transaction is in the block that the chain is building. Such a
-   * block can still be replaced: for display only, the order is not paid. Absent where the service does not look.
+   * True while the payment of a settling order is in the block that the chain is building, which can be replaced: for
+   * display only. Absent where the service does not look.
    *
    * @generated from field: optional bool preconfirmed = 24;
    */
   preconfirmed?: boolean | undefined;
+
+  /**
+   * Its signed receipt, a JWS, once it was delivered or refunded; in answers about one order.
+   *
+   * @generated from field: optional string receipt = 25;
+   */
+  receipt?: string | undefined;
 };
 
 /**
@@ -536,7 +593,52 @@ export type Order = Message<"roamcard.v1.Order"> & {
  * Use `create(OrderSchema)` to create a new message.
  */
 export const OrderSchema: GenMessage<Order> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 15);
+  messageDesc(file_roamcard_v1_order, 17);
+
+/**
+ * A receipt of x402's extension `offer-receipt`, verified with `/.well-known/did.json`.
+ *
+ * @generated from message roamcard.v1.SignedReceipt
+ */
+export type SignedReceipt = Message<"roamcard.v1.SignedReceipt"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * delivered or refunded.
+   *
+   * @generated from field: string outcome = 2;
+   */
+  outcome: string;
+
+  /**
+   * jws.
+   *
+   * @generated from field: string format = 3;
+   */
+  format: string;
+
+  /**
+   * A JWS in the compact form, by EdDSA.
+   *
+   * @generated from field: string signature = 4;
+   */
+  signature: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp issued_at = 5;
+   */
+  issuedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.SignedReceipt.
+ * Use `create(SignedReceiptSchema)` to create a new message.
+ */
+export const SignedReceiptSchema: GenMessage<SignedReceipt> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 18);
 
 /**
  * A payment proven on chain.
@@ -592,7 +694,7 @@ export type Payment = Message<"roamcard.v1.Payment"> & {
  * Use `create(PaymentSchema)` to create a new message.
  */
 export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 16);
+  messageDesc(file_roamcard_v1_order, 19);
 
 /**
  * A payment on its way back to its payer.
@@ -622,7 +724,7 @@ export type Refund = Message<"roamcard.v1.Refund"> & {
   to: string;
 
   /**
-   * The hash of the transaction that moved the money back.
+   * The transaction that moved the money back.
    *
    * @generated from field: optional string transaction = 4;
    */
@@ -641,7 +743,7 @@ export type Refund = Message<"roamcard.v1.Refund"> & {
  * Use `create(RefundSchema)` to create a new message.
  */
 export const RefundSchema: GenMessage<Refund> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 17);
+  messageDesc(file_roamcard_v1_order, 20);
 
 /**
  * How the crediting of a card stands.
@@ -683,7 +785,7 @@ export type Topup = Message<"roamcard.v1.Topup"> & {
  * Use `create(TopupSchema)` to create a new message.
  */
 export const TopupSchema: GenMessage<Topup> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 18);
+  messageDesc(file_roamcard_v1_order, 21);
 
 /**
  * How the issuing of a card stands.
@@ -726,7 +828,7 @@ export type Issuance = Message<"roamcard.v1.Issuance"> & {
  * Use `create(IssuanceSchema)` to create a new message.
  */
 export const IssuanceSchema: GenMessage<Issuance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 19);
+  messageDesc(file_roamcard_v1_order, 22);
 
 /**
  * How the data that was bought for an eSIM stands.
@@ -773,7 +875,7 @@ export type EsimTopup = Message<"roamcard.v1.EsimTopup"> & {
   validityDays: number;
 
   /**
-   * The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
+   * As its supplier calls it: a stranger's text. Absent when it is no longer known.
    *
    * @generated from field: optional string plan_name = 7;
    */
@@ -785,7 +887,7 @@ export type EsimTopup = Message<"roamcard.v1.EsimTopup"> & {
  * Use `create(EsimTopupSchema)` to create a new message.
  */
 export const EsimTopupSchema: GenMessage<EsimTopup> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 20);
+  messageDesc(file_roamcard_v1_order, 23);
 
 /**
  * How the delivery of an eSIM stands.
@@ -821,7 +923,7 @@ export type EsimDelivery = Message<"roamcard.v1.EsimDelivery"> & {
   tokenExpiresAt?: Timestamp | undefined;
 
   /**
-   * The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
+   * As its supplier calls it: a stranger's text. Absent when it is no longer known.
    *
    * @generated from field: optional string plan_name = 5;
    */
@@ -833,7 +935,7 @@ export type EsimDelivery = Message<"roamcard.v1.EsimDelivery"> & {
  * Use `create(EsimDeliverySchema)` to create a new message.
  */
 export const EsimDeliverySchema: GenMessage<EsimDelivery> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 21);
+  messageDesc(file_roamcard_v1_order, 24);
 
 /**
  * What installs an eSIM on a device. Whoever has it has the eSIM.
@@ -892,7 +994,7 @@ export type EsimCredentials = Message<"roamcard.v1.EsimCredentials"> & {
  * Use `create(EsimCredentialsSchema)` to create a new message.
  */
 export const EsimCredentialsSchema: GenMessage<EsimCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 22);
+  messageDesc(file_roamcard_v1_order, 25);
 
 /**
  * Links that open the installation on the device itself.
@@ -920,7 +1022,7 @@ export type EsimInstallUrls = Message<"roamcard.v1.EsimInstallUrls"> & {
  * Use `create(EsimInstallUrlsSchema)` to create a new message.
  */
 export const EsimInstallUrlsSchema: GenMessage<EsimInstallUrls> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 23);
+  messageDesc(file_roamcard_v1_order, 26);
 
 /**
  * What a payment by x402 has to meet.
@@ -984,7 +1086,7 @@ export type PaymentRequirements = Message<"roamcard.v1.PaymentRequirements"> & {
  * Use `create(PaymentRequirementsSchema)` to create a new message.
  */
 export const PaymentRequirementsSchema: GenMessage<PaymentRequirements> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 24);
+  messageDesc(file_roamcard_v1_order, 27);
 
 /**
  * @generated from message roamcard.v1.GetPayableOrderRequest
@@ -1001,7 +1103,7 @@ export type GetPayableOrderRequest = Message<"roamcard.v1.GetPayableOrderRequest
  * Use `create(GetPayableOrderRequestSchema)` to create a new message.
  */
 export const GetPayableOrderRequestSchema: GenMessage<GetPayableOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 25);
+  messageDesc(file_roamcard_v1_order, 28);
 
 /**
  * @generated from message roamcard.v1.GetPayableOrderResponse
@@ -1018,7 +1120,7 @@ export type GetPayableOrderResponse = Message<"roamcard.v1.GetPayableOrderRespon
  * Use `create(GetPayableOrderResponseSchema)` to create a new message.
  */
 export const GetPayableOrderResponseSchema: GenMessage<GetPayableOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 26);
+  messageDesc(file_roamcard_v1_order, 29);
 
 /**
  * What the link of an order tells those who have it.
@@ -1130,7 +1232,7 @@ export type PayableOrder = Message<"roamcard.v1.PayableOrder"> & {
  * Use `create(PayableOrderSchema)` to create a new message.
  */
 export const PayableOrderSchema: GenMessage<PayableOrder> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 27);
+  messageDesc(file_roamcard_v1_order, 30);
 
 /**
  * OrderService creates, pays and reads the orders of a wallet.
@@ -1157,6 +1259,18 @@ export const OrderService: GenService<{
     methodKind: "unary";
     input: typeof GetOrderRequestSchema;
     output: typeof GetOrderResponseSchema;
+  },
+  /**
+   * Lists the signed receipts of the signed-in wallet's orders that were delivered or refunded, those of the newest
+   * orders first. An order that has ended and has no receipt yet gets it now; from then on the same is answered for
+   * ever. The list is empty where the service signs none.
+   *
+   * @generated from rpc roamcard.v1.OrderService.ListReceipts
+   */
+  listReceipts: {
+    methodKind: "unary";
+    input: typeof ListReceiptsRequestSchema;
+    output: typeof ListReceiptsResponseSchema;
   },
   /**
    * Follows one order of the signed-in wallet, or the one of the token in `X-Order-Watch-Token`: sends it

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, GetPayableOrderRequest, GetPayableOrderResponse, ListOrdersRequest, ListOrdersResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse, WatchOrderRequest, WatchOrderResponse, WatchOrdersRequest, WatchOrdersResponse
+from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, GetPayableOrderRequest, GetPayableOrderResponse, ListOrdersRequest, ListOrdersResponse, ListReceiptsRequest, ListReceiptsResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse, WatchOrderRequest, WatchOrderResponse, WatchOrdersRequest, WatchOrdersResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -30,6 +30,9 @@ class OrderService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_order(self, request: GetOrderRequest, ctx: RequestContext[GetOrderRequest, GetOrderResponse]) -> GetOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_receipts(self, request: ListReceiptsRequest, ctx: RequestContext[ListReceiptsRequest, ListReceiptsResponse]) -> ListReceiptsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def watch_order(self, request: WatchOrderRequest, ctx: RequestContext[WatchOrderRequest, WatchOrderResponse]) -> AsyncIterator[WatchOrderResponse]:
@@ -83,6 +86,16 @@ class OrderServiceASGIApplication(ConnectASGIApplication[OrderService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_order,
+                ),
+                "/roamcard.v1.OrderService/ListReceipts": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListReceipts",
+                        service_name="roamcard.v1.OrderService",
+                        input=ListReceiptsRequest,
+                        output=ListReceiptsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_receipts,
                 ),
                 "/roamcard.v1.OrderService/WatchOrder": Endpoint.server_stream(
                     method=MethodInfo(
@@ -195,6 +208,28 @@ class OrderServiceClient(ConnectClient):
                 service_name="roamcard.v1.OrderService",
                 input=GetOrderRequest,
                 output=GetOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def list_receipts(
+        self,
+        request: ListReceiptsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListReceiptsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListReceipts",
+                service_name="roamcard.v1.OrderService",
+                input=ListReceiptsRequest,
+                output=ListReceiptsResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,
@@ -331,6 +366,9 @@ class OrderServiceSync(Protocol):
     def get_order(self, request: GetOrderRequest, ctx: RequestContext[GetOrderRequest, GetOrderResponse]) -> GetOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def list_receipts(self, request: ListReceiptsRequest, ctx: RequestContext[ListReceiptsRequest, ListReceiptsResponse]) -> ListReceiptsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def watch_order(self, request: WatchOrderRequest, ctx: RequestContext[WatchOrderRequest, WatchOrderResponse]) -> Iterator[WatchOrderResponse]:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -380,6 +418,16 @@ class OrderServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_order,
+                ),
+                "/roamcard.v1.OrderService/ListReceipts": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListReceipts",
+                        service_name="roamcard.v1.OrderService",
+                        input=ListReceiptsRequest,
+                        output=ListReceiptsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_receipts,
                 ),
                 "/roamcard.v1.OrderService/WatchOrder": EndpointSync.server_stream(
                     method=MethodInfo(
@@ -491,6 +539,27 @@ class OrderServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OrderService",
                 input=GetOrderRequest,
                 output=GetOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def list_receipts(
+        self,
+        request: ListReceiptsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListReceiptsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListReceipts",
+                service_name="roamcard.v1.OrderService",
+                input=ListReceiptsRequest,
+                output=ListReceiptsResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,

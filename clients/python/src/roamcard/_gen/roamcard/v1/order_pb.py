@@ -337,6 +337,80 @@ class ListOrdersResponse(Message[_ListOrdersResponseFields]):
         orders: list[Order]
         next_page_token: str
 
+_ListReceiptsRequestFields: TypeAlias = Literal["page_size", "page_token"]
+
+class ListReceiptsRequest(Message[_ListReceiptsRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListReceiptsRequest
+    ```
+
+    Attributes:
+        page_size:
+            How many orders a page is about, 1 to 100; 50 when absent.
+
+            ```proto
+            optional uint32 page_size = 1;
+            ```
+        page_token:
+            The `nextPageToken` of the page before.
+
+            ```proto
+            optional string page_token = 2;
+            ```
+    """
+
+    __slots__ = ("page_size", "page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            page_size: int | None = None,
+            page_token: str | None = None,
+        ) -> None:
+            pass
+
+        page_size: int
+        page_token: str
+
+_ListReceiptsResponseFields: TypeAlias = Literal["receipts", "next_page_token"]
+
+class ListReceiptsResponse(Message[_ListReceiptsResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListReceiptsResponse
+    ```
+
+    Attributes:
+        receipts:
+            ```proto
+            repeated roamcard.v1.SignedReceipt receipts = 1;
+            ```
+        next_page_token:
+            Present when there are more.
+
+            ```proto
+            optional string next_page_token = 2;
+            ```
+    """
+
+    __slots__ = ("receipts", "next_page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            receipts: list[SignedReceipt] | None = None,
+            next_page_token: str | None = None,
+        ) -> None:
+            pass
+
+        receipts: list[SignedReceipt]
+        next_page_token: str
+
 _GetOrderRequestFields: TypeAlias = Literal["order_id"]
 
 class GetOrderRequest(Message[_GetOrderRequestFields]):
@@ -573,7 +647,7 @@ class GetOrderResponse(Message[_GetOrderResponseFields]):
 
         order: Order | None
 
-_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements", "esim_topup", "updated_at", "preconfirmed"]
+_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements", "esim_topup", "updated_at", "preconfirmed", "receipt"]
 
 class Order(Message[_OrderFields]):
     """
@@ -591,7 +665,7 @@ class Order(Message[_OrderFields]):
             string order_id = 1;
             ```
         operation_id:
-            The asynchronous operation behind the order, a uuid.
+            The operation behind the order, a uuid.
 
             ```proto
             string operation_id = 2;
@@ -693,15 +767,21 @@ class Order(Message[_OrderFields]):
             optional google.protobuf.Timestamp updated_at = 19;
             ```
         preconfirmed:
-            True while the order is settling and its payment's transaction is in the block that the chain is building. Such a
-            block can still be replaced: for display only, the order is not paid. Absent where the service does not look.
+            True while the payment of a settling order is in the block that the chain is building, which can be replaced: for
+            display only. Absent where the service does not look.
 
             ```proto
             optional bool preconfirmed = 24;
             ```
+        receipt:
+            Its signed receipt, a JWS, once it was delivered or refunded; in answers about one order.
+
+            ```proto
+            optional string receipt = 25;
+            ```
     """
 
-    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements", "esim_topup", "updated_at", "preconfirmed")
+    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements", "esim_topup", "updated_at", "preconfirmed", "receipt")
 
     if TYPE_CHECKING:
 
@@ -727,6 +807,7 @@ class Order(Message[_OrderFields]):
             esim_topup: EsimTopup | None = None,
             updated_at: Timestamp | None = None,
             preconfirmed: bool | None = None,
+            receipt: str | None = None,
         ) -> None:
             pass
 
@@ -749,6 +830,67 @@ class Order(Message[_OrderFields]):
         esim_topup: EsimTopup | None
         updated_at: Timestamp | None
         preconfirmed: bool
+        receipt: str
+
+_SignedReceiptFields: TypeAlias = Literal["order_id", "outcome", "format", "signature", "issued_at"]
+
+class SignedReceipt(Message[_SignedReceiptFields]):
+    """
+    A receipt of x402's extension `offer-receipt`, verified with `/.well-known/did.json`.
+
+    ```proto
+    message roamcard.v1.SignedReceipt
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+        outcome:
+            delivered or refunded.
+
+            ```proto
+            string outcome = 2;
+            ```
+        format:
+            jws.
+
+            ```proto
+            string format = 3;
+            ```
+        signature:
+            A JWS in the compact form, by EdDSA.
+
+            ```proto
+            string signature = 4;
+            ```
+        issued_at:
+            ```proto
+            optional google.protobuf.Timestamp issued_at = 5;
+            ```
+    """
+
+    __slots__ = ("order_id", "outcome", "format", "signature", "issued_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+            outcome: str = "",
+            format: str = "",
+            signature: str = "",
+            issued_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        order_id: str
+        outcome: str
+        format: str
+        signature: str
+        issued_at: Timestamp | None
 
 _PaymentFields: TypeAlias = Literal["payer", "network", "asset", "amount", "transaction", "settled_at"]
 
@@ -852,7 +994,7 @@ class Refund(Message[_RefundFields]):
             string to = 3;
             ```
         transaction:
-            The hash of the transaction that moved the money back.
+            The transaction that moved the money back.
 
             ```proto
             optional string transaction = 4;
@@ -1043,7 +1185,7 @@ class EsimTopup(Message[_EsimTopupFields]):
             uint32 validity_days = 6;
             ```
         plan_name:
-            The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
+            As its supplier calls it: a stranger's text. Absent when it is no longer known.
 
             ```proto
             optional string plan_name = 7;
@@ -1110,7 +1252,7 @@ class EsimDelivery(Message[_EsimDeliveryFields]):
             optional google.protobuf.Timestamp token_expires_at = 4;
             ```
         plan_name:
-            The plan's name, as its supplier calls it: a stranger's text. Absent when it is no longer known.
+            As its supplier calls it: a stranger's text. Absent when it is no longer known.
 
             ```proto
             optional string plan_name = 5;
@@ -1530,7 +1672,7 @@ class PayableOrder(Message[_PayableOrderFields]):
 
 
 _DESC = file_desc(
-    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xb3\x01\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12$\n\x0bwatch_token\x18\x02 \x01(\tR\nwatchTokenB\x03\x80\x01\x01\x12O\n\x16watch_token_expires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"\xb8\x01\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12$\n\x0bwatch_token\x18\x02 \x01(\tR\nwatchTokenB\x03\x80\x01\x01\x12O\n\x16watch_token_expires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt"\xc0\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x12\x17\n\x04kind\x18\x04 \x01(\tH\x03R\x04kind\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_tokenB\x07\n\x05_kind"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"G\n\x12WatchOrdersRequest\x121\n\x06orders\x18\x01 \x03(\x0b2\x19.roamcard.v1.WatchedOrderR\x06orders"N\n\x0cWatchedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"W\n\x13WatchOrdersResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xa8\x07\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01\x125\n\x08delivery\x18\x0f \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery\x12>\n\x0bcredentials\x18\x10 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials\x12S\n\x14payment_requirements\x18\x11 \x01(\x0b2 .roamcard.v1.PaymentRequirementsR\x13paymentRequirements\x125\n\nesim_topup\x18\x12 \x01(\x0b2\x16.roamcard.v1.EsimTopupR\tesimTopup\x129\n\nupdated_at\x18\x13 \x01(\x0b2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\'\n\x0cpreconfirmed\x18\x18 \x01(\x08H\x02R\x0cpreconfirmed\x88\x01\x01B\x0e\n\x0c_payable_urlB\x0b\n\t_replayedB\x0f\n\r_preconfirmed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id"\xf4\x01\n\tEsimTopup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07plan_id\x18\x03 \x01(\tR\x06planId\x12\x1c\n\x07data_mb\x18\x04 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12\x1c\n\tunlimited\x18\x05 \x01(\x08R\tunlimited\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDays\x12 \n\tplan_name\x18\x07 \x01(\tH\x01R\x08planName\x88\x01\x01B\n\n\x08_data_mbB\x0c\n\n_plan_name"\xdf\x01\n\x0cEsimDelivery\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n\x07plan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n\x05token\x18\x03 \x01(\tH\x00R\x05tokenB\x03\x80\x01\x01\x88\x01\x01\x12D\n\x10token_expires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0etokenExpiresAt\x12 \n\tplan_name\x18\x05 \x01(\tH\x01R\x08planName\x88\x01\x01B\x08\n\x06_tokenB\x0c\n\n_plan_name"\x8a\x02\n\x0fEsimCredentials\x12\x19\n\x05iccid\x18\x01 \x01(\tR\x05iccidB\x03\x80\x01\x01\x12&\n\x0csmdp_address\x18\x02 \x01(\tR\x0bsmdpAddressB\x03\x80\x01\x01\x12$\n\x0bmatching_id\x18\x03 \x01(\tR\nmatchingIdB\x03\x80\x01\x01\x12\x15\n\x03lpa\x18\x04 \x01(\tR\x03lpaB\x03\x80\x01\x01\x12\x1a\n\x06qr_svg\x18\x05 \x01(\tR\x05qrSvgB\x03\x80\x01\x01\x12\x1a\n\x06qr_png\x18\x06 \x01(\tR\x05qrPngB\x03\x80\x01\x01\x12?\n\x0cinstall_urls\x18\x07 \x01(\x0b2\x1c.roamcard.v1.EsimInstallUrlsR\x0binstallUrls"G\n\x0fEsimInstallUrls\x12\x15\n\x03ios\x18\x01 \x01(\tR\x03iosB\x03\x80\x01\x01\x12\x1d\n\x07android\x18\x02 \x01(\tR\x07androidB\x03\x80\x01\x01"\xfb\x01\n\x13PaymentRequirements\x12!\n\x0cx402_version\x18\x01 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x03 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x04 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x1a\n\x08resource\x18\x07 \x01(\tR\x08resource\x12.\n\x13max_timeout_seconds\x18\x08 \x01(\rR\x11maxTimeoutSeconds"3\n\x16GetPayableOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"J\n\x17GetPayableOrderResponse\x12/\n\x05order\x18\x01 \x01(\x0b2\x19.roamcard.v1.PayableOrderR\x05order"\xfd\x03\n\x0cPayableOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12 \n\x0bdescription\x18\x04 \x01(\tR\x0bdescription\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06amount\x18\x06 \x01(\tR\x06amount\x12\x18\n\x07network\x18\x07 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x08 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\t \x01(\tR\x05payTo\x12\x14\n\x05owner\x18\n \x01(\tR\x05owner\x129\n\nexpires_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12%\n\x0bpayable_url\x18\x0c \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x129\n\nupdated_at\x18\r \x01(\x0b2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\'\n\x0cpreconfirmed\x18\x0e \x01(\x08H\x01R\x0cpreconfirmed\x88\x01\x01B\x0e\n\x0c_payable_urlB\x0f\n\r_preconfirmed2\xb5\x05\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12W\n\x0bWatchOrders\x12\x1f.roamcard.v1.WatchOrdersRequest\x1a .roamcard.v1.WatchOrdersResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponse\x12a\n\x0fGetPayableOrder\x12#.roamcard.v1.GetPayableOrderRequest\x1a$.roamcard.v1.GetPayableOrderResponse"\x03\x90\x02\x01Bj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xb3\x01\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12$\n\x0bwatch_token\x18\x02 \x01(\tR\nwatchTokenB\x03\x80\x01\x01\x12O\n\x16watch_token_expires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"\xb8\x01\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12$\n\x0bwatch_token\x18\x02 \x01(\tR\nwatchTokenB\x03\x80\x01\x01\x12O\n\x16watch_token_expires_at\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x13watchTokenExpiresAt"\xc0\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x12\x17\n\x04kind\x18\x04 \x01(\tH\x03R\x04kind\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_tokenB\x07\n\x05_kind"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"x\n\x13ListReceiptsRequest\x12 \n\tpage_size\x18\x01 \x01(\rH\x00R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x02 \x01(\tH\x01R\tpageToken\x88\x01\x01B\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x8f\x01\n\x14ListReceiptsResponse\x126\n\x08receipts\x18\x01 \x03(\x0b2\x1a.roamcard.v1.SignedReceiptR\x08receipts\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"G\n\x12WatchOrdersRequest\x121\n\x06orders\x18\x01 \x03(\x0b2\x19.roamcard.v1.WatchedOrderR\x06orders"N\n\x0cWatchedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"W\n\x13WatchOrdersResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xd3\x07\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01\x125\n\x08delivery\x18\x0f \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery\x12>\n\x0bcredentials\x18\x10 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials\x12S\n\x14payment_requirements\x18\x11 \x01(\x0b2 .roamcard.v1.PaymentRequirementsR\x13paymentRequirements\x125\n\nesim_topup\x18\x12 \x01(\x0b2\x16.roamcard.v1.EsimTopupR\tesimTopup\x129\n\nupdated_at\x18\x13 \x01(\x0b2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\'\n\x0cpreconfirmed\x18\x18 \x01(\x08H\x02R\x0cpreconfirmed\x88\x01\x01\x12\x1d\n\x07receipt\x18\x19 \x01(\tH\x03R\x07receipt\x88\x01\x01B\x0e\n\x0c_payable_urlB\x0b\n\t_replayedB\x0f\n\r_preconfirmedB\n\n\x08_receipt"\xb3\x01\n\rSignedReceipt\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x18\n\x07outcome\x18\x02 \x01(\tR\x07outcome\x12\x16\n\x06format\x18\x03 \x01(\tR\x06format\x12\x1c\n\tsignature\x18\x04 \x01(\tR\tsignature\x127\n\tissued_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\x08issuedAt"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id"\xf4\x01\n\tEsimTopup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07plan_id\x18\x03 \x01(\tR\x06planId\x12\x1c\n\x07data_mb\x18\x04 \x01(\rH\x00R\x06dataMb\x88\x01\x01\x12\x1c\n\tunlimited\x18\x05 \x01(\x08R\tunlimited\x12#\n\rvalidity_days\x18\x06 \x01(\rR\x0cvalidityDays\x12 \n\tplan_name\x18\x07 \x01(\tH\x01R\x08planName\x88\x01\x01B\n\n\x08_data_mbB\x0c\n\n_plan_name"\xdf\x01\n\x0cEsimDelivery\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n\x07plan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n\x05token\x18\x03 \x01(\tH\x00R\x05tokenB\x03\x80\x01\x01\x88\x01\x01\x12D\n\x10token_expires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0etokenExpiresAt\x12 \n\tplan_name\x18\x05 \x01(\tH\x01R\x08planName\x88\x01\x01B\x08\n\x06_tokenB\x0c\n\n_plan_name"\x8a\x02\n\x0fEsimCredentials\x12\x19\n\x05iccid\x18\x01 \x01(\tR\x05iccidB\x03\x80\x01\x01\x12&\n\x0csmdp_address\x18\x02 \x01(\tR\x0bsmdpAddressB\x03\x80\x01\x01\x12$\n\x0bmatching_id\x18\x03 \x01(\tR\nmatchingIdB\x03\x80\x01\x01\x12\x15\n\x03lpa\x18\x04 \x01(\tR\x03lpaB\x03\x80\x01\x01\x12\x1a\n\x06qr_svg\x18\x05 \x01(\tR\x05qrSvgB\x03\x80\x01\x01\x12\x1a\n\x06qr_png\x18\x06 \x01(\tR\x05qrPngB\x03\x80\x01\x01\x12?\n\x0cinstall_urls\x18\x07 \x01(\x0b2\x1c.roamcard.v1.EsimInstallUrlsR\x0binstallUrls"G\n\x0fEsimInstallUrls\x12\x15\n\x03ios\x18\x01 \x01(\tR\x03iosB\x03\x80\x01\x01\x12\x1d\n\x07android\x18\x02 \x01(\tR\x07androidB\x03\x80\x01\x01"\xfb\x01\n\x13PaymentRequirements\x12!\n\x0cx402_version\x18\x01 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x03 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x04 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x1a\n\x08resource\x18\x07 \x01(\tR\x08resource\x12.\n\x13max_timeout_seconds\x18\x08 \x01(\rR\x11maxTimeoutSeconds"3\n\x16GetPayableOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"J\n\x17GetPayableOrderResponse\x12/\n\x05order\x18\x01 \x01(\x0b2\x19.roamcard.v1.PayableOrderR\x05order"\xfd\x03\n\x0cPayableOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12 \n\x0bdescription\x18\x04 \x01(\tR\x0bdescription\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06amount\x18\x06 \x01(\tR\x06amount\x12\x18\n\x07network\x18\x07 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x08 \x01(\tR\x05asset\x12\x15\n\x06pay_to\x18\t \x01(\tR\x05payTo\x12\x14\n\x05owner\x18\n \x01(\tR\x05owner\x129\n\nexpires_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12%\n\x0bpayable_url\x18\x0c \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x129\n\nupdated_at\x18\r \x01(\x0b2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\'\n\x0cpreconfirmed\x18\x0e \x01(\x08H\x01R\x0cpreconfirmed\x88\x01\x01B\x0e\n\x0c_payable_urlB\x0f\n\r_preconfirmed2\x8f\x06\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12X\n\x0cListReceipts\x12 .roamcard.v1.ListReceiptsRequest\x1a!.roamcard.v1.ListReceiptsResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12W\n\x0bWatchOrders\x12\x1f.roamcard.v1.WatchOrdersRequest\x1a .roamcard.v1.WatchOrdersResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponse\x12a\n\x0fGetPayableOrder\x12#.roamcard.v1.GetPayableOrderRequest\x1a$.roamcard.v1.GetPayableOrderResponse"\x03\x90\x02\x01Bj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),
@@ -1544,6 +1686,8 @@ _DESC = file_desc(
         "SubmitPaymentResponse": SubmitPaymentResponse,
         "ListOrdersRequest": ListOrdersRequest,
         "ListOrdersResponse": ListOrdersResponse,
+        "ListReceiptsRequest": ListReceiptsRequest,
+        "ListReceiptsResponse": ListReceiptsResponse,
         "GetOrderRequest": GetOrderRequest,
         "WatchOrderRequest": WatchOrderRequest,
         "WatchOrderResponse": WatchOrderResponse,
@@ -1552,6 +1696,7 @@ _DESC = file_desc(
         "WatchOrdersResponse": WatchOrdersResponse,
         "GetOrderResponse": GetOrderResponse,
         "Order": Order,
+        "SignedReceipt": SignedReceipt,
         "Payment": Payment,
         "Refund": Refund,
         "Topup": Topup,
