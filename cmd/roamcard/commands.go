@@ -38,7 +38,7 @@ func root() *cobra.Command {
 	cmd.AddCommand(
 		devServer(), serve(), worker(), devnet(), sandbox(),
 		migrate(), doctorCommand(), config(), reconcile(), recovery(), deploySettler(), admin(),
-		demo(), card(), esim(), orders(), wallet(), mcpTools(), approve(), openapi(), version(), man(),
+		demo(), card(), esim(), orders(), receipts(), wallet(), mcpTools(), approve(), openapi(), version(), man(),
 	)
 	cmd.Version = versionText()
 	cmd.SetVersionTemplate("{{.Version}}\n")
