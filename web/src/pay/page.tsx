@@ -183,7 +183,20 @@ function Paid({ state }: { state: State }) {
       <p class="hint">
         <TransactionLink hash={transaction} chain={state.chain} />
       </p>
+      <SignedReceipt order={progress} />
     </section>
+  );
+}
+
+// SignedReceipt saves the receipt as it was signed, once there is one.
+function SignedReceipt({ order }: { order: State["progress"] }) {
+  if (!order?.receipt) return null;
+  return (
+    <p class="hint">
+      <a download={`receipt-${order.orderId}.jws`} href={`data:application/jose,${order.receipt}`}>
+        {t.receipt}
+      </a>
+    </p>
   );
 }
 

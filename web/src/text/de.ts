@@ -97,6 +97,7 @@ export const de: Texts = {
       esim_topup: "Die Daten sind auf der eSIM.",
     },
     deliveredText: "Du findest es dort, wo die Bestellung gemacht wurde.",
+    receipt: "Signierter Beleg",
     done: "Fertig",
     refundPending: "Das Geld kommt zurück",
     refundPendingText: "Es konnte nicht geliefert werden. Der ganze Betrag geht zurück an die Wallet, die bezahlt hat.",

@@ -91,6 +91,7 @@ export const en = {
       esim_topup: "The data is on the eSIM.",
     },
     deliveredText: "You find it where the order was created.",
+    receipt: "Signed receipt",
     done: "Done",
     refundPending: "The money is coming back",
     refundPendingText: "This could not be delivered. All of it goes back to the wallet that paid.",

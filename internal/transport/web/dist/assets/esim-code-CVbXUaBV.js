@@ -1,1 +1,0 @@
-export{t as EsimCode}from"./esim-code-0Ol-4SnQ.js";
