@@ -227,6 +227,7 @@ slow() {
   tests "clients of agents" agents.test.mjs
   tests "crawlers of x402" discovery.test.mjs
   tests "extensions of x402" extensions.test.mjs
+  tests "signed offers and receipts" receipts.test.mjs
   tests "smart accounts" smartaccount.test.mjs
   tests "smart accounts, Safe" safe.test.mjs
   tests "operators of an issuer" operators.test.mjs

@@ -63,7 +63,15 @@ test("a link is paid with one signature, and the page follows it to the delivery
   assert.equal(wallet.signatures(), 1);
   assert.equal(wallet.asked.includes("personal_sign"), false, "nobody signs in");
   assert.equal(await transfers(owner.account.address), before + 1);
-  assert.equal((await read(owner, order.orderId)).status, "fulfilled");
+  const delivered = await read(owner, order.orderId);
+  assert.equal(delivered.status, "fulfilled");
+  const saved = await tab.$eval("a[download]", (link) => (
+    { name: link.download, text: link.textContent, href: link.href }
+  ));
+  assert.deepEqual(saved, {
+    name: `receipt-${order.orderId}.jws`, text: "Signed receipt",
+    href: `data:application/jose,${delivered.receipt}`,
+  });
 
   // The link tells whoever opens it later that it is paid, here by the journal and elsewhere by the service.
   await tab.reload();
