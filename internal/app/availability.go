@@ -20,6 +20,9 @@ func (a *App) newPayments(p *Parts) *availability.Payments {
 		Token:   func(ctx context.Context) error { return a.chain.Usable(ctx, ours) },
 		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: a.config.now,
 	}
+	if len(a.config.Fairness.SmartAccounts) > 0 {
+		config.SmartAccounts = a.relayer.SmartAccountsReady
+	}
 	if p.screening != nil {
 		config.Screening = p.screening.Ready
 	}

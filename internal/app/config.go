@@ -69,8 +69,10 @@ type Config struct {
 	// RelayerKeys are references to the keys that send transactions, and RelayerRetired to those that only finish what
 	// they began; see openReference.
 	RelayerKeys, RelayerRetired []secret.Text
-	FacilitatorURL              string
-	FacilitatorVerify           bool
+	// RelayerSmartAccountKeys are references to the keys that send the transactions of payers with code.
+	RelayerSmartAccountKeys []secret.Text
+	FacilitatorURL          string
+	FacilitatorVerify       bool
 	// FacilitatorToken is a bearer token. FacilitatorKeyID and FacilitatorKeySecret are an API key of the Coinbase
 	// Developer Platform instead, which makes a token for each call; the secret may be a reference.
 	FacilitatorToken     secret.Text
@@ -289,6 +291,9 @@ func (m Modules) settings() []setting {
 		{key: "relayer.keys", help: "keys that send settlements and pay their gas, separated by commas: each a private " +
 			"key or a reference to one", secret: true, holds: holdsKey,
 			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerKeys })},
+		{key: "relayer.smart_account_keys", help: "keys that send settlements of smart accounts and nothing else, " +
+			"separated by commas", secret: true, holds: holdsKey,
+			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerSmartAccountKeys })},
 		{key: "relayer.retired", help: "keys that send no new settlements and finish those that they began, separated by " +
 			"commas", secret: true, holds: holdsKey,
 			byDefault: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerRetired })},

@@ -119,6 +119,30 @@ func TestFacilitatorIsAskedByTokenOrByWholeKey(t *testing.T) {
 	}
 }
 
+func TestSmartAccountsNeedARelayersKeyOfTheirOwn(t *testing.T) {
+	const kinds, own = "payment.smart_accounts", "relayer.smart_account_keys"
+	other := strings.Repeat("22", 32)
+	for name, tt := range map[string]struct {
+		set  map[string]string
+		want string // is empty where nothing is wrong
+	}{
+		"no kinds":        {nil, ""},
+		"a key, no kinds": {map[string]string{own: other}, ""},
+		"both":            {map[string]string{kinds: "safe", own: other}, ""},
+		"kinds alone":     {map[string]string{kinds: "safe"}, own + " is not set"},
+	} {
+		set := map[string]string{"relayer.keys": strings.Repeat("11", 32)}
+		maps.Copy(set, tt.set)
+		told := ""
+		if _, err := settlementLoad(settlementSettings(set)); err != nil {
+			told = err.Error()
+		}
+		if (told != "") != (tt.want != "") || !strings.Contains(told, tt.want) {
+			t.Errorf("%s: %q, want %q", name, told, tt.want)
+		}
+	}
+}
+
 func TestUnpaidOrdersLiveAMinuteAtLeast(t *testing.T) {
 	for value, ok := range map[string]bool{"1m": true, "24h": true, "59s": false, "0s": false, "-1h": false, "x": false} {
 		_, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01", "order.payable_for": value}))

@@ -46,7 +46,7 @@ func DeploySettler(ctx context.Context, c DeploySettlerConfig) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(slices.Concat(keys.Relayers, keys.Retired), func(s payment.Signer) bool {
+	if slices.ContainsFunc(keys.senders(), func(s payment.Signer) bool {
 		return s.Address() == curve.AddressOf(key)
 	}) {
 		return errors.New(DeployerKey + " is a relayer's, whose transactions the service numbers: use another account")

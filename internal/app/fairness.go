@@ -31,6 +31,8 @@ type FairnessConfig struct {
 	UnsettledPercent int
 	// Reverts, PayerGas and HourGas bound the cost of reverted transactions; gas is in gwei.
 	Reverts, PayerGas, HourGas int
+	// SmartAccountGas bounds what the keys for smart accounts spend within a day, in gwei.
+	SmartAccountGas int
 	// MaxBatch is the most payments that share a transaction.
 	MaxBatch int
 	// TransactionRetention is how long ended transactions are kept.
@@ -50,6 +52,7 @@ const (
 const (
 	payerGas         = 1_000_000
 	hourGas          = 10_000_000
+	smartAccountGas  = 10_000_000
 	unsettledPercent = 20
 )
 
@@ -91,6 +94,9 @@ func fairnessSettings() []setting {
 		{key: "relayer.hour_gas", help: "what all of them may cost within an hour, in gwei; beyond it an authorization " +
 			"gets one transaction", byDefault: strconv.Itoa(hourGas),
 			set: number(at(func(f *FairnessConfig) *int { return &f.HourGas }))},
+		{key: "relayer.smart_account_gas", help: "what relayer.smart_account_keys may spend within a day, in gwei; beyond " +
+			"it smart accounts cannot pay", byDefault: strconv.Itoa(smartAccountGas),
+			set: number(at(func(f *FairnessConfig) *int { return &f.SmartAccountGas }))},
 		{key: "relayer.max_batch", help: "the most payments that share a transaction, 1 to 100, where the chain has a " +
 			"contract for that; with 1 each has its own", byDefault: strconv.Itoa(settler.MaxMembers),
 			set: upTo(settler.MaxMembers, at(func(f *FairnessConfig) *int { return &f.MaxBatch }))},
@@ -125,7 +131,10 @@ func (c Config) classSlots() map[job.Class]int {
 
 func (f FairnessConfig) budget() chain.Budget {
 	const gwei = 1_000_000_000
-	return chain.Budget{Reverts: f.Reverts, Payer: int64(f.PayerGas) * gwei, Hour: int64(f.HourGas) * gwei}
+	return chain.Budget{
+		Reverts: f.Reverts, Payer: int64(f.PayerGas) * gwei, Hour: int64(f.HourGas) * gwei,
+		SmartAccounts: int64(f.SmartAccountGas) * gwei,
+	}
 }
 
 // simulating is the chain on which purchases are verified. If the relayer settles, it simulates the relayer's

@@ -21,13 +21,19 @@ import (
 
 // Keys are the accounts that the service signs for, by whoever has their keys.
 type Keys struct {
-	// Relayers send transactions. Retired ones only finish those that they began.
-	Relayers, Retired []payment.Signer
+	// Relayers send transactions, and SmartAccountRelayers those of payers with code. Retired ones only finish those that
+	// they began.
+	Relayers, SmartAccountRelayers, Retired []payment.Signer
 	// Treasury pays refunds; nil without one. FormerTreasuries pay those that they began.
 	Treasury         payment.Signer
 	FormerTreasuries []payment.Signer
 	// Former are former treasuries whose key is gone.
 	Former []x402.Address
+}
+
+// senders are all that send transactions.
+func (k Keys) senders() []payment.Signer {
+	return slices.Concat(k.Relayers, k.SmartAccountRelayers, k.Retired)
 }
 
 // Opened says where the keys of Keys are.
@@ -55,9 +61,10 @@ const RoleRetiredRelayer = "retired relayer"
 
 // The other roles of accounts.
 const (
-	roleRelayer         = "relayer"
-	roleTreasury        = "treasury"
-	roleRetiredTreasury = "retired treasury"
+	roleRelayer             = "relayer"
+	roleSmartAccountRelayer = "smart accounts' relayer"
+	roleTreasury            = "treasury"
+	roleRetiredTreasury     = "retired treasury"
 )
 
 // keyRef is a reference to a key, and the setting that has it.
@@ -74,6 +81,7 @@ func (c Config) keyRefs() (all []keyRef) {
 		}
 	}
 	list("relayer.keys", roleRelayer, c.RelayerKeys)
+	list("relayer.smart_account_keys", roleSmartAccountRelayer, c.RelayerSmartAccountKeys)
 	list("relayer.retired", RoleRetiredRelayer, c.RelayerRetired)
 	if !c.TreasuryKey.IsZero() {
 		all = append(all, keyRef{"treasury.key", roleTreasury, c.TreasuryKey})
@@ -91,6 +99,8 @@ func (c Config) Keys(ctx context.Context) (Keys, error) {
 		switch o.Role {
 		case roleRelayer:
 			keys.Relayers = append(keys.Relayers, o.Signer)
+		case roleSmartAccountRelayer:
+			keys.SmartAccountRelayers = append(keys.SmartAccountRelayers, o.Signer)
 		case RoleRetiredRelayer:
 			keys.Retired = append(keys.Retired, o.Signer)
 		case roleTreasury:

@@ -64,6 +64,10 @@ func (c Config) settlementMistakes() []error {
 		wrong = append(wrong, errors.New("payment.smart_accounts names kinds, and settlement.order has no relayer, which "+
 			"alone settles for them"))
 	}
+	if len(c.Fairness.SmartAccounts) > 0 && len(c.RelayerSmartAccountKeys) == 0 {
+		wrong = append(wrong, errors.New("relayer.smart_account_keys is not set, and payment.smart_accounts names kinds: "+
+			"their transactions are sent by a key of their own"))
+	}
 	return append(wrong, c.facilitatorMistakes()...)
 }
 
@@ -84,7 +88,7 @@ func (a *App) openSettlers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the keys:\n%w", err)
 	}
-	held := slices.Concat(keys.Relayers, keys.Retired)
+	held := keys.senders()
 	if err := chain.CheckKeys(ctx, a.store.Transactions(), held); err != nil {
 		return fmt.Errorf("check the relayer keys: %w", err)
 	}
@@ -173,7 +177,7 @@ func (c Config) newRelayer(
 ) (*chain.Relayer, error) {
 	return chain.NewRelayer(chain.RelayerConfig{
 		Chain: on, Transactions: transactions, Keys: keys.Relayers, Retired: keys.Retired,
-		Settler: batches, MaxBatch: c.Fairness.MaxBatch,
+		SmartAccountKeys: keys.SmartAccountRelayers, Settler: batches, MaxBatch: c.Fairness.MaxBatch,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
 		MaxHeadAge: MaxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: c.now, Log: log,
 		Budget: c.Fairness.budget(), Metrics: metrics,

@@ -115,10 +115,11 @@ func (p Product) Open(ctx context.Context) error {
 	return nil
 }
 
-// Ready runs all that a ready route shows. Those of Least are Passing.
+// Ready runs all that a ready route shows. Those of Least, and what only some payers need, are Passing.
 func (p Product) Ready(ctx context.Context) []Result {
-	results := run(ctx, slices.Concat(p.Operated, p.checks(), p.Shown, p.Least))
-	for i := len(results) - len(p.Least); i < len(results); i++ {
+	closing := slices.Concat(p.Operated, p.checks(), p.Shown)
+	results := run(ctx, slices.Concat(closing, p.Least, p.passing()))
+	for i := len(closing); i < len(results); i++ {
 		results[i].Passing = true
 	}
 	return results

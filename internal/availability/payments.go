@@ -36,6 +36,8 @@ type PaymentsConfig struct {
 	Treasury func(ctx context.Context) error
 	// Screening fails while payers cannot be screened; nil screens none.
 	Screening func(ctx context.Context) error
+	// SmartAccounts fails while payers with code cannot pay, which closes nothing for others; nil is not asked.
+	SmartAccounts func(ctx context.Context) error
 	// SettlerName is what the ready routes call the settler.
 	SettlerName string
 	// WatchEvery is how often the three are asked while no payment does. A token that can be moved is not asked more
@@ -48,7 +50,7 @@ type PaymentsConfig struct {
 type Payments struct {
 	config PaymentsConfig
 	// chain, token, settler and screening cache what the checks of these names say.
-	chain, token, settler, treasury, screening *Memo[struct{}]
+	chain, token, settler, treasury, screening, smartAccounts *Memo[struct{}]
 }
 
 const (
@@ -77,6 +79,7 @@ func NewPayments(c PaymentsConfig) *Payments {
 	return &Payments{
 		config: c, chain: memo(c.Chain, settleTTL), token: memo(c.Token, c.WatchEvery), settler: memo(c.Settler, settleTTL),
 		treasury: memo(c.Treasury, settleTTL), screening: memo(c.Screening, settleTTL),
+		smartAccounts: memo(c.SmartAccounts, c.WatchEvery),
 	}
 }
 
@@ -207,9 +210,6 @@ func (p *Payments) checks() []Check {
 	if p == nil {
 		return nil
 	}
-	cached := func(m *Memo[struct{}]) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := m.Get(ctx); return err }
-	}
 	all := []Check{
 		{"database", p.config.Database},
 		{"chain", cached(p.chain)},
@@ -224,6 +224,18 @@ func (p *Payments) checks() []Check {
 		all = append(all, Check{"screening", cached(p.screening)})
 	}
 	return all
+}
+
+// passing are the checks that close nothing.
+func (p *Payments) passing() []Check {
+	if p == nil || p.config.SmartAccounts == nil {
+		return nil
+	}
+	return []Check{{"smart_accounts", cached(p.smartAccounts)}}
+}
+
+func cached(m *Memo[struct{}]) func(context.Context) error {
+	return func(ctx context.Context) error { _, err := m.Get(ctx); return err }
 }
 
 // SettleLater is the answer to a payment that cannot be settled now. The error knows whose fault it is, or nobody does.

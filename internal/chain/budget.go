@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -19,10 +20,16 @@ type Budget struct {
 	// payer. Beyond Hour, 0.01 ether, each authorization gets one transaction only, so that a payer who wastes gas does
 	// not keep others from paying.
 	Payer, Hour int64
+	// SmartAccounts bounds what the keys for payers with code spend within a day, in wei, whether it moves anything or
+	// not: 0.01 ether. Beyond it nothing is sent for such a payer, and none is taken, until older spending is a day old.
+	SmartAccounts int64
 }
 
 func (b Budget) withDefaults() Budget {
-	return Budget{Reverts: orDefault(b.Reverts, 2), Payer: orDefault(b.Payer, 1e15), Hour: orDefault(b.Hour, 1e16)}
+	return Budget{
+		Reverts: orDefault(b.Reverts, 2), Payer: orDefault(b.Payer, 1e15), Hour: orDefault(b.Hour, 1e16),
+		SmartAccounts: orDefault(b.SmartAccounts, 1e16),
+	}
 }
 
 // ErrWatched is in the error of a payment for which nothing more is sent. It settles by somebody else's transaction, or
@@ -50,12 +57,47 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) (payment.Lo
 	case lost.Reverts > 0 && lost.All >= budget.Hour:
 		reason = "hour"
 	}
+	if reason == "" && !p.Signature.IsOfKey() {
+		if err := r.withinDay(ctx); err != nil {
+			return lost, fmt.Errorf("%w: %w", ErrWatched, err)
+		}
+	}
 	if reason == "" {
 		return lost, nil
 	}
 	r.config.Metrics.Unaffordable(ctx, reason)
 	return lost, fmt.Errorf("%w: budget %q, %d reverted, %d wei of the payer's and %d in all within %s",
 		ErrWatched, reason, lost.Reverts, lost.Payer, lost.All, budgetPeriod)
+}
+
+// apartPeriod is how far back Budget.SmartAccounts counts.
+const apartPeriod = 24 * time.Hour
+
+// SmartAccountsReady reports what would keep the payment of a smart account from being sent now: no key of theirs with
+// enough ether whose signer works, or the budget of a day.
+func (r *Relayer) SmartAccountsReady(ctx context.Context) error {
+	if err := r.ready(ctx, r.apart); err != nil {
+		return err
+	}
+	return r.withinDay(ctx)
+}
+
+// withinDay fails once the keys for payers with code have spent what they may within a day.
+func (r *Relayer) withinDay(ctx context.Context) error {
+	var keys []x402.Address
+	for _, a := range r.apart {
+		keys = append(keys, a.address)
+	}
+	spent, err := r.config.Transactions.Spent(ctx, keys, r.config.Now().Add(-apartPeriod))
+	if err != nil {
+		return fmt.Errorf("sum what was spent for smart accounts: %w", err)
+	}
+	if spent < r.config.Budget.SmartAccounts {
+		return nil
+	}
+	r.config.Metrics.Unaffordable(ctx, "smart_accounts")
+	return fmt.Errorf("%d wei within %s: %w", spent, apartPeriod, fault.New(fault.DependencyDown,
+		"Payments of smart accounts pause: they have used up the gas of a day. Pay from an account without code, or later."))
 }
 
 // feeLog caches the last fee for feeFor, which saves two calls for each simulated purchase.

@@ -46,18 +46,23 @@ func CheckKeys(ctx context.Context, attempts payment.Transactions, keys []paymen
 
 // choose is a key with enough gas for a payment; a payment keeps its key while the balances do not change. Payments
 // that can share transactions all have the same key, which differs between most processes, while it has room: batches
-// are larger then, and processes seldom wait for each other's account nonces. Others are distributed over all keys.
-// When every key is below the minimum, one that can pay for this transaction is used: the payment is already claimed,
-// and readiness stops further ones.
-func (r *Relayer) choose(ctx context.Context, id uuid.UUID, cost *big.Int) (account, error) {
-	if len(r.accounts) == 0 {
+// are larger then, and processes seldom wait for each other's account nonces. Others are distributed over all keys, and
+// those of payers with code over the keys for them. When every key is below the minimum, one that can pay for this
+// transaction is used: the payment is already claimed, and readiness stops further ones.
+func (r *Relayer) choose(
+	ctx context.Context, id uuid.UUID, s x402.Signature, cost *big.Int,
+) (account, error) {
+	among, start := r.accounts, r.home
+	if !s.IsOfKey() {
+		among = r.apart
+	}
+	if len(among) == 0 {
 		return account{}, errors.New("every relayer is retired")
 	}
-	start := r.home
-	if r.batchesBy().IsZero() || r.config.MaxBatch == 1 {
-		start = int(binary.BigEndian.Uint64(id[8:]) % uint64(len(r.accounts)))
+	if !s.IsOfKey() || r.batchesBy().IsZero() || r.config.MaxBatch == 1 {
+		start = int(binary.BigEndian.Uint64(id[8:]) % uint64(len(among)))
 	}
-	order := slices.Concat(r.accounts[start:], r.accounts[:start])
+	order := slices.Concat(among[start:], among[:start])
 	// One whose signer does not work waits longest.
 	const unsigned = 2
 	burden := func(a account) int {
@@ -87,9 +92,14 @@ func (r *Relayer) Ready(ctx context.Context) error {
 	if err := r.config.Chain.Ready(ctx, r.config.MaxHeadAge); err != nil {
 		return err
 	}
+	return r.ready(ctx, r.accounts)
+}
+
+// ready fails unless one of some accounts has enough ether for gas and a signer that works.
+func (r *Relayer) ready(ctx context.Context, accounts []account) error {
 	var short []string
 	var unsigned error
-	for _, a := range r.accounts {
+	for _, a := range accounts {
 		balance, err := r.readGas(ctx, a)
 		if err != nil {
 			return fmt.Errorf("chain not ready: %w", err)
@@ -106,7 +116,7 @@ func (r *Relayer) Ready(ctx context.Context) error {
 	if unsigned != nil {
 		return fmt.Errorf("no relayer can sign: %w", unsigned)
 	}
-	if len(r.accounts) == 0 {
+	if len(accounts) == 0 {
 		const detail = "This service has no key to settle payments with."
 		return fmt.Errorf("every relayer is retired: %w", fault.New(fault.DependencyDown, detail))
 	}

@@ -28,6 +28,9 @@ type RelayerConfig struct {
 	// Keys send the transactions and pay their gas. Keep a key while it has open attempts: without it their fee cannot
 	// be raised, and gaps in its nonces cannot be filled.
 	Keys []payment.Signer
+	// SmartAccountKeys send the transactions of payers with code, and no others: what such a payer wastes is not the gas
+	// of those who pay by key, and its transactions do not take their room. Without any, nothing is sent for them.
+	SmartAccountKeys []payment.Signer
 	// Retired keys send no new payments. Their open attempts are sent again, their fees are raised and their gaps are
 	// filled, until none is left.
 	Retired []payment.Signer
@@ -61,6 +64,8 @@ type RelayerConfig struct {
 type Relayer struct {
 	config   RelayerConfig
 	accounts []account
+	// apart are the accounts of SmartAccountKeys.
+	apart []account
 	// retired are accounts that only finish what they began.
 	retired []account
 	// home is the place in accounts of the key that sends batches.
@@ -89,7 +94,7 @@ type account struct {
 
 // NewRelayer makes a relayer.
 func NewRelayer(config RelayerConfig) (*Relayer, error) {
-	if len(config.Keys)+len(config.Retired) == 0 {
+	if len(config.Keys)+len(config.SmartAccountKeys)+len(config.Retired) == 0 {
 		return nil, errors.New("the relayer has no key")
 	}
 	config.MaxFeePerGas = orDefault(config.MaxFeePerGas, big.NewInt(20e9))
@@ -111,6 +116,9 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 	for _, key := range config.Keys {
 		r.accounts = append(r.accounts, r.add(key))
 	}
+	for _, key := range config.SmartAccountKeys {
+		r.apart = append(r.apart, r.add(key))
+	}
 	for _, key := range config.Retired {
 		r.retired = append(r.retired, r.add(key))
 	}
@@ -130,7 +138,7 @@ func (r *Relayer) add(key payment.Signer) account {
 }
 
 // all are the accounts that this process has keys of.
-func (r *Relayer) all() []account { return slices.Concat(r.accounts, r.retired) }
+func (r *Relayer) all() []account { return slices.Concat(r.accounts, r.apart, r.retired) }
 
 // Submit implements payment.Settler. An open attempt is sent again, byte for byte. Another one is made only when there
 // is none, or when the chain shows that it moved nothing, and only if it would succeed now. While the key's earlier

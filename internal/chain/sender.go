@@ -347,8 +347,8 @@ func (r *Relayer) afford(ctx context.Context, p payment.Payment) (*sender, error
 	if err != nil {
 		return nil, err
 	}
-	cost := new(big.Int).Mul(fee.cap, new(big.Int).SetUint64(r.config.Chain.config.CallGas))
-	by, err := r.choose(ctx, p.ID, cost)
+	gas := r.config.Chain.transfer(p.Authorization, p.Signature).gas
+	by, err := r.choose(ctx, p.ID, p.Signature, new(big.Int).Mul(fee.cap, new(big.Int).SetUint64(gas)))
 	if err != nil {
 		return nil, err
 	}

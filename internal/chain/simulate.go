@@ -230,8 +230,13 @@ func (v asRelayer) Simulate(ctx context.Context, a x402.Authorization, s x402.Si
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
+	if !s.IsOfKey() {
+		if err := v.relayer.SmartAccountsReady(ctx); err != nil {
+			return fmt.Errorf("take a smart account's payment: %w", err)
+		}
+	}
 	// The first key that has gas, or the first of all.
-	account, err := v.relayer.choose(ctx, uuid.Nil, new(big.Int))
+	account, err := v.relayer.choose(ctx, uuid.Nil, s, new(big.Int))
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/smartaccount/smartaccounttest"
@@ -60,10 +61,17 @@ func (b *bench) acceptingAt(nodes ...string) *chain.Chain {
 // accepting is the chain that accepts smart accounts, and a relayer on it that puts payments into batches.
 func (b *bench) accepting() (*chain.Chain, *chain.Relayer) {
 	b.Helper()
+	return b.acceptingWithin(chain.Budget{})
+}
+
+// acceptingWithin is accepting within budgets.
+func (b *bench) acceptingWithin(budget chain.Budget) (*chain.Chain, *chain.Relayer) {
+	b.Helper()
 	on := b.acceptingAt(b.url)
 	r, err := chain.NewRelayer(chain.RelayerConfig{
 		Chain: on, Transactions: b.attempts, Keys: []payment.Signer{relayerKey(0)},
-		ResendAfter: time.Nanosecond, Now: b.now, Log: slog.New(slog.DiscardHandler), Settler: settler.Own(domain.Contract),
+		SmartAccountKeys: []payment.Signer{relayerKey(2)}, Budget: budget, ResendAfter: time.Nanosecond, Now: b.now,
+		Log: slog.New(slog.DiscardHandler), Settler: settler.Own(domain.Contract),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -311,6 +319,101 @@ func (b *bench) gasOf(transaction x402.Hash) uint64 {
 		b.Fatal(err)
 	}
 	return uint64(receipt.GasUsed)
+}
+
+// paused fails unless a payment of a smart account is neither taken nor sent, and one by a key is both.
+func (b *bench) paused(on *chain.Chain, r *chain.Relayer, account smartaccounttest.Account, by devnet.Wallet) {
+	b.Helper()
+	taken := chain.AsRelayer(on, r)
+	p, plain := b.paysBy(account, 0), b.claim(by)
+	if err := taken.Simulate(b.Context(), p.Authorization, p.Signature); fault.Of(err) != fault.DependencyDown {
+		b.Errorf("a smart account's payment is taken: %v", err)
+	}
+	if err := r.SmartAccountsReady(b.Context()); fault.Of(err) != fault.DependencyDown {
+		b.Errorf("ready for smart accounts: %v", err)
+	}
+	if err := r.Submit(b.Context(), p); err == nil || len(b.attempts.All(p.ID)) != 0 {
+		b.Errorf("a smart account's payment is sent: %v", err)
+	}
+	if err := r.Ready(b.Context()); err != nil {
+		b.Errorf("ready for keys: %v", err)
+	}
+	if err := taken.Simulate(b.Context(), plain.Authorization, plain.Signature); err != nil {
+		b.Errorf("a key's payment is not taken: %v", err)
+	}
+	if err := r.Submit(b.Context(), plain); err != nil {
+		b.Errorf("a key's payment is not sent: %v", err)
+	}
+	b.settles(plain)
+}
+
+func TestSmartAccountsHaveARelayerOfTheirOwn(t *testing.T) {
+	b := newBench(t)
+	on, relayer := b.accepting()
+	account := b.account(0, owner(t))
+	p, plain := b.paysBy(account, 0), b.claim(buyer(0))
+	for _, one := range []payment.Payment{p, plain} {
+		if err := relayer.Submit(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		b.settles(one)
+	}
+	for who, want := range map[*payment.Payment]x402.Address{
+		&p: relayerKey(2).Address(), &plain: relayerKey(0).Address(),
+	} {
+		if got := b.wantAttempts(*who, payment.TransactionOpen)[0].Relayer; got != want {
+			t.Errorf("sent by %s, want %s", got, want)
+		}
+	}
+	b.setGas(devnet.WalletsOf(devnet.RoleRelayer)[2], big.NewInt(1))
+	b.pass(6) // balances are cached
+	b.paused(on, relayer, account, buyer(1))
+}
+
+// TestSmartAccountsPauseBeyondTheGasOfADay: what they have spent counts whether it moved money or not, until it is a
+// day old, and what keys pay with does not.
+func TestSmartAccountsPauseBeyondTheGasOfADay(t *testing.T) {
+	b := newBench(t)
+	on, relayer := b.acceptingWithin(chain.Budget{SmartAccounts: 1})
+	account := b.account(0, owner(t))
+	plain := b.claim(buyer(0))
+	if err := relayer.Submit(t.Context(), plain); err != nil {
+		t.Fatal(err)
+	}
+	b.settles(plain)
+	b.closes(relayer, plain)
+	if err := relayer.SmartAccountsReady(t.Context()); err != nil {
+		t.Errorf("a key's gas counts for smart accounts: %v", err)
+	}
+	p := b.paysBy(account, 0)
+	if err := relayer.Submit(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	b.settles(p)
+	b.closes(relayer, p)
+	b.paused(on, relayer, account, buyer(1))
+	b.pass(24*60*60 + 1)
+	again := b.paysBy(account, 0)
+	if err := chain.AsRelayer(on, relayer).Simulate(t.Context(), again.Authorization, again.Signature); err != nil {
+		t.Errorf("a day later: %v", err)
+	}
+	if err := relayer.Submit(t.Context(), again); err != nil {
+		t.Errorf("a day later: %v", err)
+	}
+	b.settles(again)
+}
+
+// closes maintains until a payment's transaction is closed.
+func (b *bench) closes(r *chain.Relayer, p payment.Payment) {
+	b.Helper()
+	b.eventually("the transaction is closed", func() bool {
+		b.mine(1)
+		if err := r.Maintain(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		all := b.attempts.All(p.ID)
+		return all[len(all)-1].Status == payment.TransactionClosed
+	})
 }
 
 // TestRemovedOwnerDoesNotPay: what was signed before is not sent, and never moves by us.

@@ -242,6 +242,21 @@ func (t Transactions) Lost(
 	return lost, mapError(err)
 }
 
+// relayerSpentSQL sums what ended transactions have cost; like lostSQL's, a sum that overflows counts as the largest.
+const relayerSpentSQL = `
+	SELECT least(coalesce(sum(spent_wei), 0), 9223372036854775807)::bigint FROM transactions
+	WHERE relayer = ANY ($1) AND created_at >= $2 AND status IN ('reverted', 'closed')`
+
+// Spent implements payment.Transactions. It counts over all processes, and over restarts.
+func (t Transactions) Spent(ctx context.Context, relayers []x402.Address, since time.Time) (wei int64, err error) {
+	keys := make([]string, len(relayers))
+	for i, r := range relayers {
+		keys[i] = r.Lower()
+	}
+	err = t.s.pool.QueryRow(ctx, t.s.spread.read(relayerSpentSQL), keys, since).Scan(&wei)
+	return wei, mapError(err)
+}
+
 // The newest transaction of each relayer stays, because its next nonce follows from it.
 const pruneTransactionsSQL = `
 	WITH ended AS (

@@ -57,7 +57,7 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		{&m.refusals, "http.server.rate_limited", "requests refused by a rate limit"},
 		{&m.sent, "relayer.transactions", "transactions of the relayers that ended: closed or reverted"},
 		{&m.gas, "relayer.spent.gwei", "gas cost of these transactions, in gwei"},
-		{&m.unaffordable, "relayer.budget_exceeded", "transactions not sent because reverted ones have used up a budget"},
+		{&m.unaffordable, "relayer.budget_exceeded", "transactions not sent because a budget of gas is used up"},
 	} {
 		if *c.into, err = m.meter.Int64Counter(c.name, metric.WithDescription(c.help)); err != nil {
 			return nil, fmt.Errorf("make %s: %w", c.name, err)
@@ -93,7 +93,7 @@ func (m *Metrics) begin() {
 		m.sent.Add(ctx, 0, of)
 		m.gas.Add(ctx, 0, of)
 	}
-	for _, budget := range []string{"reverts", "payer", "hour"} {
+	for _, budget := range []string{"reverts", "payer", "hour", "smart_accounts"} {
 		m.unaffordable.Add(ctx, 0, metric.WithAttributes(attribute.String("budget", budget)))
 	}
 	refused := metric.WithAttributes(attribute.String("outcome", "refused"))

@@ -378,8 +378,19 @@ func lossesOfReverted(t *testing.T, s TransactionsStore) {
 	if err != nil || got.Reverts != 2 || got.All != 42 {
 		t.Errorf("losses %+v, %v, want 2 reverts and 42 wei in all", got, err)
 	}
+	spent := func(want int64, since time.Time, relayers ...x402.Address) {
+		t.Helper()
+		if got, err := s.Spent(t.Context(), relayers, since); err != nil || got != want {
+			t.Errorf("%v have spent %d wei, %v, want %d", relayers, got, err, want)
+		}
+	}
+	spent(142, made.Add(-time.Hour), relayerA, relayerB) // moved or not; what is open has cost nothing yet
+	spent(0, made.Add(-time.Hour), relayerB)
+	spent(0, made.Add(-time.Hour))
+	spent(0, made.Add(time.Hour), relayerA)
 	// An impossible number of a node counts as the largest, and is no error.
 	end(other, payment.TransactionReverted, math.MaxInt64)
+	spent(math.MaxInt64, made.Add(-time.Hour), relayerA)
 	if got, err := s.Lost(t.Context(), p, made.Add(-time.Hour)); err != nil || got.All != math.MaxInt64 {
 		t.Errorf("losses %+v, %v, want the most in all", got, err)
 	}

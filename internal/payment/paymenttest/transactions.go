@@ -24,11 +24,19 @@ type Transactions struct {
 	// lost is what the members that were not moved have cost; payers are those of the payments that losses were asked
 	// for.
 	lost   []loss
+	spent  []spending
 	payers map[uuid.UUID]x402.Address
 }
 
 type loss struct {
 	payment uuid.UUID
+	wei     int64
+	at      time.Time
+}
+
+// spending is what an ended transaction has cost its relayer.
+type spending struct {
+	relayer x402.Address
 	wei     int64
 	at      time.Time
 }
@@ -161,6 +169,7 @@ func (s *Transactions) Close(
 		return err
 	}
 	t.Status = status
+	s.spent = append(s.spent, spending{relayer: t.Relayer, wei: spent, at: t.CreatedAt})
 	if status == payment.TransactionReverted {
 		unmoved = t.Payments
 	}
@@ -168,6 +177,18 @@ func (s *Transactions) Close(
 		s.lost = append(s.lost, loss{payment: id, wei: spent / int64(len(t.Payments)), at: t.CreatedAt})
 	}
 	return nil
+}
+
+// Spent implements payment.Transactions.
+func (s *Transactions) Spent(_ context.Context, relayers []x402.Address, since time.Time) (wei int64, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.spent {
+		if slices.Contains(relayers, one.relayer) && !one.at.Before(since) {
+			wei = sum(wei, one.wei)
+		}
+	}
+	return wei, nil
 }
 
 // Lost implements payment.Transactions. Payments are known by their payer once their losses were asked for.

@@ -121,6 +121,7 @@ func (w *world) config(databaseURL string) app.Config {
 	}
 	if w.plan.smart {
 		settings["payment.smart_accounts"] = smartaccount.All().String()
+		settings["relayer.smart_account_keys"] = devnet.WalletsOf(devnet.RoleRelayer)[2].PrivateKey
 	}
 	if w.plan.owners {
 		settings["order.payable_for"] = payableFor.String()
