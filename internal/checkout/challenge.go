@@ -89,10 +89,9 @@ func (c *Checkout) newChallenge(
 ) error {
 	resource := p.Resource
 	resource.Description = o.Description
-	// An order stores its price, so it needs no quote; and its item is visible to its owner only.
-	var extra map[string]any
-	if p.of == nil {
-		extra = map[string]any{"quoteId": c.quotes.sign(p.Kind, p.fingerprint(), o)}
+	extra := map[string]any{x402.ExtraPaymentFlow: x402.FlowUpfront}
+	if p.of == nil { // an order stores its price, so it needs no quote; and its item is visible to its owner only
+		extra["quoteId"] = c.quotes.sign(p.Kind, p.fingerprint(), o)
 	}
 	asked := c.Terms.Requirements(o.Price.USDC(), extra)
 	extensions, err := c.withOffer(p, resource.URL, asked)

@@ -83,7 +83,8 @@ func TestCreatedOrderIsPaidOnceByItsOwner(t *testing.T) {
 			t.Fatalf("opened %+v", o)
 		}
 		required := termsOf(t, s, o.ID)
-		if a := required.Accepts[0]; a.Amount != "25000000" || required.Resource.URL != at.URL || a.Extra["quoteId"] != nil {
+		if a := required.Accepts[0]; a.Amount != "25000000" || required.Resource.URL != at.URL || a.Extra["quoteId"] != nil ||
+			a.Extra["paymentFlow"] != "upfront" {
 			t.Errorf("terms %+v of %+v", a, required.Resource)
 		}
 		_, err := s.Pay(t.Context(), o.ID, stranger.Pay(t, required), at)

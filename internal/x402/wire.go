@@ -88,3 +88,10 @@ type Domain struct {
 	ChainID       uint64
 	Contract      Address
 }
+
+// ExtraPaymentFlow is the member of Requirements.Extra that says when a payment is settled: with FlowUpfront, before
+// what it buys is delivered. Clients that know other flows only do not choose it; older ones ignore it.
+const (
+	ExtraPaymentFlow = "paymentFlow"
+	FlowUpfront      = "upfront"
+)

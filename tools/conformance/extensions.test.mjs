@@ -41,6 +41,16 @@ test("payment-identifier is declared as its package declares it", async () => {
   assert.equal(validatePaymentIdentifier(declared).valid, true);
 });
 
+test("terms say that a payment settles before the delivery, and the package chooses them", async () => {
+  const asked = await post({ idempotencyKey: "extension-flow" });
+  const http = new x402HTTPClient(new x402Client());
+  const { accepts } = http.getPaymentRequiredResponse((name) => asked.headers.get(name), await asked.json());
+  assert.deepEqual(accepts.map(({ extra }) => extra.paymentFlow), ["upfront"]);
+  const client = new x402Client().setSpendControls({ maxAmountPerPayment: "$100" });
+  client.register("eip155:*", new ExactEvmScheme(privateKeyToAccount(dev.wallets[8].privateKey)));
+  assert.equal(client.selectPaymentRequirements(2, accepts), accepts[0]);
+});
+
 test("a payment that names its purchase by the key buys it once", async () => {
   const key = `extension-${crypto.randomUUID()}`;
   const { headers } = await signed(key, key);

@@ -156,7 +156,9 @@ func (s *Service) taken() (all []int) {
 
 // offer is what a purchase costs, as x402 has it.
 func (s *Service) offer(p purchase) x402.Requirements {
-	n, extra := s.published.Config.Network, map[string]any{"name": s.Token.domain.Name, "version": s.Token.domain.Version}
+	n, extra := s.published.Config.Network, map[string]any{
+		"name": s.Token.domain.Name, "version": s.Token.domain.Version, x402.ExtraPaymentFlow: x402.FlowUpfront,
+	}
 	if p.open == nil {
 		extra["quoteId"] = "fake" // an order that was made first needs none
 	}

@@ -289,7 +289,7 @@ export class Shop {
   #offer({ cents, open }: Bought): Offer {
     const { asset, payTo } = this.said.config.network;
     // An order that was made first needs no quote.
-    const extra = { name: "USD Coin", version: "2", ...(!open && { quoteId: "fake" }) };
+    const extra = { name: "USD Coin", version: "2", paymentFlow: "upfront", ...(!open && { quoteId: "fake" }) };
     return { scheme: "exact", network, amount: String(unitsOfCents(cents)), asset, payTo, maxTimeoutSeconds, extra };
   }
 

@@ -295,7 +295,9 @@ class Shop:
     def _offer(self, bought: Bought) -> Members:
         network = self._said["config"]["network"]
         # An order that was made first needs no quote.
-        extra = {"name": "USD Coin", "version": "2", **({} if bought.open else {"quoteId": "fake"})}
+        extra = {"name": "USD Coin", "version": "2", "paymentFlow": "upfront"}
+        if not bought.open:
+            extra["quoteId"] = "fake"
         return {
             "scheme": "exact", "network": NETWORK, "amount": str(units_of_cents(bought.cents)),
             "asset": network["asset"], "payTo": network["payTo"], "maxTimeoutSeconds": _MAX_TIMEOUT, "extra": extra,
