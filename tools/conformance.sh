@@ -166,6 +166,26 @@ openapi_go() {
   go mod edit $(go list -m -f '-replace={{.Path}}={{.Dir}}') "$at/go.mod" && go run -C "$at" . "$ROAMCARD_READY"
 }
 
+# newest LANGUAGE buys with what x402 has published by today for a language, in a folder of its own. Of the package for
+# Go, whose releases have no tag that go get takes, it is the commit of a release.
+newest() {
+  local at=$work/newest-$1
+  mkdir -p "$at"
+  case $1 in
+    TypeScript)
+      npm install --prefix "$at" --ignore-scripts --no-audit --no-fund --silent \
+        @x402/core@latest @x402/evm@latest @x402/fetch@latest viem@2 || return 1
+      (cd "$at" && npm ls --depth 0 && node "$OLDPWD/$here/newest/buy.mjs" "$ROAMCARD_READY")
+      ;;
+    Python)
+      python3 -m venv "$at" && "$at/bin/pip" install --quiet --disable-pip-version-check "x402[httpx,evm]" || return 1
+      "$at/bin/pip" list --disable-pip-version-check | grep '^x402 '
+      "$at/bin/python" "$here/newest/buy.py" "$ROAMCARD_READY"
+      ;;
+    Go) GOWORK=off go run -C "$here/newest/go" . "$ROAMCARD_READY" ;;
+  esac
+}
+
 # facilitators lets those that others wrote settle, each for a server and on a chain of its own.
 facilitators() { ROAMCARD_BIN=$binary tests "facilitators" facilitators.test.mjs; }
 
@@ -223,6 +243,7 @@ slow() {
   packaging
   step "official MCP client of Python, buying" agent_python
   step "oapi-codegen" openapi_go
+  for language in TypeScript Python Go; do step "x402's newest package, $language" newest "$language"; done
   step "schemathesis" tools/schemathesis.sh
   tests "clients of agents" agents.test.mjs
   tests "crawlers of x402" discovery.test.mjs
