@@ -60,6 +60,9 @@ func reject(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
+// AccountTypes are the accounts that may pay: those of keys, and smart accounts by their kinds.
+func (t Terms) AccountTypes() []string { return append([]string{"eoa"}, t.SmartAccountKinds...) }
+
 // Requirements are the x402 requirements for an amount, with the token's name and version and any extra members.
 func (t Terms) Requirements(amount money.USDC, extra map[string]any) x402.Requirements {
 	members := map[string]any{}

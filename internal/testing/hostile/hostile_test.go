@@ -38,7 +38,8 @@ func TestThreatModelNamesEveryAttack(t *testing.T) {
 		}
 		tables = append(tables, text...)
 	}
-	for _, a := range slices.Concat(attacks(), processes(), nodes(), facilitators(nil), pages(), operations(nil)) {
+	for _, a := range slices.Concat(attacks(), processes(), nodes(), facilitators(nil), pages(), operations(nil),
+		smartAccounts()) {
 		if !strings.Contains(string(tables), "/"+a.name+"`") {
 			t.Errorf("docs/threat-model does not name %s", a.name)
 		}
@@ -47,7 +48,8 @@ func TestThreatModelNamesEveryAttack(t *testing.T) {
 
 // What proves a rule for less is there.
 func TestRulesOfSkippedAttacksAreProvedElsewhere(t *testing.T) {
-	for _, a := range slices.Concat(attacks(), processes(), nodes(), facilitators(nil), pages(), operations(nil)) {
+	for _, a := range slices.Concat(attacks(), processes(), nodes(), facilitators(nil), pages(), operations(nil),
+		smartAccounts()) {
 		if a.held == "" {
 			continue
 		}

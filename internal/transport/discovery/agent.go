@@ -178,7 +178,7 @@ func (s *Site) contract() contract {
 		Ownership: ownership{Owner: "payer", PayerMustEqualOwner: true},
 		Wallet: wallet{
 			ContractVersion: 1, InteractionModes: []string{"autonomous", "policy_gated", "human_approval"},
-			AuthorizationRequired: true, AccountTypes: []string{"eoa"}, SmartAccounts: "experimental",
+			AuthorizationRequired: true, AccountTypes: s.Terms.AccountTypes(), SmartAccounts: "experimental",
 			SmartAccountKinds: append([]string{}, s.Terms.SmartAccountKinds...),
 			Network:           s.Terms.Network, Asset: s.Terms.Asset.String(),
 			PaymentSignature: "EIP-3009 TransferWithAuthorization as EIP-712 typed data",

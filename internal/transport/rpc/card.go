@@ -508,7 +508,7 @@ func (s CardService) cardTerms(price money.Cents, path string) *roamcardv1.CardP
 		Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
 		Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(),
 		WalletPaymentUsdCents: uint32(price), Amount: price.USDC().String(),
-		Method: "POST", Resource: s.BaseURL + path, AccountTypes: []string{"eoa"}, MaxSubmissionsPerAttempt: 1,
+		Method: "POST", Resource: s.BaseURL + path, AccountTypes: s.Terms.AccountTypes(), MaxSubmissionsPerAttempt: 1,
 		ClientNote: "The reference clients of x402 refuse payments above $1 by default: set " +
 			"spendControls.maxAmountPerPayment (TypeScript) " +
 			"or max_amount_per_payment with set_spend_controls (Python) to what you are ready to pay.",

@@ -98,7 +98,7 @@ func (s EsimService) GetEsimDiscovery(
 			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
 			Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(), Price: "dynamic",
 			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice),
-			Method: "POST", Resource: s.BaseURL + "/api/esim/purchase", AccountTypes: []string{"eoa"},
+			Method: "POST", Resource: s.BaseURL + "/api/esim/purchase", AccountTypes: s.Terms.AccountTypes(),
 			MaxSubmissionsPerAttempt: 1,
 		},
 		Ownership: &roamcardv1.EsimOwnership{Owner: "payer"},

@@ -171,7 +171,8 @@ type CardPaymentTerms struct {
 	Amount string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
 	Method string `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
 	// The URL to pay at.
-	Resource     string   `protobuf:"bytes,10,opt,name=resource,proto3" json:"resource,omitempty"`
+	Resource string `protobuf:"bytes,10,opt,name=resource,proto3" json:"resource,omitempty"`
+	// The accounts that may pay: eoa, and the kinds of smart accounts.
 	AccountTypes []string `protobuf:"bytes,11,rep,name=account_types,json=accountTypes,proto3" json:"account_types,omitempty"`
 	// The payment submissions one attempt may make: 1.
 	MaxSubmissionsPerAttempt uint32 `protobuf:"varint,12,opt,name=max_submissions_per_attempt,json=maxSubmissionsPerAttempt,proto3" json:"max_submissions_per_attempt,omitempty"`

@@ -352,7 +352,8 @@ type EsimPaymentTerms struct {
 	MaxPriceUsdCents uint32 `protobuf:"varint,9,opt,name=max_price_usd_cents,json=maxPriceUsdCents,proto3" json:"max_price_usd_cents,omitempty"`
 	Method           string `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`
 	// The URL to pay at.
-	Resource     string   `protobuf:"bytes,11,opt,name=resource,proto3" json:"resource,omitempty"`
+	Resource string `protobuf:"bytes,11,opt,name=resource,proto3" json:"resource,omitempty"`
+	// The accounts that may pay: eoa, and the kinds of smart accounts.
 	AccountTypes []string `protobuf:"bytes,12,rep,name=account_types,json=accountTypes,proto3" json:"account_types,omitempty"`
 	// The payment submissions one attempt may make: 1.
 	MaxSubmissionsPerAttempt uint32 `protobuf:"varint,13,opt,name=max_submissions_per_attempt,json=maxSubmissionsPerAttempt,proto3" json:"max_submissions_per_attempt,omitempty"`

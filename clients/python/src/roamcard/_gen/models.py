@@ -505,6 +505,7 @@ class CardPaymentTerms(Model):
     resource: str
     """The URL to pay at."""
     account_types: tuple[str, ...]
+    """The accounts that may pay: eoa, and the kinds of smart accounts."""
     max_submissions_per_attempt: int
     """The payment submissions one attempt may make: 1."""
     client_note: str
@@ -667,6 +668,7 @@ class EsimPaymentTerms(Model):
     resource: str
     """The URL to pay at."""
     account_types: tuple[str, ...]
+    """The accounts that may pay: eoa, and the kinds of smart accounts."""
     max_submissions_per_attempt: int
     """The payment submissions one attempt may make: 1."""
 

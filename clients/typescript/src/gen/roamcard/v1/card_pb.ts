@@ -145,6 +145,8 @@ export type CardPaymentTerms = Message<"roamcard.v1.CardPaymentTerms"> & {
   resource: string;
 
   /**
+   * The accounts that may pay: eoa, and the kinds of smart accounts.
+   *
    * @generated from field: repeated string account_types = 11;
    */
   accountTypes: string[];

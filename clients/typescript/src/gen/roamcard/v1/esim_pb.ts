@@ -261,6 +261,8 @@ export type EsimPaymentTerms = Message<"roamcard.v1.EsimPaymentTerms"> & {
   resource: string;
 
   /**
+   * The accounts that may pay: eoa, and the kinds of smart accounts.
+   *
    * @generated from field: repeated string account_types = 12;
    */
   accountTypes: string[];

@@ -167,6 +167,8 @@ class CardPaymentTerms(Message[_CardPaymentTermsFields]):
             string resource = 10;
             ```
         account_types:
+            The accounts that may pay: eoa, and the kinds of smart accounts.
+
             ```proto
             repeated string account_types = 11;
             ```

@@ -313,6 +313,8 @@ class EsimPaymentTerms(Message[_EsimPaymentTermsFields]):
             string resource = 11;
             ```
         account_types:
+            The accounts that may pay: eoa, and the kinds of smart accounts.
+
             ```proto
             repeated string account_types = 12;
             ```
