@@ -45,6 +45,10 @@ type Config struct {
 	RevealOnPage bool
 	// SmartAccounts tells what wallets with code have signed; nil takes signatures of keys only.
 	SmartAccounts SmartAccounts
+	// NonceKey signs the nonces of sign-ins for one request, and FormerNonceKeys verify them, too; every process of a
+	// deployment has the same. Nil offers and takes none.
+	NonceKey        []byte
+	FormerNonceKeys [][]byte
 	// Limits counts the challenges that are stored, by address, and the reveals, by owner; nil does not limit.
 	Limits *limit.Limiter
 }
@@ -64,6 +68,8 @@ type Auth struct {
 	revealTTL       time.Duration
 	limits          *limit.Limiter
 	smartAccounts   SmartAccounts
+	// nonceKeys begin with the one that signs.
+	nonceKeys [][]byte
 }
 
 // New checks the configuration, all of it, and builds an Auth.
@@ -74,7 +80,7 @@ func New(cfg Config) (*Auth, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Auth{
+	a := &Auth{
 		challenges: cfg.Challenges, sessions: cfg.Sessions,
 		site:            site{cfg.Domain, cfg.URI, cfg.ChainID, cfg.RevealOnPage},
 		now:             cfg.Now,
@@ -87,7 +93,11 @@ func New(cfg Config) (*Auth, error) {
 		revealTTL:       orDefault(cfg.RevealTTL, DefaultRevealTTL),
 		limits:          cfg.Limits,
 		smartAccounts:   cfg.SmartAccounts,
-	}, nil
+	}
+	if cfg.NonceKey != nil {
+		a.nonceKeys = append([][]byte{cfg.NonceKey}, cfg.FormerNonceKeys...)
+	}
+	return a, nil
 }
 
 func (cfg Config) check() error {

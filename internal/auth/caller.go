@@ -41,7 +41,8 @@ const (
 // a scope.
 type Caller struct {
 	Kind CallerKind
-	// Wallet, SessionID, Scopes and ExpiresAt are those of a wallet's session. A delivery and a watch have the Wallet.
+	// Wallet, SessionID, Scopes and ExpiresAt are those of a wallet's session. A delivery and a watch have the Wallet, and
+	// a wallet that signed in for one request has no SessionID.
 	Wallet    x402.Address
 	SessionID uuid.UUID
 	Scopes    []Scope

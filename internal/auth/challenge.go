@@ -34,6 +34,8 @@ type Purpose string
 const (
 	PurposeSignIn Purpose = "sign_in"
 	PurposeReveal Purpose = "reveal"
+	// PurposeRequest is a sign-in for one request, by x402's sign-in-with-x.
+	PurposeRequest Purpose = "request"
 )
 
 // Challenge is a message that one wallet may sign once, for one purpose.
@@ -65,6 +67,9 @@ type Challenge struct {
 type Challenges interface {
 	// Create stores a new challenge and counts it. One over the limit is a *limit.Refusal, and not stored.
 	Create(ctx context.Context, c Challenge, turns ...limit.Turn) error
+	// Spend stores a challenge that is used, and counts it, as Create does: it is true for exactly one caller with its
+	// ID. For all others it is false, and neither stores nor counts.
+	Spend(ctx context.Context, c Challenge, turns ...limit.Turn) (bool, error)
 	// Find returns the challenge in any state, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (Challenge, error)
 	// Open returns challenges of a wallet and a purpose that Consume would take at now: the newest OpenOfSource of a

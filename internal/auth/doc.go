@@ -12,5 +12,8 @@
 //	  | Reveal(signature)                     |                                       |
 //	  |-------------------------------------->| verify, then consume in any case      |
 //
-// Only externally owned accounts can sign in: contract signatures are not supported.
+// A wallet that signed the message of a 402 is signed in for one request (sign-in-with-x of x402): nothing is stored of
+// such a message before it is used, and nothing comes of it but that request.
+//
+// What is no signature of a key is asked of SmartAccounts, where there are any.
 package auth

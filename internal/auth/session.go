@@ -70,7 +70,7 @@ func (a *Auth) Authenticate(ctx context.Context, authorizationHeader string) (Ca
 
 // Revoke ends the caller's own session at once.
 func (a *Auth) Revoke(ctx context.Context, c Caller) error {
-	if c.Kind != KindWallet {
+	if c.Kind != KindWallet || c.SessionID == uuid.Nil {
 		return sessionInvalid()
 	}
 	if err := a.sessions.Revoke(ctx, c.SessionID, a.now().UTC()); err != nil {

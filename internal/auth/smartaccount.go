@@ -25,11 +25,22 @@ const smartAccountTTL = 15 * time.Minute
 // is asked for. While that does not answer, the error is dependency_unavailable.
 func (a *Auth) provenBySmartAccount(ctx context.Context, c Challenge, signature string) (bool, error) {
 	digest, ours := a.site.digest(c)
-	s, err := x402.ParseAnySignature(signature)
-	if a.smartAccounts == nil || !ours || err != nil {
+	if !ours {
 		return false, nil
 	}
-	err = a.smartAccounts.SignedBy(limit.WithUse(ctx, limit.ForOwner), c.Wallet, digest, s.OfAccount())
+	return a.signedBySmartAccount(ctx, c.Wallet, digest, signature)
+}
+
+// signedBySmartAccount reports whether a wallet is a smart account whose owner signed a digest; see
+// provenBySmartAccount.
+func (a *Auth) signedBySmartAccount(
+	ctx context.Context, wallet x402.Address, digest [32]byte, signature string,
+) (bool, error) {
+	s, err := x402.ParseAnySignature(signature)
+	if a.smartAccounts == nil || err != nil {
+		return false, nil
+	}
+	err = a.smartAccounts.SignedBy(limit.WithUse(ctx, limit.ForOwner), wallet, digest, s.OfAccount())
 	if _, otherKind := errors.AsType[*x402.PayerKindError](err); otherKind || errors.Is(err, curve.ErrNotSigned) {
 		return false, nil
 	}

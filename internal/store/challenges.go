@@ -38,6 +38,15 @@ func (c Challenges) Create(ctx context.Context, n auth.Challenge, turns ...limit
 	return nil
 }
 
+// Spend implements auth.Challenges.
+func (c Challenges) Spend(ctx context.Context, n auth.Challenge, turns ...limit.Turn) (bool, error) {
+	err := c.Create(ctx, n, turns...)
+	if errors.Is(err, ErrDuplicate) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func challengeRow(n auth.Challenge) *ent.Challenge {
 	row := &ent.Challenge{
 		ID: n.ID, Purpose: string(n.Purpose), Wallet: n.Wallet.Lower(), Scheme: string(n.Scheme), Message: n.Message,

@@ -10,7 +10,10 @@ import (
 type Totals struct {
 	// SignIns and Reveals are challenges. Strangers ask for the first, so that these displace none of the second.
 	SignIns, Reveals int
-	Sessions         int
+	// Requests are sign-ins for one request that were used. Those that can still be signed for stay: without its row one
+	// could be used again. auth counts them over all addresses.
+	Requests int
+	Sessions int
 	// Counters are the callers whose rates are counted over all processes.
 	Counters int
 	// Unpaid are orders that wait to be paid, and Expired those that were not.
@@ -20,9 +23,13 @@ type Totals struct {
 // DefaultTotals come to some hundred MB. The sign-ins are those of five minutes in which 333 are asked for each second.
 func DefaultTotals() Totals {
 	return Totals{
-		SignIns: 100_000, Reveals: 100_000, Sessions: 200_000, Counters: 200_000, Unpaid: 100_000, Expired: 100_000,
+		SignIns: 100_000, Reveals: 100_000, Requests: 200_000, Sessions: 200_000, Counters: 200_000, Unpaid: 100_000,
+		Expired: 100_000,
 	}
 }
+
+// usedRequests are sign-ins for one request that no replica takes any more, however its clock goes.
+const usedRequests = "purpose = 'request' AND expires_at < now() - interval '1 minute'"
 
 const (
 	excessSQL = `SELECT greatest(count(*) - $1::int, 0) FROM (SELECT FROM %s LIMIT $1::int + $2::int) counted`
@@ -54,6 +61,7 @@ func (s *Store) Bound(ctx context.Context, most Totals, limit int) (n int, err e
 	}{
 		{"challenges WHERE purpose = 'sign_in'", most.SignIns, s.drop("challenges", "purpose = 'sign_in'", "expires_at")},
 		{"challenges WHERE purpose = 'reveal'", most.Reveals, s.drop("challenges", "purpose = 'reveal'", "expires_at")},
+		{"challenges WHERE " + usedRequests, most.Requests, s.drop("challenges", usedRequests, "expires_at")},
 		{"sessions", most.Sessions, s.drop("sessions", "true", "expires_at")},
 		{"rate_limits", most.Counters, s.drop("rate_limits", "true", "resets_at")},
 		{"orders WHERE status = 'payment_required'", most.Unpaid, orders.hasten},

@@ -41,6 +41,13 @@ func TestRowsOfStrangersHaveATotal(t *testing.T) {
 			exec(t, s, `INSERT INTO challenges (id, purpose, wallet, scheme, message, nonce, issued_at, expires_at)
 				VALUES (gen_random_uuid(), $1, '0x', 'eip191', 'm', $2, now(), $3)`, purpose, fmt.Sprint(purpose, i), at(i))
 		}
+		for purpose, ends := range map[string]time.Time{
+			"request live ": at(i), "request old ": at(i - each - 10),
+		} {
+			exec(t, s, `INSERT INTO challenges (id, purpose, wallet, scheme, message, nonce, issued_at, expires_at,
+					consumed_at)
+				VALUES (gen_random_uuid(), 'request', '0x', 'eip191', 'm', $1, now(), $2, now())`, fmt.Sprint(purpose, i), ends)
+		}
 		exec(t, s, `INSERT INTO sessions (id, wallet, scopes, token_hash, issued_at, expires_at)
 			VALUES (gen_random_uuid(), $1::text, '[]', sha256($1::text::bytea), now(), $2)`, fmt.Sprint(i), at(i))
 		exec(t, s, "INSERT INTO rate_limits (id, resets_at) VALUES ($1, $2)", fmt.Sprint(i), at(i))
@@ -59,8 +66,8 @@ func TestRowsOfStrangersHaveATotal(t *testing.T) {
 	if n := bound(store.DefaultTotals(), 1000); n != 0 {
 		t.Errorf("%d rows are removed below the totals", n)
 	}
-	most := store.Totals{SignIns: 3, Reveals: 5, Sessions: 4, Counters: 2, Unpaid: 6, Expired: 100}
-	if n := bound(most, 2); n != 2+2+2+2+1 {
+	most := store.Totals{SignIns: 3, Reveals: 5, Requests: 4, Sessions: 4, Counters: 2, Unpaid: 6, Expired: 100}
+	if n := bound(most, 2); n != 2+2+2+2+2+1 {
 		t.Errorf("%d rows are removed at once", n)
 	}
 	for bound(most, 2) > 0 {
@@ -69,6 +76,7 @@ func TestRowsOfStrangersHaveATotal(t *testing.T) {
 	for name, sql := range map[string]string{
 		"sign-ins": "SELECT nonce FROM challenges WHERE purpose = 'sign_in' ORDER BY 1",
 		"reveals":  "SELECT nonce FROM challenges WHERE purpose = 'reveal' ORDER BY 1",
+		"requests": "SELECT nonce FROM challenges WHERE purpose = 'request' ORDER BY 1",
 		"sessions": "SELECT wallet FROM sessions ORDER BY 1",
 		"counters": "SELECT id FROM rate_limits WHERE position('/' in id) = 0 ORDER BY 1",
 		"unpaid":   "SELECT idempotency_key FROM orders WHERE status = 'payment_required' ORDER BY 1",
@@ -80,6 +88,10 @@ func TestRowsOfStrangersHaveATotal(t *testing.T) {
 	if diff := cmp.Diff(map[string][]string{
 		"sign-ins": {"sign_in5", "sign_in6", "sign_in7"},
 		"reveals":  {"reveal3", "reveal4", "reveal5", "reveal6", "reveal7"},
+		"requests": {
+			"request live 1", "request live 2", "request live 3", "request live 4", "request live 5", "request live 6",
+			"request live 7", "request old 4", "request old 5", "request old 6", "request old 7",
+		},
 		"sessions": {"4", "5", "6", "7"},
 		"counters": {"6", "7"},
 		"unpaid":   {"waits 2", "waits 3", "waits 4", "waits 5", "waits 6", "waits 7"},
@@ -144,6 +156,7 @@ func TestWhatStrangersMayStoreIsDescribed(t *testing.T) {
 		parts []any
 	}{
 		{"%s sign-ins and %s reveals", []any{most.SignIns, most.Reveals}},
+		{"%s sign-ins for one request", []any{most.Requests}},
 		{"| `verify` | %s;", []any{most.Sessions}},
 		{"| that of its class | %s;", []any{most.Counters}},
 		{"%s to be paid and %s expired", []any{most.Unpaid, most.Expired}},

@@ -33,6 +33,7 @@ func RunStore(t *testing.T, newStore NewStore) {
 		{"a challenge comes back as it was stored", challengeComesBack},
 		{"what is not there is ErrNotFound", nothingThere},
 		{"one of fifty consumes a challenge", oneConsumes},
+		{"one of fifty spends a challenge that was not stored before", oneSpends},
 		{"an expired challenge cannot be consumed", expiredStays},
 		{"a void challenge cannot be consumed", voidStays},
 		{"open challenges are the wallet's of the purpose that can be consumed", openOfThePurpose},
@@ -120,6 +121,40 @@ func oneConsumes(t *testing.T, challenges auth.Challenges, _ auth.Sessions) {
 	c.ConsumedAt = &now
 	sameChallenge(t, c, find(t, challenges, c.ID))
 	sameChallenge(t, other, find(t, challenges, other.ID))
+}
+
+func oneSpends(t *testing.T, challenges auth.Challenges, _ auth.Sessions) {
+	now := noon.Add(time.Minute)
+	c, other := newChallenge(x402.Address{1}, auth.PurposeRequest), newChallenge(x402.Address{1}, auth.PurposeRequest)
+	c.ConsumedAt, other.ConsumedAt = &now, &now
+	var winners atomic.Int32
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			fresh, err := challenges.Spend(t.Context(), c)
+			if err != nil {
+				t.Errorf("Spend: %v", err)
+			}
+			if fresh {
+				winners.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := winners.Load(); n != 1 {
+		t.Fatalf("%d of 50 spent the challenge", n)
+	}
+	sameChallenge(t, c, find(t, challenges, c.ID))
+	if spent, err := challenges.Consume(t.Context(), c.ID, now); spent || err != nil {
+		t.Errorf("Consume of a spent one = %v, %v", spent, err)
+	}
+	open, err := challenges.Open(t.Context(), x402.Address{1}, auth.PurposeRequest, "", now)
+	if len(open) != 0 || err != nil {
+		t.Errorf("open after it is spent: %v, %v", open, err)
+	}
+	if fresh, err := challenges.Spend(t.Context(), other); !fresh || err != nil {
+		t.Errorf("Spend of another = %v, %v", fresh, err)
+	}
 }
 
 func expiredStays(t *testing.T, challenges auth.Challenges, _ auth.Sessions) {

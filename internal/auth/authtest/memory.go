@@ -41,6 +41,15 @@ func (s *Challenges) Create(_ context.Context, c auth.Challenge, _ ...limit.Turn
 	return nil
 }
 
+// Spend implements auth.Challenges.
+func (s *Challenges) Spend(ctx context.Context, c auth.Challenge, turns ...limit.Turn) (bool, error) {
+	err := s.Create(ctx, c, turns...)
+	if errors.Is(err, errTwice) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Find implements auth.Challenges.
 func (s *Challenges) Find(_ context.Context, id uuid.UUID) (auth.Challenge, error) {
 	s.mu.Lock()
