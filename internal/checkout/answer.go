@@ -13,14 +13,19 @@ import (
 
 // repeat answers an existing purchase from its record, once its payment is decided.
 func (c *Checkout) repeat(ctx context.Context, a attempt, o order.Order) (PaidOrder, error) {
-	if o.Fingerprint != a.fingerprint() {
+	paid, err := c.recorded(ctx, a.Purchase, o)
+	paid.ProvenCaller = err == nil && (c.signedIn(ctx, o.Owner) || c.provenCaller(ctx, a, paid))
+	return paid, err
+}
+
+// recorded answers a purchase from the record of the order that it has claimed.
+func (c *Checkout) recorded(ctx context.Context, p Purchase, o order.Order) (PaidOrder, error) {
+	if o.Fingerprint != p.fingerprint() {
 		return PaidOrder{}, keyReused(o.ID)
 	}
 	timeout, leave := c.waiting(o)
 	defer leave()
-	paid, err := c.await(ctx, a.Purchase, o.ID, nil, timeout)
-	paid.ProvenCaller = err == nil && (c.signedIn(ctx, o.Owner) || c.provenCaller(ctx, a, paid))
-	return paid, err
+	return c.await(ctx, p, o.ID, nil, timeout)
 }
 
 // await waits until the order's payment is decided, or for the timeout; the payment continues either way. here receives

@@ -22,6 +22,9 @@ import (
 // Buy answers a purchase: a *Challenge until it is paid, then the order with its proven payment. A
 // repeat of a paid purchase gets the same order again and is never charged again.
 func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
+	if paid, known, err := c.signedRepeat(ctx, p); known || err != nil {
+		return paid, err
+	}
 	ctx, cancel := c.detached(ctx, p.Payment)
 	defer cancel()
 	a, err := c.presented(ctx, p)

@@ -18,6 +18,7 @@ import (
 type Challenge struct {
 	fault   *fault.Fault
 	headers http.Header
+	signIn  signInOffer
 }
 
 // Error implements error.
@@ -72,8 +73,8 @@ func (c *Checkout) challenge(p Purchase, o order.Offer, rejection *payment.Rejec
 	if p.of != nil {
 		return unpaid()
 	}
-	return c.unpaid.get(c.Now().Unix(),
-		challengeKey{p.Kind, p.fingerprint(), p.Resource, o.Price, string(o.Item), o.Description}, unpaid)
+	return ownNonce(c.unpaid.get(c.Now().Unix(),
+		challengeKey{p.Kind, p.fingerprint(), p.Resource, o.Price, string(o.Item), o.Description, p.Key == ""}, unpaid))
 }
 
 // deadChallenge is the challenge after a claimed payment is proven dead: paying again is safe.
@@ -98,6 +99,7 @@ func (c *Checkout) newChallenge(
 	if err != nil {
 		return err
 	}
+	extensions, signIn := c.extensions(p)
 	required, err := x402.EncodeRequired(x402.PaymentRequired{
 		Extensions:  extensions,
 		X402Version: x402.Version,
@@ -105,7 +107,10 @@ func (c *Checkout) newChallenge(
 		Resource:    resource,
 		Accepts:     []x402.Requirements{asked},
 	})
-	ch := &Challenge{fault: f, headers: http.Header{}}
+	if err == nil && signIn.renew != nil {
+		signIn.required, err = x402.NewRequiredTemplate(required, signIn.nonce)
+	}
+	ch := &Challenge{fault: f, headers: http.Header{}, signIn: signIn}
 	ch.headers.Set(x402.HeaderRequired, required)
 	if failed != nil {
 		receipt, failedErr := x402.EncodeSettlement(*failed)

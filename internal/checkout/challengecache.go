@@ -17,6 +17,8 @@ type challengeKey struct {
 	price       money.Cents
 	item        string
 	description string
+	// preview has no key, and offers no sign-in.
+	preview bool
 }
 
 // maxChallenges bounds the cache, whose keys unauthenticated callers choose.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -213,6 +214,9 @@ type Config struct {
 	Screener Screener
 	// Session reports whether the call that ctx belongs to has a session of a wallet. Nil: it never has.
 	Session func(ctx context.Context, wallet x402.Address) bool
+	// OfferSignIn makes what a challenge says of x402's extension sign-in-with-x, for the resource at a URL. Nil offers
+	// none.
+	OfferSignIn func(url string) auth.RequestOffer
 	// Unexplained reports whether a provider has goods that no order of ours explains. Nil disables the check.
 	Unexplained func(ctx context.Context) (bool, error)
 	// MaybeRefunded reports whether a transfer may have been refunded without a record. Nil disables the check.
@@ -279,7 +283,9 @@ type Purchase struct {
 	// Extensions are part of the challenge in addition to the terms, the same for the same Resource.
 	Extensions map[string]any
 	// Payment is the PAYMENT-SIGNATURE header, or x402.PaymentV1; empty when the caller has not paid.
-	Payment  string
+	Payment string
+	// SignIn is a wallet's sign-in for this request; nil without. It counts only where nothing is paid.
+	SignIn   SignIn
 	Resource x402.Resource
 	// of is the order to pay, when the request names it by id instead of by key.
 	of *order.Order
