@@ -20,7 +20,9 @@ func (a *App) selling(p *Parts, site *discovery.Site) Selling {
 		}
 	}
 	return Selling{
-		Sales:        rpc.Sales{OrderViews: views, Checkout: p.sells, Extensions: site.Extensions, Metrics: a.metrics},
+		Sales: rpc.Sales{
+			OrderViews: views, Checkout: p.sells, Extensions: site.Extensions, SignIns: p.who, Metrics: a.metrics,
+		},
 		Parts:        p,
 		availability: availabilities(a.products),
 	}

@@ -177,13 +177,9 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 	if err != nil {
 		return nil, err
 	}
-	quoteKey, err := hex.DecodeString(c.QuoteKey.Reveal())
+	quoteKey, former, err := c.quoteKeys()
 	if err != nil {
-		return nil, errors.New("decode the quote key: not hex")
-	}
-	former, err := hexBytes(c.FormerQuoteKeys)
-	if err != nil {
-		return nil, fmt.Errorf("decode the quote keys: %w", err)
+		return nil, err
 	}
 	if p.signer, err = c.receiptSigner(); err != nil {
 		return nil, err
@@ -201,7 +197,8 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 		Terms: terms, Chain: a.simulating(), Settlement: c.triggeredSettlement(p.settles), Runner: a.runner,
 		Log: a.log, Now: a.config.now, QuoteKey: quoteKey, FormerQuoteKeys: former, Recovered: a.store.Orders(),
 		Signer: p.signer, ReceiptStore: a.store.Receipts(),
-		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, VerifyArrived: a.chain.VerifyArrived,
+		Session: rpcx.SessionOf(p.who), OfferSignIn: p.who.OfferRequestSignIn,
+		BlockTime: a.chain.BlockTime, VerifyArrived: a.chain.VerifyArrived,
 		Unexplained: doubts.Unexplained, MaybeRefunded: doubts.MaybeRefunded,
 		Wait: c.Wait, PayableFor: c.PayableFor, MaxUnpaid: c.MaxUnpaid, Limits: p.limits, Metrics: a.metrics,
 	}
@@ -214,6 +211,17 @@ func (a *App) checkout(p *Parts) (*checkout.Checkout, error) {
 		}).Preconfirmed
 	}
 	return checkout.New(config), nil
+}
+
+// quoteKeys are the key that signs what is not stored, and those that only verify it.
+func (c Config) quoteKeys() (key []byte, former [][]byte, err error) {
+	if key, err = hex.DecodeString(c.QuoteKey.Reveal()); err != nil {
+		return nil, nil, errors.New("decode the quote key: not hex")
+	}
+	if former, err = hexBytes(c.FormerQuoteKeys); err != nil {
+		return nil, nil, fmt.Errorf("decode the quote keys: %w", err)
+	}
+	return key, former, nil
 }
 
 func (a *App) registerJobs(p *Parts) {
@@ -247,10 +255,15 @@ func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the base URL: %w", err)
 	}
+	nonceKey, former, err := a.config.quoteKeys()
+	if err != nil {
+		return nil, err
+	}
 	config := auth.Config{
 		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: a.config.BaseURL,
 		ChainID: x402.ChainID, Now: a.config.now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
 		Minted: a.store.OperatorTokens(), Issuer: a.config.issuer(),
+		NonceKey: nonceKey, FormerNonceKeys: former,
 		Limits: limits, RevealOnPage: a.issuers[0].client.Capabilities().Reveal == card.RevealEmbed,
 	}
 	if len(a.config.Fairness.SmartAccounts) > 0 {

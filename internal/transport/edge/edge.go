@@ -66,7 +66,7 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		// Methods of documented paths, not of Connect.
 		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut, http.MethodHead),
 		AllowedHeaders: append(connectcors.AllowedHeaders(),
-			"Authorization", rpcx.HeaderIdempotencyKey, x402.HeaderSignature, x402.HeaderSignatureV1, "Sign-In-With-X",
+			"Authorization", rpcx.HeaderIdempotencyKey, x402.HeaderSignature, x402.HeaderSignatureV1, x402.HeaderSignIn,
 			rpcx.HeaderDeliveryToken, rpcx.HeaderWatchToken, headerRequestID,
 			// x402 clients send this response header with the paid request.
 			"Access-Control-Expose-Headers",

@@ -41,6 +41,8 @@ type Sales struct {
 	// Extensions are what the challenge of a route says in addition to the terms, by the route's path; nil
 	// when there is nothing. It may be nil.
 	Extensions func(path string) map[string]any
+	// SignIns reads sign-ins for one request; nil ignores them.
+	SignIns RequestSignIns
 	// Metrics may be nil.
 	Metrics *telemetry.Metrics
 }
@@ -69,10 +71,14 @@ func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any
 	if !ok {
 		return checkout.PaidOrder{}, fmt.Errorf("buy outside of a call")
 	}
-	paid, err := s.Checkout.Buy(ctx, checkout.Purchase{
+	p := checkout.Purchase{
 		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: s.resource(ctx),
 		Extensions: s.extensions(ctx),
-	})
+	}
+	if p.SignIn, err = s.signIn(call.RequestHeader(), p); err != nil {
+		return checkout.PaidOrder{}, err
+	}
+	paid, err := s.Checkout.Buy(ctx, p)
 	if err != nil {
 		if f, ok := fault.As(err); ok && f.Status == http.StatusPaymentRequired {
 			s.Metrics.Challenged(ctx, string(kind))

@@ -23,8 +23,8 @@ func Wallet(ctx context.Context) x402.Address { return Caller(ctx).Wallet }
 // singletons are the headers with one value that decide who calls, what is done once, and how. With two of them it is
 // unclear which one was meant, and a proxy may have meant the other.
 var singletons = []string{
-	"Authorization", HeaderDeliveryToken, HeaderWatchToken, HeaderIdempotencyKey, "Origin", "Connect-Timeout-Ms",
-	"Connect-Protocol-Version", "Grpc-Timeout", "Mcp-Protocol-Version",
+	"Authorization", x402.HeaderSignIn, HeaderDeliveryToken, HeaderWatchToken, HeaderIdempotencyKey, "Origin",
+	"Connect-Timeout-Ms", "Connect-Protocol-Version", "Grpc-Timeout", "Mcp-Protocol-Version",
 }
 
 // Doubled refuses a request with two of a header that has one value. Payments are not among these headers: a wrong

@@ -31,10 +31,13 @@ const HeaderDeliveryToken = "X-Esim-Delivery-Token"
 // HeaderWatchToken is the header of the token that watches one order.
 const HeaderWatchToken = "X-Order-Watch-Token"
 
-// Callers tells who sends a request, by its Authorization header.
+// Callers tells who sends a request, by its headers.
 type Callers interface {
 	// Authenticate is the wallet of a session, or a session_invalid.
 	Authenticate(ctx context.Context, authorization string) (auth.Caller, error)
+	// AuthenticateRequest is the wallet that signed in for this request alone, by its header SIGN-IN-WITH-X, which is used
+	// up; or a signature_invalid, or a *limit.Refusal.
+	AuthenticateRequest(ctx context.Context, signIn string) (auth.Caller, error)
 	// Operator is an operator by name, or an operator_token_invalid.
 	Operator(ctx context.Context, authorization string) (auth.Caller, error)
 }
@@ -159,7 +162,7 @@ func checkAccess(ctx context.Context, a Callers, p *roamcardv1.Policy, h http.He
 	switch p.GetAccess() {
 	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
 	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY, roamcardv1.Access_ACCESS_WATCH:
-		who, err := a.Authenticate(ctx, h.Get("Authorization"))
+		who, err := walletOf(ctx, a, h)
 		if err != nil {
 			return ctx, err
 		}
@@ -177,6 +180,14 @@ func checkAccess(ctx context.Context, a Callers, p *roamcardv1.Policy, h http.He
 		return ctx, fmt.Errorf("access %s is not served", p.GetAccess())
 	}
 	return ctx, checkKey(p.GetIdempotencyHeader(), h.Values(HeaderIdempotencyKey))
+}
+
+// walletOf is the wallet of a request's session, or else the one that signed in for this request alone.
+func walletOf(ctx context.Context, a Callers, h http.Header) (auth.Caller, error) {
+	if len(h.Values("Authorization")) == 0 && len(h.Values(x402.HeaderSignIn)) > 0 {
+		return a.AuthenticateRequest(ctx, h.Get(x402.HeaderSignIn))
+	}
+	return a.Authenticate(ctx, h.Get("Authorization"))
 }
 
 // checkDelivery authenticates the holder of the order's delivery token, who may do what its owner may, or else the

@@ -1,6 +1,7 @@
 package rpcx
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
@@ -82,6 +83,57 @@ func TestPolicyRefusesCallersOfOtherAccess(t *testing.T) {
 	}
 	if _, err := checkAccess(t.Context(), callers, &policy{Access: 99}, http.Header{}); err == nil {
 		t.Error("an unknown access is served")
+	}
+}
+
+// once signs in for one request by the header "signed", once.
+type once struct {
+	Callers
+	used bool
+}
+
+func (o *once) AuthenticateRequest(_ context.Context, header string) (auth.Caller, error) {
+	if header != "signed" || o.used {
+		return auth.Caller{}, fault.New(fault.SignatureInvalid, "")
+	}
+	o.used = true
+	return auth.Caller{Kind: auth.KindWallet, Scopes: []auth.Scope{auth.ScopeOrders}}, nil
+}
+
+func TestSignInForOneRequestIsReadWhereNothingElseSaysWhoAsks(t *testing.T) {
+	callers, session := newAuth(t)
+	type policy = roamcardv1.Policy
+	for _, tt := range []struct {
+		name          string
+		access        roamcardv1.Access
+		scope, signed string
+		bearer        bool
+		want          fault.Code
+		used          bool
+	}{
+		{"at an owner's", roamcardv1.Access_ACCESS_SESSION, "orders", "signed", false, "", true},
+		{"at an order's", roamcardv1.Access_ACCESS_DELIVERY, "orders", "signed", false, "", true},
+		{"for a scope it lacks", roamcardv1.Access_ACCESS_SESSION, "reveal", "signed", false, fault.SessionInvalid, true},
+		{"not signed", roamcardv1.Access_ACCESS_SESSION, "orders", "", false, fault.SignatureInvalid, false},
+		{"next to a session", roamcardv1.Access_ACCESS_SESSION, "orders", "signed", true, "", false},
+		{"at a public method", roamcardv1.Access_ACCESS_PUBLIC, "", "signed", false, "", false},
+		{"at a paid method", roamcardv1.Access_ACCESS_PAYER, "", "signed", false, "", false},
+		{"at an operator's", roamcardv1.Access_ACCESS_OPERATOR, "", "signed", false, fault.OperatorTokenInvalid, false},
+	} {
+		signedOnce := &once{Callers: callers}
+		h := http.Header{}
+		h.Set(x402.HeaderSignIn, tt.signed)
+		if tt.bearer {
+			h.Set("Authorization", "Bearer "+session)
+		}
+		_, err := checkAccess(t.Context(), signedOnce, &policy{Access: tt.access, Scope: tt.scope}, h)
+		if fault.Of(err) != tt.want || signedOnce.used != tt.used {
+			t.Errorf("%s: %v, want %q; used up: %t", tt.name, err, tt.want, signedOnce.used)
+		}
+	}
+	twice := http.Header{"Sign-In-With-X": {"signed", "signed"}}
+	if f := Doubled(twice); f == nil || f.Code != fault.SchemaInvalid {
+		t.Errorf("two of them: %v", f)
 	}
 }
 
