@@ -129,15 +129,15 @@ suite() {
 mcp_scenarios() { suite --spec-version 2025-06-18 --expected-failures "$here/mcp-baseline.yml"; }
 mcp_rebinding() { suite --scenario dns-rebinding-protection; }
 
-# agent_python runs the official Python client, in an environment of its own.
-agent_python() {
+# in_python FILE runs a program with official Python packages, in an environment of their own.
+in_python() {
   local venv=$here/.venv
   if ! cmp -s "$here/requirements.txt" "$venv/.ready"; then
     python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check \
       --requirement "$here/requirements.txt" || return 1
     cp "$here/requirements.txt" "$venv/.ready"
   fi
-  "$venv/bin/python" "$here/agent_server.py"
+  "$venv/bin/python" "$here/$1"
 }
 
 openapi_spectral() {
@@ -241,7 +241,7 @@ browsers() {
 slow() {
   step "Prometheus rules" alerts
   packaging
-  step "official MCP client of Python, buying" agent_python
+  step "official MCP client of Python, buying" in_python agent_server.py
   step "oapi-codegen" openapi_go
   for language in TypeScript Python Go; do step "x402's newest package, $language" newest "$language"; done
   step "schemathesis" tools/schemathesis.sh
@@ -249,6 +249,8 @@ slow() {
   tests "crawlers of x402" discovery.test.mjs
   tests "extensions of x402" extensions.test.mjs
   tests "signed offers and receipts" receipts.test.mjs
+  tests "signing in by x402" siwx.test.mjs
+  step "signing in by x402's Python package" in_python siwx.py
   tests "smart accounts" smartaccount.test.mjs
   tests "smart accounts, Safe" safe.test.mjs
   tests "operators of an issuer" operators.test.mjs
