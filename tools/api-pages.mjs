@@ -116,6 +116,7 @@ const caller = (operation) => {
     const [[kind, roles]] = Object.entries(way);
     const scope = operation['x-required-scope'];
     if (kind === 'operatorToken') return roles[0] ?? 'operator';
+    if (kind === 'signInWithX') return '`SIGN-IN-WITH-X`';
     return kind === 'walletSession' ? `session${scope ? `, scope ${scope}` : ''}` : 'delivery token';
   });
   return ways.join(' or ') || 'anyone';

@@ -143,7 +143,7 @@ func TestAccessBecomesSecurity(t *testing.T) {
 	paths := at(t, shopDocument(t), "paths")
 	for path, want := range map[string][]any{
 		"/shelves/{shelfId}/get":  {},
-		"/shelves/{shelfId}/post": {object{"walletSession": []any{}}},
+		"/shelves/{shelfId}/post": {object{"walletSession": []any{}}, object{"signInWithX": []any{}}},
 		"/pay/{orderId}/get":      {object{"deliveryToken": []any{}}, object{"walletSession": []any{}}},
 		"/sweep/post":             {object{"operatorToken": []any{"admin"}}},
 	} {
@@ -193,7 +193,9 @@ func TestPaidMethodShowsPaymentOnBothLegs(t *testing.T) {
 	}
 	document := decode(t, raw)
 	purchase := at(t, document, "paths//api/card/purchase/post")
-	equal(t, at(t, purchase, "parameters"), []any{object{"$ref": "#/components/parameters/PaymentSignature"}})
+	equal(t, at(t, purchase, "parameters"), []any{
+		object{"$ref": "#/components/parameters/PaymentSignature"}, object{"$ref": "#/components/parameters/SignInWithX"},
+	})
 	equal(t, at(t, purchase, "security"), []any{})
 	equal(t, at(t, purchase, "x-payment-info/price"), object{"mode": "fixed", "currency": "USD", "amount": "25.00"})
 	for _, leg := range []string{"first", "paid"} {

@@ -46,6 +46,7 @@ func (d *document) method(m protoreflect.MethodDescriptor, tag string) error {
 	}
 	for i, b := range append([]binding{first}, first.AdditionalBindings...) {
 		r := route{binding: b, policy: p, method: m, id: string(m.Name()), inPath: fieldSet{}}
+		r.buys = p.Paid && b.Body != ""
 		if i > 0 {
 			r.id += strconv.Itoa(i + 1)
 		}

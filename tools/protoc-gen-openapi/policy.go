@@ -21,6 +21,8 @@ type policy struct {
 	Rate              string
 	Role              string
 	RoleWhen          []roleWhen
+	// buys says that the method makes what it sells, where a link pays for what exists.
+	buys bool
 }
 
 // roleWhen is roamcard.v1.RoleWhen.
@@ -44,22 +46,31 @@ func (p priceRange) show() object {
 // everywhere are the problems any route may answer with.
 var everywhere = []string{"schema_invalid", "body_too_large", "media_type_unsupported", "rate_limited", "internal"}
 
+// signsIn reports whether a wallet may sign in for one request of the method: a reveal is bound to a session, and what
+// has no scope is about the session itself.
+func (p policy) signsIn() bool {
+	return (p.Access == "ACCESS_SESSION" || p.Access == "ACCESS_DELIVERY") && p.Scope != "" && p.Scope != "reveal"
+}
+
 // security says what a caller must show. A payment is not among it: the first call of a purchase
 // comes without one, and crawlers take a required scheme for an API key that they lack.
 func (p policy) security() ([]object, error) {
-	session := object{"walletSession": []string{}}
+	session := []object{{"walletSession": []string{}}}
+	if p.signsIn() {
+		session = append(session, object{"signInWithX": []string{}})
+	}
 	switch p.Access {
 	case "ACCESS_PUBLIC", "ACCESS_PAYER":
 		return []object{}, nil
 	case "ACCESS_SESSION":
-		return []object{session}, nil
+		return session, nil
 	case "ACCESS_OPERATOR":
 		if p.Role == "" {
 			return nil, errors.New("its policy names no role")
 		}
 		return []object{{"operatorToken": []string{role(p.Role)}}}, nil
 	case "ACCESS_DELIVERY":
-		return []object{{"deliveryToken": []string{}}, session}, nil
+		return append([]object{{"deliveryToken": []string{}}}, session...), nil
 	}
 	return nil, fmt.Errorf("the policy's access %q has no translation", p.Access)
 }
@@ -70,6 +81,9 @@ func (p policy) codes() []string {
 	codes := append(slices.Clone(everywhere), p.Problems...)
 	if p.Paid {
 		codes = append(codes, "payment_required", "payment_malformed")
+	}
+	if p.buys || p.signsIn() {
+		codes = append(codes, "signature_invalid")
 	}
 	if p.IdempotencyHeader == "IDEMPOTENCY_HEADER_REQUIRED" {
 		codes = append(codes, "idempotency_key_missing")
@@ -90,6 +104,9 @@ func (p policy) codes() []string {
 func (p policy) headers() (names []string) {
 	if p.Paid {
 		names = append(names, "PaymentSignature")
+	}
+	if p.buys {
+		names = append(names, "SignInWithX")
 	}
 	switch p.IdempotencyHeader {
 	case "IDEMPOTENCY_HEADER_REQUIRED":

@@ -89,6 +89,7 @@ type wallet struct {
 	Asset                  string   `json:"asset"`
 	PaymentSignature       string   `json:"paymentSignature"`
 	MessageSchemes         []string `json:"messageSchemes"`
+	RequestSignInHeader    string   `json:"requestSignInHeader"`
 	GasRequired            bool     `json:"gasRequired"`
 }
 
@@ -182,7 +183,7 @@ func (s *Site) contract() contract {
 			SmartAccountKinds: append([]string{}, s.Terms.SmartAccountKinds...),
 			Network:           s.Terms.Network, Asset: s.Terms.Asset.String(),
 			PaymentSignature: "EIP-3009 TransferWithAuthorization as EIP-712 typed data",
-			MessageSchemes:   []string{string(auth.EIP191), string(auth.EIP712)},
+			MessageSchemes:   []string{string(auth.EIP191), string(auth.EIP712)}, RequestSignInHeader: x402.HeaderSignIn,
 		},
 		Treasury: treasury{RebalanceMode: "manual"},
 		Idempotency: idempotency{

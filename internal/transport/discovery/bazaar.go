@@ -39,7 +39,7 @@ func Products(c Config) (map[string]Product, error) {
 }
 
 // Extensions are those of the challenge of a paid route: bazaar, by which x402 crawlers read how the route is called
-// and what it answers, and payment-identifier. They are nil for every other path.
+// and what it answers, and payment-identifier. They are nil for every other path. Checkout adds sign-in-with-x.
 func (s *Site) Extensions(path string) map[string]any { return s.extensions[path] }
 
 // challenges makes the extensions of every product once, because every unpaid call has a challenge.

@@ -5,6 +5,8 @@ import (
 	"embed"
 	"fmt"
 	"text/template"
+
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 //go:embed files/llms.txt files/SKILL.md
@@ -28,7 +30,9 @@ func (s *Site) text(name string) ([]byte, error) {
 		Skill, SkillText string
 		Summary          string
 		Contact          string
-	}{s.contract(), skillName, skillText, s.api.Info.Summary, s.Contact}); err != nil {
+		// Extension is x402's sign-in for one request.
+		Extension string
+	}{s.contract(), skillName, skillText, s.api.Info.Summary, s.Contact, x402.SignInWithX}); err != nil {
 		return nil, fmt.Errorf("make %s: %w", name, err)
 	}
 	return b.Bytes(), nil
