@@ -114,6 +114,9 @@ type RequestSignIn struct {
 // Wallet is who is said to have signed.
 func (s *RequestSignIn) Wallet() x402.Address { return s.challenge.Wallet }
 
+// ByKey reports whether the wallet's key has signed; otherwise the chain may say that an owner has, see Use.
+func (s *RequestSignIn) ByKey() bool { return s.byKey }
+
 // ReadRequestSignIn reads a header SIGN-IN-WITH-X and checks it as far as that asks nobody: form, domain, resource,
 // chain, time and nonce, and the signature unless it may be a smart account's. With a uri, the message has to be for
 // that resource; without, for any of this service. It changes nothing. The error is signature_invalid, with the reason.

@@ -95,11 +95,13 @@ func (c *Checkout) newChallenge(
 		extra["quoteId"] = c.quotes.sign(p.Kind, p.fingerprint(), o)
 	}
 	asked := c.Terms.Requirements(o.Price.USDC(), extra)
-	extensions, err := c.withOffer(p, resource.URL, asked)
-	if err != nil {
-		return err
-	}
 	extensions, signIn := c.extensions(p)
+	var err error
+	if p.of != nil || p.Key != "" { // a preview cannot be paid
+		if extensions, err = c.withOffer(extensions, p.of, resource.URL, asked); err != nil {
+			return err
+		}
+	}
 	required, err := x402.EncodeRequired(x402.PaymentRequired{
 		Extensions:  extensions,
 		X402Version: x402.Version,

@@ -17,7 +17,7 @@ type challengeKey struct {
 	price       money.Cents
 	item        string
 	description string
-	// preview has no key, and offers no sign-in.
+	// preview has no key, and offers nothing.
 	preview bool
 }
 

@@ -39,14 +39,16 @@ type Locator interface {
 	PathOf(o order.Order) string
 }
 
-// withOffer is the extensions of a challenge, with the offer signed for what is asked.
-func (c *Checkout) withOffer(p Purchase, resource string, asked x402.Requirements) (map[string]any, error) {
+// withOffer is the extensions of a challenge, with the offer signed for what is asked, of an order if there is one.
+func (c *Checkout) withOffer(
+	extensions map[string]any, of *order.Order, resource string, asked x402.Requirements,
+) (map[string]any, error) {
 	if c.Signer == nil {
-		return p.Extensions, nil
+		return extensions, nil
 	}
 	until := c.Now().Add(quoteLifetime)
-	if p.of != nil && p.of.ExpiresAt != nil {
-		until = *p.of.ExpiresAt
+	if of != nil && of.ExpiresAt != nil {
+		until = *of.ExpiresAt
 	}
 	jws, err := c.Signer.Offer(receipt.Offer{
 		ResourceURL: resource, Scheme: asked.Scheme, Network: asked.Network, Asset: asked.Asset, PayTo: asked.PayTo,
@@ -55,7 +57,7 @@ func (c *Checkout) withOffer(p Purchase, resource string, asked x402.Requirement
 	if err != nil {
 		return nil, fmt.Errorf("sign the offer: %w", err)
 	}
-	all := maps.Clone(p.Extensions) // which is shared
+	all := maps.Clone(extensions) // which are shared
 	if all == nil {
 		all = map[string]any{}
 	}

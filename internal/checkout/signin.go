@@ -13,8 +13,9 @@ import (
 
 // SignIn is what a wallet has signed to sign in for one request, by x402's extension sign-in-with-x.
 type SignIn interface {
-	// Wallet is who is said to have signed. Nothing is proven before Use.
+	// Wallet is who is said to have signed, and ByKey says that its key has. Of any other nothing is proven before Use.
 	Wallet() x402.Address
+	ByKey() bool
 	// Use proves the wallet, once: of all calls for the same message one succeeds. Its errors are fit to show.
 	Use(ctx context.Context) error
 }
@@ -34,6 +35,9 @@ func (c *Checkout) signedRepeat(ctx context.Context, p Purchase) (paid PaidOrder
 		return PaidOrder{}, false, fmt.Errorf("look the purchase up: %w", err)
 	}
 	if err := p.SignIn.Use(ctx); err != nil {
+		if !p.SignIn.ByKey() {
+			return PaidOrder{}, false, nil // whoever it is does not learn that there is such a purchase
+		}
 		return PaidOrder{}, false, err
 	}
 	paid, err = c.recorded(ctx, p, o)

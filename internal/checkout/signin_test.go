@@ -18,11 +18,13 @@ import (
 // signIn is a wallet's sign-in for one request; refused is what is wrong with it.
 type signIn struct {
 	wallet  x402.Address
+	byKey   bool
 	used    int
 	refused error
 }
 
 func (s *signIn) Wallet() x402.Address { return s.wallet }
+func (s *signIn) ByKey() bool          { return s.byKey }
 
 func (s *signIn) Use(context.Context) error {
 	s.used++
@@ -39,7 +41,7 @@ func TestSignInRepeatsAPurchase(t *testing.T) {
 		bought := s.MustBuy(t, first)
 		ask := func(by x402.Address, change ...func(*checkout.Purchase)) (checkout.PaidOrder, *signIn, error) {
 			t.Helper()
-			signed := &signIn{wallet: by}
+			signed := &signIn{wallet: by, byKey: true}
 			p := checkouttest.Purchase(key)
 			p.SignIn = signed
 			for _, c := range change {
@@ -71,6 +73,11 @@ func TestSignInRepeatsAPurchase(t *testing.T) {
 		if !errors.Is(err, refused) || sold.Order.ID != "" {
 			t.Errorf("one that proves nobody: %+v, %v", sold, err)
 		}
+		// Before a smart account's owner is proven, nobody learns that there is such a purchase.
+		_, _, err = ask(b.Address, func(p *checkout.Purchase) { p.SignIn = &signIn{wallet: b.Address, refused: refused} })
+		if f := checkouttest.WantFault(t, err, fault.PaymentRequired); f.OrderID != "" {
+			t.Errorf("one that proves no owner is told of %s", f.OrderID)
+		}
 		_, _, err = ask(b.Address, func(p *checkout.Purchase) { p.Request = json.RawMessage(`{"other":1}`) })
 		checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
 		// With a payment, that proves the wallet.
@@ -87,7 +94,7 @@ func TestSignInRepeatsAPurchase(t *testing.T) {
 // TestChallengesOfPurchasesOfferASignIn: links are paid by whoever has them.
 func TestChallengesOfPurchasesOfferASignIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := checkouttest.Open(t, checkouttest.Options{})
+		s := checkouttest.Open(t, checkouttest.Options{Signer: signsAs(t, 1)})
 		b := s.NewBuyer(t)
 		var asked []string
 		made := 0
@@ -108,7 +115,8 @@ func TestChallengesOfPurchasesOfferASignIn(t *testing.T) {
 		p.Resource.URL += "?source=test"
 		p.Extensions = map[string]any{"bazaar": map[string]any{"info": "kept"}}
 		required := s.Challenge(t, p)
-		if required.Extensions["bazaar"] == nil || required.Extensions[x402.SignInWithX] == nil {
+		if required.Extensions["bazaar"] == nil || required.Extensions[x402.SignInWithX] == nil ||
+			required.Extensions[x402.OfferReceipt] == nil {
 			t.Errorf("the challenge declares %v", required.Extensions)
 		}
 		if len(p.Extensions) != 1 {

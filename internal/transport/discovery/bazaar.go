@@ -38,9 +38,17 @@ func Products(c Config) (map[string]Product, error) {
 	return all, nil
 }
 
-// Extensions are those of the challenge of a paid route: bazaar, by which x402 crawlers read how the route is called
-// and what it answers, and payment-identifier. They are nil for every other path. Checkout adds sign-in-with-x.
-func (s *Site) Extensions(path string) map[string]any { return s.extensions[path] }
+// Extensions are those of a challenge of a paid route, and nil for every other path: payment-identifier, and of a
+// preview, which has no key, bazaar, by which x402 crawlers read how the route is called and what it answers. Proxies
+// bound headers by 4 KiB: who has a key has read that, and needs the room for what checkout adds, an offer and a
+// sign-in.
+func (s *Site) Extensions(path string, preview bool) map[string]any {
+	all := s.extensions[path]
+	if preview || all == nil {
+		return all
+	}
+	return map[string]any{x402.PaymentIdentifier: all[x402.PaymentIdentifier]}
+}
 
 // challenges makes the extensions of every product once, because every unpaid call has a challenge.
 func (s *Site) challenges() (map[string]object, error) {

@@ -408,7 +408,7 @@ func TestSecurityTextExpiresWithinAYear(t *testing.T) {
 func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 	s := site(t, config())
 	for _, op := range s.api.products() {
-		extensions := s.Extensions(op.path)
+		extensions := s.Extensions(op.path, true)
 		identifier, err := json.Marshal(extensions[x402.PaymentIdentifier])
 		if err != nil || len(identifier) > 300 || !bytes.Contains(identifier, []byte(`"info":{"required":false}`)) {
 			t.Errorf("%s: %v, %d bytes: %s", op.path, err, len(identifier), identifier)
@@ -421,7 +421,7 @@ func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 		}
 	}
 	for _, at := range []string{"", "/api/config", "/api/auth/verify", "/api/cards", "/nowhere"} {
-		if s.Extensions(at) != nil {
+		if s.Extensions(at, true) != nil || s.Extensions(at, false) != nil {
 			t.Errorf("%q has extensions", at)
 		}
 	}

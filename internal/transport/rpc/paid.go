@@ -38,9 +38,9 @@ type Checkout interface {
 type Sales struct {
 	OrderViews
 	Checkout Checkout
-	// Extensions are what the challenge of a route says in addition to the terms, by the route's path; nil
-	// when there is nothing. It may be nil.
-	Extensions func(path string) map[string]any
+	// Extensions are what the challenge of a route says in addition to the terms, by the route's path, and whether it is
+	// asked without a key; nil when there is nothing. It may be nil.
+	Extensions func(path string, preview bool) map[string]any
 	// SignIns reads sign-ins for one request; nil ignores them.
 	SignIns RequestSignIns
 	// Metrics may be nil.
@@ -53,12 +53,12 @@ func (s Sales) resource(ctx context.Context) x402.Resource {
 }
 
 // extensions are what the challenge of this call says in addition to the terms.
-func (s Sales) extensions(ctx context.Context) map[string]any {
+func (s Sales) extensions(ctx context.Context, key string) map[string]any {
 	if s.Extensions == nil {
 		return nil
 	}
 	path, _, _ := strings.Cut(rpcx.Resource(ctx), "?")
-	return s.Extensions(path)
+	return s.Extensions(path, key == "")
 }
 
 // buy runs the purchase of a method that sells.
@@ -73,7 +73,7 @@ func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any
 	}
 	p := checkout.Purchase{
 		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: s.resource(ctx),
-		Extensions: s.extensions(ctx),
+		Extensions: s.extensions(ctx, key),
 	}
 	if p.SignIn, err = s.signIn(call.RequestHeader(), p); err != nil {
 		return checkout.PaidOrder{}, err
