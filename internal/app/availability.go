@@ -20,8 +20,8 @@ func (a *App) newPayments(p *Parts) *availability.Payments {
 		Token:   func(ctx context.Context) error { return a.chain.Usable(ctx, ours) },
 		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: a.config.now,
 	}
-	if len(a.config.Fairness.SmartAccounts) > 0 {
-		config.SmartAccounts = a.relayer.SmartAccountsReady
+	if kinds := a.config.Fairness.SmartAccounts.Names(); len(kinds) > 0 {
+		config.SmartAccounts, config.SmartAccountKinds = a.relayer.SmartAccountsReady, kinds
 	}
 	if p.screening != nil {
 		config.Screening = p.screening.Ready

@@ -36,8 +36,10 @@ type PaymentsConfig struct {
 	Treasury func(ctx context.Context) error
 	// Screening fails while payers cannot be screened; nil screens none.
 	Screening func(ctx context.Context) error
-	// SmartAccounts fails while payers with code cannot pay, which closes nothing for others; nil is not asked.
-	SmartAccounts func(ctx context.Context) error
+	// SmartAccounts fails while smart accounts cannot pay, which closes nothing for others; it is asked for each of
+	// SmartAccountKinds.
+	SmartAccounts     func(ctx context.Context) error
+	SmartAccountKinds []string
 	// SettlerName is what the ready routes call the settler.
 	SettlerName string
 	// WatchEvery is how often the three are asked while no payment does. A token that can be moved is not asked more
@@ -227,11 +229,14 @@ func (p *Payments) checks() []Check {
 }
 
 // passing are the checks that close nothing.
-func (p *Payments) passing() []Check {
-	if p == nil || p.config.SmartAccounts == nil {
+func (p *Payments) passing() (all []Check) {
+	if p == nil {
 		return nil
 	}
-	return []Check{{"smart_accounts", cached(p.smartAccounts)}}
+	for _, kind := range p.config.SmartAccountKinds {
+		all = append(all, Check{kind, cached(p.smartAccounts)})
+	}
+	return all
 }
 
 func cached(m *Memo[struct{}]) func(context.Context) error {

@@ -234,3 +234,31 @@ func TestNilPaymentsAreAlwaysTaken(t *testing.T) {
 	}
 	wantFault(t, "lost", p.Lost(errDown), fault.SettlementUnknown)
 }
+
+// Smart accounts that cannot pay now are shown by their kinds, and close the sale for nobody.
+func TestPausedSmartAccountsCloseNothing(t *testing.T) {
+	fails := errors.New("the gas of a day is used up")
+	product := availability.Product{Payments: availability.NewPayments(availability.PaymentsConfig{
+		Database: func(context.Context) error { return nil }, SettlerName: "relayer", Now: time.Now,
+		SmartAccounts:     func(context.Context) error { return fails },
+		SmartAccountKinds: []string{"coinbase-smart-wallet", "safe"},
+	})}
+	shown := map[string]bool{}
+	for _, r := range product.Ready(t.Context()) {
+		if (r.Err != nil) != r.Passing || r.Err != nil && !errors.Is(r.Err, fails) {
+			t.Errorf("%s: %v, passing %t", r.Name, r.Err, r.Passing)
+		}
+		shown[r.Name] = r.Passing
+	}
+	if !shown["coinbase-smart-wallet"] || !shown["safe"] || shown["relayer"] {
+		t.Errorf("shown are %v", shown)
+	}
+	if err := product.Settle(t.Context()); err != nil {
+		t.Errorf("settle: %v", err)
+	}
+	for _, r := range product.Started(t.Context()) {
+		if r.Err != nil {
+			t.Errorf("a start waits for %s", r.Name)
+		}
+	}
+}

@@ -343,7 +343,10 @@ scenario("the contract and readiness are public", async () => {
   const ready = await get(dev.baseUrl, "/api/esim/ready");
   assert.deepEqual(
     ready.checks.map((c) => c.name),
-    ["sale", "float", "database", "chain", "transfers", "token", "relayer", "catalogue", "supplier", "workers"],
+    [
+      "sale", "float", "database", "chain", "transfers", "token", "relayer", "catalogue", "supplier", "workers",
+      "coinbase-smart-wallet", "safe",
+    ],
   );
 });
 

@@ -82,9 +82,7 @@ func (s RuntimeService) GetReadiness(
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.GetReadinessResponse{
-		Status: "ready", Checks: checks, SmartAccountKinds: s.Terms.SmartAccountKinds,
-	}, nil
+	return &roamcardv1.GetReadinessResponse{Status: "ready", Checks: checks}, nil
 }
 
 // readiness shows checks, or fails with the names of the failing ones that are not passing.

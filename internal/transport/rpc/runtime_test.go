@@ -5,10 +5,7 @@ import (
 	"testing"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/product/card"
 )
 
 func TestConfigShowsTheLimitsOfPurchases(t *testing.T) {
@@ -26,17 +23,10 @@ func TestConfigShowsTheLimitsOfPurchases(t *testing.T) {
 // Where no smart account may pay, no answer names any.
 func TestSmartAccountsAreNamedWhereTheyMayPay(t *testing.T) {
 	for _, kinds := range [][]string{nil, {"coinbase-smart-wallet", "safe"}} {
-		s := RuntimeService{
-			Terms: payment.Terms{SmartAccountKinds: kinds}, ReadyFor: card.Kind,
-			Availability: map[order.Kind]availability.Product{card.Kind: {}},
-		}
+		s := RuntimeService{Terms: payment.Terms{SmartAccountKinds: kinds}}
 		config, err := s.GetConfig(t.Context(), &roamcardv1.GetConfigRequest{})
 		if err != nil || !slices.Equal(config.GetNetwork().GetSmartAccountKinds(), kinds) {
 			t.Errorf("%v: the config has %v, %v", kinds, config.GetNetwork().GetSmartAccountKinds(), err)
-		}
-		ready, err := s.GetReadiness(t.Context(), &roamcardv1.GetReadinessRequest{})
-		if err != nil || !slices.Equal(ready.GetSmartAccountKinds(), kinds) {
-			t.Errorf("%v: readiness has %v, %v", kinds, ready.GetSmartAccountKinds(), err)
 		}
 		if got := s.Terms.AccountTypes(); !slices.Equal(got, append([]string{"eoa"}, kinds...)) {
 			t.Errorf("%v: the accounts that may pay are %v", kinds, got)

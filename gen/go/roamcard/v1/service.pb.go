@@ -224,12 +224,10 @@ func (*GetReadinessRequest) Descriptor() ([]byte, []int) {
 type GetReadinessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `ready`.
-	Status string            `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	Checks []*ReadinessCheck `protobuf:"bytes,2,rep,name=checks,proto3" json:"checks,omitempty"`
-	// The kinds of smart accounts that may pay, see the config. The check `smart_accounts` fails while they cannot.
-	SmartAccountKinds []string `protobuf:"bytes,3,rep,name=smart_account_kinds,json=smartAccountKinds,proto3" json:"smart_account_kinds,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	Status        string            `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	Checks        []*ReadinessCheck `protobuf:"bytes,2,rep,name=checks,proto3" json:"checks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetReadinessResponse) Reset() {
@@ -272,13 +270,6 @@ func (x *GetReadinessResponse) GetStatus() string {
 func (x *GetReadinessResponse) GetChecks() []*ReadinessCheck {
 	if x != nil {
 		return x.Checks
-	}
-	return nil
-}
-
-func (x *GetReadinessResponse) GetSmartAccountKinds() []string {
-	if x != nil {
-		return x.SmartAccountKinds
 	}
 	return nil
 }
@@ -1153,11 +1144,10 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\x12GetLivenessRequest\"-\n" +
 	"\x13GetLivenessResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\"\x15\n" +
-	"\x13GetReadinessRequest\"\x93\x01\n" +
+	"\x13GetReadinessRequest\"c\n" +
 	"\x14GetReadinessResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x123\n" +
-	"\x06checks\x18\x02 \x03(\v2\x1b.roamcard.v1.ReadinessCheckR\x06checks\x12.\n" +
-	"\x13smart_account_kinds\x18\x03 \x03(\tR\x11smartAccountKinds\"<\n" +
+	"\x06checks\x18\x02 \x03(\v2\x1b.roamcard.v1.ReadinessCheckR\x06checks\"<\n" +
 	"\x0eReadinessCheck\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\"\x12\n" +
