@@ -14,14 +14,14 @@ type signed struct {
 }
 
 // The schemas are short, because they are sent in headers.
-var (
-	offersSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
+const (
+	offersSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
 		`"properties":{"offers":{"type":"array","items":{"type":"object","properties":{"format":{"type":"string"},` +
 		`"acceptIndex":{"type":"integer"},"signature":{"type":"string"}},"required":["format","signature"]}}},` +
-		`"required":["offers"]}`)
-	receiptSchema = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
+		`"required":["offers"]}`
+	receiptSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
 		`"properties":{"receipt":{"type":"object","properties":{"format":{"type":"string"},` +
-		`"signature":{"type":"string"}},"required":["format","signature"]}},"required":["receipt"]}`)
+		`"signature":{"type":"string"}},"required":["format","signature"]}},"required":["receipt"]}`
 )
 
 // DeclareOffers is what a challenge says of the extension: the JWS of each of its ways to pay, in the order of accepts.
@@ -30,13 +30,13 @@ func DeclareOffers(jws ...string) map[string]any {
 	for i, one := range jws {
 		offers[i] = signed{Format: "jws", AcceptIndex: &i, Signature: one}
 	}
-	return map[string]any{"info": map[string]any{"offers": offers}, "schema": offersSchema}
+	return map[string]any{"info": map[string]any{"offers": offers}, "schema": json.RawMessage(offersSchema)}
 }
 
 // DeclareReceipt is what a settlement says of the extension: the JWS of its receipt.
 func DeclareReceipt(jws string) map[string]any {
 	return map[string]any{
-		"info": map[string]any{"receipt": signed{Format: "jws", Signature: jws}}, "schema": receiptSchema,
+		"info": map[string]any{"receipt": signed{Format: "jws", Signature: jws}}, "schema": json.RawMessage(receiptSchema),
 	}
 }
 

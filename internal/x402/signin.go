@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -91,18 +92,13 @@ func DeclareSignIn(s SignIn) map[string]any {
 	return map[string]any{
 		"info":            info,
 		"supportedChains": []any{map[string]any{"chainId": s.ChainID, "type": SignInType}},
-		"schema":          signInSchema,
+		"schema":          json.RawMessage(signInSchema),
 	}
 }
 
 // signInSchema says no more than what has to be there: proxies bound headers by 4 KiB, and clients know the rest.
-var signInSchema = map[string]any{
-	"$schema": "https://json-schema.org/draft/2020-12/schema",
-	"type":    "object",
-	"required": []string{
-		"domain", "address", "uri", "version", "chainId", "type", "nonce", "issuedAt", "signature",
-	},
-}
+const signInSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","required":["domain",` +
+	`"address","uri","version","chainId","type","nonce","issuedAt","signature"]}`
 
 // optionalTexts is an array of strings or absent.
 func (o object) optionalTexts(name string) []string {

@@ -34,6 +34,9 @@ func generate(plugin *protogen.Plugin) error {
 		case file.GoImportPath != of:
 			return fmt.Errorf("%s is of package %s, and the file before it of %s", file.Desc.Path(), file.GoImportPath, of)
 		}
+		if len(file.Extensions) > 0 {
+			continue // options of the documents, of which nobody has a value
+		}
 		for _, m := range file.Messages {
 			methods(out, m)
 		}

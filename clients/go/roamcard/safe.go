@@ -16,7 +16,7 @@ import (
 // SafeAccount is a Safe, version 1.3.0, 1.4.1 or 1.5.0, for which keys sign.
 type SafeAccount struct {
 	account x402.Address
-	owners  []safeOwner // in the order in which the account takes them
+	owners  []*safeOwner // in the order in which the account takes them
 }
 
 type safeOwner struct {
@@ -46,10 +46,10 @@ func NewSafeAccount(account string, owners ...Signer) (*SafeAccount, error) {
 		if key == a {
 			return nil, errors.New("the account and its owner have the same address")
 		}
-		s.owners = append(s.owners, safeOwner{owner, key})
+		s.owners = append(s.owners, &safeOwner{owner, key})
 	}
-	slices.SortFunc(s.owners, func(a, b safeOwner) int { return bytes.Compare(a.key[:], b.key[:]) })
-	twice := func(a, b safeOwner) bool { return a.key == b.key }
+	slices.SortFunc(s.owners, func(a, b *safeOwner) int { return bytes.Compare(a.key[:], b.key[:]) })
+	twice := func(a, b *safeOwner) bool { return a.key == b.key }
 	if len(slices.CompactFunc(slices.Clone(s.owners), twice)) < len(owners) {
 		return nil, errors.New("an owner is named twice")
 	}

@@ -10,42 +10,6 @@ import (
 )
 
 // MarshalJSON implements json.Marshaler: the documented names, and no secrets.
-func (x *Policy) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (x *Policy) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
-
-// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
-func (x *RoleWhen) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (x *RoleWhen) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
-
-// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
-func (x *Price) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (x *Price) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
-
-// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
-func (x *Command) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (x *Command) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
-
-// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
-func (x *Flag) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (x *Flag) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
-
-// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
-func (x *Table) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (x *Table) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, x) }
-
-// MarshalJSON implements json.Marshaler: the documented names, and no secrets.
 func (x *RecordEventRequest) MarshalJSON() ([]byte, error) { return marshalJSON(x) }
 
 // UnmarshalJSON implements json.Unmarshaler.
