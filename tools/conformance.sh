@@ -253,6 +253,7 @@ slow() {
   step "signing in by x402's Python package" in_python siwx.py
   tests "smart accounts" smartaccount.test.mjs
   tests "smart accounts, Safe" safe.test.mjs
+  tests "accounts that have delegated" delegated.test.mjs
   tests "operators of an issuer" operators.test.mjs
   facilitators
   for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done

@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/chain/settler"
 	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/smartaccount"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -129,7 +130,10 @@ func (c *Chain) checkSmartAccount(
 	err := c.config.SmartAccounts.Verify(ctx, at, code, c.statement(a.From, c.config.Domain.Digest(a), s))
 	switch {
 	case errors.Is(err, smartaccount.ErrOtherKind):
-		return refuse("the payer is an account with code, which cannot pay here")
+		return &payment.Rejection{
+			Code: fault.PayerKindNotAccepted, Reason: x402.ReasonSignature, Detail: "The payer is an account with code, of a " +
+				"kind that is not accepted here. Pay from an account without code.",
+		}
 	case errors.Is(err, curve.ErrNotSigned) && len(code) == 0:
 		return refuse("the signature is a smart account's, and the payer has no code")
 	case errors.Is(err, curve.ErrNotSigned):

@@ -61,8 +61,12 @@ func (c *Checkout) reject(ctx context.Context, p Purchase, rejection *payment.Re
 	return c.challenge(p, offer, rejection)
 }
 
-// challenge states the terms of an offer. A rejection adds why the payment was not accepted.
+// challenge states the terms of an offer. A rejection adds why the payment was not accepted; to an account of a kind
+// that cannot pay nothing is offered: it could sign again and again.
 func (c *Checkout) challenge(p Purchase, o order.Offer, rejection *payment.Rejection) error {
+	if rejection != nil && rejection.Code == fault.PayerKindNotAccepted {
+		return fault.New(rejection.Code, rejection.Detail)
+	}
 	if rejection != nil {
 		return c.newChallenge(p, o, rejection.Reason,
 			fault.New(cmp.Or(rejection.Code, fault.PaymentRejected), rejection.Detail), nil)

@@ -22,11 +22,12 @@ import (
 type refusing struct {
 	payment.Chain
 	reason string
+	code   fault.Code
 }
 
 // Simulate implements payment.Chain.
 func (r refusing) Simulate(context.Context, x402.Authorization, x402.Signature) error {
-	return &payment.Rejection{Reason: r.reason, Detail: "the token refuses it"}
+	return &payment.Rejection{Reason: r.reason, Detail: "the token refuses it", Code: r.code}
 }
 
 // TestTokenIssuersRefusalIsNotThePaymentsFault: nothing is claimed, no other signature is asked for, and
@@ -40,7 +41,7 @@ func TestTokenIssuersRefusalIsNotThePaymentsFault(t *testing.T) {
 		} {
 			s.Checkout.Chain = s.Chain
 			p := s.PaidCard(t, s.NewBuyer(t), reason)
-			s.Checkout.Chain = refusing{s.Chain, reason}
+			s.Checkout.Chain = refusing{s.Chain, reason, ""}
 			_, err := s.Buy(t.Context(), p)
 			f := checkouttest.WantFault(t, err, code)
 			if _, challenged := errors.AsType[*checkout.Challenge](err); challenged || f.SafeToPayAgain || f.OrderID != "" {
@@ -107,6 +108,17 @@ func TestPayerOfAnotherKindIsNotAskedAgain(t *testing.T) {
 			if _, asked := errors.AsType[*checkout.Challenge](err); asked {
 				t.Error("asked again")
 			}
+		}
+		// Its own signature is a key's, and the chain shows that it has code.
+		coded := s.PaidCard(t, s.NewBuyer(t), "coded")
+		s.Checkout.Chain = refusing{s.Chain, x402.ReasonSignature, fault.PayerKindNotAccepted}
+		_, err = s.Buy(t.Context(), coded)
+		s.Checkout.Chain = s.Chain
+		if _, asked := errors.AsType[*checkout.Challenge](err); asked {
+			t.Error("an account with code is asked again")
+		}
+		if f := checkouttest.WantFault(t, err, fault.PayerKindNotAccepted); f.SafeToPayAgain {
+			t.Errorf("told to pay again: %v", f)
 		}
 		s.MustBuy(t, s.PaidCard(t, b, "k"))
 	})

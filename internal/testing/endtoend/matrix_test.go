@@ -48,9 +48,9 @@ func (o operation) access(t *testing.T) string {
 	switch strings.Join(slices.Sorted(slices.Values(schemes)), " ") {
 	case "":
 		return "anyone"
-	case "walletSession":
+	case "walletSession", "signInWithX walletSession":
 		return "session"
-	case "deliveryToken walletSession":
+	case "deliveryToken walletSession", "deliveryToken signInWithX walletSession":
 		return "delivery"
 	case "operatorToken":
 		return "operator"
