@@ -172,7 +172,7 @@ func (a *App) awaitSettler(ctx context.Context) {
 }
 
 func (c Config) newRelayer(
-	on *chain.Chain, batches settler.Contract, transactions payment.Transactions, keys Keys,
+	on *chain.Chain, batches settler.Contract, transactions chain.Transactions, keys Keys,
 	log *slog.Logger, metrics *telemetry.Metrics,
 ) (*chain.Relayer, error) {
 	return chain.NewRelayer(chain.RelayerConfig{

@@ -20,14 +20,14 @@ import (
 )
 
 // batching is a relayer of one key that settles several payments in one transaction.
-func (b *bench) batching(on settler.Contract, attempts payment.Transactions, delegates ...x402.Address) *chain.Relayer {
+func (b *bench) batching(on settler.Contract, attempts chain.Transactions, delegates ...x402.Address) *chain.Relayer {
 	b.Helper()
 	return b.batchingAt(b.url, on, attempts, delegates...)
 }
 
 // batchingAt is the same over another node.
 func (b *bench) batchingAt(
-	node string, on settler.Contract, attempts payment.Transactions, delegates ...x402.Address,
+	node string, on settler.Contract, attempts chain.Transactions, delegates ...x402.Address,
 ) *chain.Relayer {
 	b.Helper()
 	if on.IsOwn() {
@@ -381,7 +381,7 @@ func TestProcessesBatchWithoutOverlap(t *testing.T) {
 }
 
 // dyingInBatch dies after a batch is stored, and before it is sent.
-type dyingInBatch struct{ payment.Transactions }
+type dyingInBatch struct{ chain.Transactions }
 
 // Prepare implements payment.Transactions.
 func (d dyingInBatch) Prepare(

@@ -82,7 +82,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load()) * time.Second) }
 
 // newRelayer is another process with one key over the same store, or over one that misbehaves.
-func (b *bench) newRelayer(attempts payment.Transactions) *chain.Relayer {
+func (b *bench) newRelayer(attempts chain.Transactions) *chain.Relayer {
 	b.Helper()
 	r, err := chain.NewRelayer(chain.RelayerConfig{
 		Chain: b.chain, Transactions: attempts, Keys: []payment.Signer{relayerKey(0)},

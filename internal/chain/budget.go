@@ -11,6 +11,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
+// Transactions keeps a relayer's transactions, and what they have cost.
+type Transactions interface {
+	payment.Transactions
+	// Spent is what the ended transactions of some relayers that were made since a time have cost, in wei.
+	Spent(ctx context.Context, relayers []x402.Address, since time.Time) (wei int64, err error)
+}
+
 // Budget bounds the gas spent on transactions that move nothing. Zero fields take the defaults named.
 type Budget struct {
 	// Reverts is how many transactions of one authorization may revert before no more are sent for it and the

@@ -24,7 +24,7 @@ import (
 // RelayerConfig is what a Relayer needs. What is zero takes the default named.
 type RelayerConfig struct {
 	Chain        *Chain
-	Transactions payment.Transactions
+	Transactions Transactions
 	// Keys send the transactions and pay their gas. Keep a key while it has open attempts: without it their fee cannot
 	// be raised, and gaps in its nonces cannot be filled.
 	Keys []payment.Signer

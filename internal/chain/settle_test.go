@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -42,7 +43,7 @@ func TestRepeatedSubmitMakesOneTransaction(t *testing.T) {
 }
 
 // dyingStore stores a transaction and then dies before the caller can send it.
-type dyingStore struct{ payment.Transactions }
+type dyingStore struct{ chain.Transactions }
 
 func (d dyingStore) Prepare(
 	ctx context.Context, payments []uuid.UUID, relayer x402.Address, w payment.Window, sign payment.SignBatch,

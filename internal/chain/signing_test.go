@@ -60,7 +60,7 @@ func (s *inTransaction) Prepare(
 	return s.Transactions.Prepare(ctx, payments, relayer, w, sign)
 }
 
-func (b *bench) relayerBy(attempts payment.Transactions, signers, retired []payment.Signer) *chain.Relayer {
+func (b *bench) relayerBy(attempts chain.Transactions, signers, retired []payment.Signer) *chain.Relayer {
 	b.Helper()
 	r, err := chain.NewRelayer(chain.RelayerConfig{
 		Chain: b.chain, Transactions: attempts, Keys: signers, Retired: retired, MinBalance: big.NewInt(1e15),

@@ -8,12 +8,13 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // failingStore lets a transaction be signed and then fails to store it.
-type failingStore struct{ payment.Transactions }
+type failingStore struct{ chain.Transactions }
 
 func (failingStore) Prepare(
 	_ context.Context, payments []uuid.UUID, _ x402.Address, w payment.Window, sign payment.SignBatch,

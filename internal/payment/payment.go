@@ -249,8 +249,6 @@ type Transactions interface {
 	// included. unmoved are the members that a closed transaction has not moved; a reverted one has moved none. They
 	// may have another transaction then. Closing again changes nothing.
 	Close(ctx context.Context, transaction uuid.UUID, status TransactionStatus, spent int64, unmoved []uuid.UUID) error
-	// Spent is what the ended transactions of some relayers that were made since a time have cost, in wei.
-	Spent(ctx context.Context, relayers []x402.Address, since time.Time) (wei int64, err error)
 	// Lost is what members that were not moved have cost, for a payment, its payer and in all.
 	Lost(ctx context.Context, p Payment, since time.Time) (Losses, error)
 }

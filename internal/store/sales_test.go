@@ -12,8 +12,8 @@ import (
 func TestTransactionsPassTheKit(t *testing.T) {
 	paymenttest.RunTransactions(t, func(t *testing.T) paymenttest.TransactionsStore {
 		return paymenttest.TransactionsStore{
-			Transactions: storetest.New(t).Transactions(),
-			Claim:        func(*testing.T) uuid.UUID { return uuid.Must(uuid.NewV7()) },
+			Stored: storetest.New(t).Transactions(),
+			Claim:  func(*testing.T) uuid.UUID { return uuid.Must(uuid.NewV7()) },
 		}
 	})
 }

@@ -247,7 +247,7 @@ const relayerSpentSQL = `
 	SELECT least(coalesce(sum(spent_wei), 0), 9223372036854775807)::bigint FROM transactions
 	WHERE relayer = ANY ($1) AND created_at >= $2 AND status IN ('reverted', 'closed')`
 
-// Spent implements payment.Transactions. It counts over all processes, and over restarts.
+// Spent implements chain.Transactions. It counts over all processes, and over restarts.
 func (t Transactions) Spent(ctx context.Context, relayers []x402.Address, since time.Time) (wei int64, err error) {
 	keys := make([]string, len(relayers))
 	for i, r := range relayers {

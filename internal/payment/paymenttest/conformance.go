@@ -2,6 +2,7 @@ package paymenttest
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"math"
@@ -20,8 +21,14 @@ import (
 
 // TransactionsStore is one empty store under test. Claim makes a payment that transactions can refer to.
 type TransactionsStore struct {
-	payment.Transactions
+	Stored
 	Claim func(t *testing.T) uuid.UUID
+}
+
+// Stored is chain.Transactions.
+type Stored interface {
+	payment.Transactions
+	Spent(ctx context.Context, relayers []x402.Address, since time.Time) (wei int64, err error)
 }
 
 // RunTransactions checks the rules of payment.Transactions on stores that newStore makes, one for each rule.

@@ -179,7 +179,7 @@ func (s *Transactions) Close(
 	return nil
 }
 
-// Spent implements payment.Transactions.
+// Spent implements chain.Transactions.
 func (s *Transactions) Spent(_ context.Context, relayers []x402.Address, since time.Time) (wei int64, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

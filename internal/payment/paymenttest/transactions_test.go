@@ -12,8 +12,8 @@ import (
 func TestTransactionsConform(t *testing.T) {
 	paymenttest.RunTransactions(t, func(*testing.T) paymenttest.TransactionsStore {
 		return paymenttest.TransactionsStore{
-			Transactions: paymenttest.NewTransactions(time.Now),
-			Claim:        func(*testing.T) uuid.UUID { return uuid.New() },
+			Stored: paymenttest.NewTransactions(time.Now),
+			Claim:  func(*testing.T) uuid.UUID { return uuid.New() },
 		}
 	})
 }

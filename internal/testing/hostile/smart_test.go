@@ -261,6 +261,12 @@ func accountsSpell(r *trial) {
 		smartaccounttest.MadeBy(smartaccounttest.Factory, slices.Concat(foreign.CreateCall(), make([]byte, 32)),
 			honest.byOwner(digest)))
 
+	// An owner with code could say yes to us and no to the token.
+	owner := crypto.PubkeyToAddress(honest.key.PublicKey).Hex()
+	r.rpc(nil, "anvil_setCode", owner, "0x631626ba7e60e01b60005260206000f3")
+	refused("of an owner that has become a contract", honest.byOwner(digest))
+	r.rpc(nil, "anvil_setCode", owner, "0x")
+
 	// The payment itself is taken once, and its spellings and its creation are the same payment, or none.
 	first := honest.offers(r.Context(), esimPath, body, good.header(r))
 	if first.status != http.StatusOK {
