@@ -88,7 +88,6 @@ func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any
 	if err := setReceipt(call.ResponseHeader(), paid); err != nil {
 		return checkout.PaidOrder{}, err
 	}
-	faultpoint.Reach("answer.ready")
 	return paid, nil
 }
 
@@ -132,6 +131,9 @@ func (s Sales) shown(ctx context.Context, paid checkout.PaidOrder) (m *roamcardv
 		}
 		return err
 	})
+	if err == nil {
+		faultpoint.Reach("answer.ready")
+	}
 	return m, err
 }
 

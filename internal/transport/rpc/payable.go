@@ -11,7 +11,6 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -56,7 +55,6 @@ func (s OrderService) pay(
 	if err != nil {
 		return nil, err
 	}
-	faultpoint.Reach("answer.ready")
 	token, until := s.Links.WatchToken(paid.Order)
 	return &roamcardv1.PayOrderResponse{
 		Order: o, WatchToken: token.Reveal(), WatchTokenExpiresAt: timestamp(until),
