@@ -99,14 +99,29 @@ func receiptIn(arg string) (string, error) {
 	if !strings.HasPrefix(text, "{") {
 		return text, nil
 	}
+	return receiptOf([]byte(text))
+}
+
+// receiptOf is the one receipt in an answer of the service: an order, a receipt of the list, or a list of one.
+func receiptOf(text []byte) (string, error) {
 	var answer struct {
-		Format    string `json:"format"`
-		Signature string `json:"signature"`
+		Format    string            `json:"format"`
+		Signature string            `json:"signature"`
+		Receipt   string            `json:"receipt"`
+		Receipts  []json.RawMessage `json:"receipts"`
 	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil || answer.Format != "jws" {
-		return "", errors.New("the file has no receipt in the format jws")
+	err := json.Unmarshal(text, &answer)
+	switch {
+	case err == nil && answer.Format == "jws":
+		return answer.Signature, nil
+	case err == nil && answer.Receipt != "":
+		return answer.Receipt, nil
+	case err == nil && len(answer.Receipts) == 1:
+		return receiptOf(answer.Receipts[0])
+	case err == nil && len(answer.Receipts) > 1:
+		return "", fmt.Errorf("the file has %d receipts: give one of them", len(answer.Receipts))
 	}
-	return answer.Signature, nil
+	return "", errors.New("the file has no receipt in the format jws")
 }
 
 // maxReceiptFile is more than any receipt or DID document needs.

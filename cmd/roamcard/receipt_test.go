@@ -54,12 +54,18 @@ func TestReceiptIsVerifiedOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"receipt.jws": []byte(jws + "\n"), "receipt.json": answer} {
+	files := map[string][]byte{
+		"receipt.jws": []byte(jws + "\n"), "receipt.json": answer, "order.json": []byte(`{"receipt":"` + jws + `"}`),
+		"one.json": []byte(`{"receipts":[` + string(answer) + `]}`),
+	}
+	args := []string{jws}
+	for name, content := range files {
+		args = append(args, filepath.Join(dir, name))
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, arg := range []string{jws, filepath.Join(dir, "receipt.jws"), filepath.Join(dir, "receipt.json")} {
+	for _, arg := range args {
 		out, err := verified(arg, "--did", did)
 		if err != nil || !strings.Contains(out, "signed by did:web:shop.example") || !strings.Contains(out, "ord_1") {
 			t.Errorf("%s: %s, %v", arg, out, err)

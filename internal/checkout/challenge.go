@@ -102,7 +102,7 @@ func (c *Checkout) newChallenge(
 	extensions, signIn := c.extensions(p)
 	var err error
 	if p.of != nil || p.Key != "" { // a preview cannot be paid
-		if extensions, err = c.withOffer(extensions, p.of, resource.URL, asked); err != nil {
+		if extensions, err = c.withOffer(extensions, p, o, asked); err != nil {
 			return err
 		}
 	}

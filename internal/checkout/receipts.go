@@ -39,19 +39,22 @@ type Locator interface {
 	PathOf(o order.Order) string
 }
 
-// withOffer is the extensions of a challenge, with the offer signed for what is asked, of an order if there is one.
+// withOffer is the extensions of a challenge, with the offer signed for what is asked.
 func (c *Checkout) withOffer(
-	extensions map[string]any, of *order.Order, resource string, asked x402.Requirements,
+	extensions map[string]any, p Purchase, o order.Offer, asked x402.Requirements,
 ) (map[string]any, error) {
 	if c.Signer == nil {
 		return extensions, nil
 	}
-	until := c.Now().Add(quoteLifetime)
-	if of != nil && of.ExpiresAt != nil {
-		until = *of.ExpiresAt
+	sold, until := order.Order{Kind: p.Kind, Key: p.Key, Item: o.Item}, c.Now().Add(quoteLifetime)
+	if p.of != nil {
+		sold = *p.of
+		if sold.ExpiresAt != nil {
+			until = *sold.ExpiresAt
+		}
 	}
 	jws, err := c.Signer.Offer(receipt.Offer{
-		ResourceURL: resource, Scheme: asked.Scheme, Network: asked.Network, Asset: asked.Asset, PayTo: asked.PayTo,
+		ResourceURL: c.boughtAt(sold), Scheme: asked.Scheme, Network: asked.Network, Asset: asked.Asset, PayTo: asked.PayTo,
 		Amount: asked.Amount, ValidUntil: until.Unix(),
 	})
 	if err != nil {
@@ -174,11 +177,9 @@ func (c *Checkout) claims(p PaidOrder) (receipt.Claims, bool) {
 	return receipt.Claims{}, false
 }
 
-// boughtAt is the URL of what an order paid for.
+// boughtAt is the URL of what an order paid for: the route of its product, or its own address. By which of our paths or
+// protocols it was asked for, and what its owner calls it, is not signed.
 func (c *Checkout) boughtAt(o order.Order) string {
-	if o.Resource != "" {
-		return o.Resource
-	}
 	if o.IsKeyless() {
 		return c.Signer.Origin() + order.PayPath(o.ID)
 	}

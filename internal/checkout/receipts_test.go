@@ -215,24 +215,30 @@ func TestChallengeHasItsTermsSigned(t *testing.T) {
 		direct.Extensions = map[string]any{"other": true}
 		created, err := s.Create(t.Context(), checkout.CreateRequest{
 			Kind: card.Kind, Owner: b.Address, Request: json.RawMessage(`{}`),
+			Resource: "https://shop.example/what/its/owner/calls/it",
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		link := x402.Resource{URL: "https://shop.example" + order.PayPath(created.Order.ID)}
-		_, unpaid := s.Pay(t.Context(), created.Order.ID, "", link)
+		link := "https://shop.example" + order.PayPath(created.Order.ID)
+		_, unpaid := s.Pay(t.Context(), created.Order.ID, "", x402.Resource{URL: link + "?another=path"})
+		rpc := direct
+		rpc.Resource.URL = "https://shop.example/roamcard.v1.CardService/PurchaseCard"
+		at := direct.Resource.URL
 		for name, tt := range map[string]struct {
 			required x402.PaymentRequired
+			at       string
 			until    time.Time
 			others   int
 		}{
-			"a purchase": {s.Challenge(t, direct), time.Now().Add(5 * time.Minute), 1},
-			"an order":   {checkouttest.Required(t, unpaid), *created.Order.ExpiresAt, 0},
+			"a purchase":            {s.Challenge(t, direct), at, time.Now().Add(5 * time.Minute), 1},
+			"a purchase by Connect": {s.Challenge(t, rpc), at, time.Now().Add(5 * time.Minute), 1},
+			"an order":              {checkouttest.Required(t, unpaid), link, *created.Order.ExpiresAt, 0},
 		} {
 			asked := tt.required.Accepts[0]
 			want := receipt.Offer{
 				Amount: asked.Amount, Asset: asked.Asset, Network: asked.Network, PayTo: asked.PayTo,
-				ResourceURL: tt.required.Resource.URL, Scheme: asked.Scheme, ValidUntil: tt.until.Unix(), Version: 1,
+				ResourceURL: tt.at, Scheme: asked.Scheme, ValidUntil: tt.until.Unix(), Version: 1,
 			}
 			if diff := cmp.Diff(want, offered(t, tt.required)); diff != "" {
 				t.Errorf("%s: %s", name, diff)
@@ -240,6 +246,15 @@ func TestChallengeHasItsTermsSigned(t *testing.T) {
 			if len(tt.required.Extensions) != 1+tt.others {
 				t.Errorf("%s: %v", name, tt.required.Extensions)
 			}
+		}
+		_, _ = s.Pay(t.Context(), created.Order.ID, b.Pay(t, checkouttest.Required(t, unpaid)), x402.Resource{URL: link})
+		s.Reaches(t, created.Order.ID, order.Fulfilled)
+		done, err := s.Order(t.Context(), created.Order.ID, b.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := proven(t, signsAs(t, 1), done.Receipt); got.ResourceURL != link {
+			t.Errorf("the receipt is of %s, the offer was of %s", got.ResourceURL, link)
 		}
 		if len(direct.Extensions) != 1 {
 			t.Errorf("the caller's extensions are changed: %v", direct.Extensions)

@@ -34,15 +34,19 @@ func (c *Checkout) signedRepeat(ctx context.Context, p Purchase) (paid PaidOrder
 	if err != nil {
 		return PaidOrder{}, false, fmt.Errorf("look the purchase up: %w", err)
 	}
-	if err := p.SignIn.Use(ctx); err != nil {
-		if !p.SignIn.ByKey() {
+	if !p.SignIn.ByKey() {
+		if p.SignIn.Use(ctx) != nil {
 			return PaidOrder{}, false, nil // whoever it is does not learn that there is such a purchase
 		}
-		return PaidOrder{}, false, err
+		paid, err = c.recorded(ctx, p, o)
+	} else if paid, err = c.recorded(ctx, p, o); err == nil {
+		err = p.SignIn.Use(ctx) // who is told to repeat the request may
 	}
-	paid, err = c.recorded(ctx, p, o)
-	paid.ProvenCaller = err == nil
-	return paid, true, err
+	if err != nil {
+		return PaidOrder{}, true, err
+	}
+	paid.ProvenCaller = true
+	return paid, true, nil
 }
 
 // signInOffer is the sign-in that a challenge offers; the zero value is none.

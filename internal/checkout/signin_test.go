@@ -78,8 +78,11 @@ func TestSignInRepeatsAPurchase(t *testing.T) {
 		if f := checkouttest.WantFault(t, err, fault.PaymentRequired); f.OrderID != "" {
 			t.Errorf("one that proves no owner is told of %s", f.OrderID)
 		}
-		_, _, err = ask(b.Address, func(p *checkout.Purchase) { p.Request = json.RawMessage(`{"other":1}`) })
+		_, signed, err = ask(b.Address, func(p *checkout.Purchase) { p.Request = json.RawMessage(`{"other":1}`) })
 		checkouttest.WantFault(t, err, fault.IdempotencyKeyReused)
+		if signed.used != 0 {
+			t.Error("a refusal has used it up")
+		}
 		// With a payment, that proves the wallet.
 		sold, signed, err = ask(other.Address, func(p *checkout.Purchase) { p.Payment = first.Payment })
 		if err != nil || sold.Order.ID != bought.Order.ID || sold.ProvenCaller || signed.used != 0 {

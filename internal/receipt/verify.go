@@ -17,7 +17,8 @@ const maxSize = 16 << 10
 type Proof struct {
 	Claims
 	// Signer is the did:web of the service that signed, KeyID the key in its document.
-	Signer, KeyID string
+	Signer string `json:"signer"`
+	KeyID  string `json:"keyId"`
 }
 
 // Verify verifies a receipt with the DID document of whoever is said to have signed it. It asks nobody. The error says
