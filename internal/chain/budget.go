@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -65,8 +66,12 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) (payment.Lo
 		reason = "hour"
 	}
 	if reason == "" && !p.Signature.IsOfKey() {
-		if err := r.withinDay(ctx); err != nil {
-			return lost, fmt.Errorf("%w: %w", ErrWatched, err)
+		err := r.countedPause(ctx, r.withinDay(ctx))
+		if errors.Is(err, errDayOver) {
+			err = fmt.Errorf("%w: %w", ErrWatched, err)
+		}
+		if err != nil {
+			return lost, err
 		}
 	}
 	if reason == "" {
@@ -80,6 +85,17 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) (payment.Lo
 // apartPeriod is how far back Budget.SmartAccounts counts.
 const apartPeriod = 24 * time.Hour
 
+// errDayOver says that the keys for payers with code have spent what they may within a day.
+var errDayOver = errors.New("the gas of a day is used up")
+
+// countedPause counts what is refused because of errDayOver. Whoever only looks is not counted.
+func (r *Relayer) countedPause(ctx context.Context, err error) error {
+	if errors.Is(err, errDayOver) {
+		r.config.Metrics.Unaffordable(ctx, "smart_accounts")
+	}
+	return err
+}
+
 // SmartAccountsReady reports what would keep the payment of a smart account from being sent now: no key of theirs with
 // enough ether whose signer works, or the budget of a day.
 func (r *Relayer) SmartAccountsReady(ctx context.Context) error {
@@ -89,7 +105,7 @@ func (r *Relayer) SmartAccountsReady(ctx context.Context) error {
 	return r.withinDay(ctx)
 }
 
-// withinDay fails once the keys for payers with code have spent what they may within a day.
+// withinDay fails with errDayOver once the keys for payers with code have spent what they may within a day.
 func (r *Relayer) withinDay(ctx context.Context) error {
 	var keys []x402.Address
 	for _, a := range r.apart {
@@ -102,8 +118,7 @@ func (r *Relayer) withinDay(ctx context.Context) error {
 	if spent < r.config.Budget.SmartAccounts {
 		return nil
 	}
-	r.config.Metrics.Unaffordable(ctx, "smart_accounts")
-	return fmt.Errorf("%d wei within %s: %w", spent, apartPeriod, fault.New(fault.DependencyDown,
+	return fmt.Errorf("%w: %d wei within %s: %w", errDayOver, spent, apartPeriod, fault.New(fault.DependencyDown,
 		"Payments of smart accounts pause: they have used up the gas of a day. Pay from an account without code, or later."))
 }
 

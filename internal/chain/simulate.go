@@ -231,7 +231,7 @@ func (v asRelayer) Simulate(ctx context.Context, a x402.Authorization, s x402.Si
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
 	if !s.IsOfKey() {
-		if err := v.relayer.SmartAccountsReady(ctx); err != nil {
+		if err := v.relayer.countedPause(ctx, v.relayer.SmartAccountsReady(ctx)); err != nil {
 			return fmt.Errorf("take a smart account's payment: %w", err)
 		}
 	}

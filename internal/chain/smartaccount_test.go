@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"context"
 	"crypto/elliptic"
 	"encoding/base64"
 	"encoding/json"
@@ -401,6 +402,28 @@ func TestSmartAccountsPauseBeyondTheGasOfADay(t *testing.T) {
 		t.Errorf("a day later: %v", err)
 	}
 	b.settles(again)
+}
+
+// unreadable does not say what was spent.
+type unreadable struct{ chain.Transactions }
+
+func (unreadable) Spent(context.Context, []x402.Address, time.Time) (int64, error) {
+	return 0, errors.New("the database is away")
+}
+
+// TestUnreadSpendingIsNoReasonToOnlyWatch: the payment is sent once it can be read again.
+func TestUnreadSpendingIsNoReasonToOnlyWatch(t *testing.T) {
+	b := newBench(t)
+	r, err := chain.NewRelayer(chain.RelayerConfig{
+		Chain: b.acceptingAt(b.url), Transactions: unreadable{b.attempts}, Keys: []payment.Signer{relayerKey(0)},
+		SmartAccountKeys: []payment.Signer{relayerKey(2)}, Now: b.now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Submit(t.Context(), b.paysBy(b.account(0, owner(t)), 0)); err == nil || errors.Is(err, chain.ErrWatched) {
+		t.Errorf("submitted: %v", err)
+	}
 }
 
 // closes maintains until a payment's transaction is closed.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -107,7 +106,7 @@ func purchase(ctx context.Context, c *http.Client, base string, body []byte) (bo
 		return bought, err
 	}
 	if !settled.Success || settled.Transaction != bought.Payment.Transaction || bought.OrderID == "" {
-		return bought, errors.New("the settlement is " + fmt.Sprintf("%+v of %+v", settled, bought))
+		return bought, fmt.Errorf("the settlement is %+v of %+v", settled, bought)
 	}
 	return bought, nil
 }
