@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -40,6 +41,12 @@ func sessions() []attack {
 			name: "replayed-sign-in", by: watcher, do: replaysSignIn,
 			aim:     "a session by a signature that was seen, or given to another site",
 			defence: "challenges are ours, single-use, and expire; the message is compared with the stored one",
+		},
+		{
+			name: "sign-in-of-one-request", by: watcher, do: replaysRequestSignIn,
+			held:    "auth TestRequestSignInProvesWhatWasIssued",
+			aim:     "a wallet's cards, orders or a card's number by a sign-in for one request that was seen, or changed",
+			defence: "its nonce is ours, for this text alone, and is used up by the first request; it opens no reveal",
 		},
 		{
 			name: "reveals-for-a-day", by: owner, do: revealsMany,
@@ -237,6 +244,78 @@ func replaysSignIn(r *trial) {
 	} {
 		if a := thief.send(r.Context(), "POST", "/api/auth/verify", body); a.status != http.StatusUnauthorized {
 			r.Errorf("%s: %d %.300s", name, a.status, a.body)
+		}
+	}
+}
+
+// requestSignIn is the header of a wallet's sign-in for one request, by the message of a challenge; some members are
+// replaced once it is signed.
+func (p *wallet) requestSignIn(t *trial, message, replaced map[string]any) string {
+	t.Helper()
+	text := fmt.Sprintf("%s wants you to sign in with your Ethereum account:\n%s\n\n%s\n\nURI: %s\nVersion: 1\n"+
+		"Chain ID: 8453\nNonce: %s\nIssued At: %s\nExpiration Time: %s", message["domain"], p.address.Hex(),
+		message["statement"], message["uri"], message["nonce"], message["issuedAt"], message["expirationTime"])
+	sent := maps.Clone(message)
+	sent["type"], sent["chainId"], sent["address"] = "eip191", "eip155:8453", p.address.Hex()
+	sent["signature"] = p.says(t, text)
+	maps.Copy(sent, replaced)
+	raw, err := json.Marshal(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded(string(raw))
+}
+
+func replaysRequestSignIn(r *trial) {
+	const name, cards = "SIGN-IN-WITH-X", "/api/cards"
+	p, thief := r.wallet(1000), r.wallet(0)
+	card := p.owns(r)
+	// message is what a new challenge lets any wallet sign, with a change.
+	message := func(member, value string) map[string]any {
+		raw, _ := p.terms(r, cardPath, keyed(uuid.NewString())).Extensions["sign-in-with-x"]["info"].(map[string]any)
+		if raw["nonce"] == nil {
+			r.Fatal("the challenge offers no sign-in")
+		}
+		m := maps.Clone(raw)
+		if member != "" {
+			m[member] = value
+		}
+		return m
+	}
+	signed := func(member, value string) string { return p.requestSignIn(r, message(member, value), nil) }
+	used := signed("", "")
+	statuses := map[int]int{}
+	for _, a := range race(5, func(int) answer { return thief.send(r.Context(), "GET", cards, nil, name, used) }) {
+		statuses[a.status]++
+	}
+	if statuses[http.StatusOK] != 1 || statuses[http.StatusUnauthorized] != 4 {
+		r.Errorf("one sign-in for five requests at once: %v", statuses)
+	}
+	later := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	for what, header := range map[string]string{
+		"again":                    used,
+		"again, spelt otherwise":   encoded(decoded(r, used) + " "),
+		"as another":               thief.requestSignIn(r, message("", ""), map[string]any{"address": p.address.Hex()}),
+		"with another's signature": p.requestSignIn(r, message("", ""), map[string]any{"signature": thief.says(r, "this")}),
+		"for another site":         signed("domain", "evil.example"),
+		"for another site's page":  signed("uri", "https://evil.example/pay"),
+		"for longer":               signed("expirationTime", later),
+		"of a nonce of one's own":  signed("nonce", strings.Repeat("A", 42)),
+		"that promises less":       signed("statement", "Read the news."),
+	} {
+		// Each from an address of its own: the limit of one would refuse them, whatever they say.
+		if a := r.caller().send(r.Context(), "GET", cards, nil, name, header); a.status != http.StatusUnauthorized {
+			r.Errorf("%s: %d %.300s", what, a.status, a.body)
+		}
+	}
+	for _, path := range []string{"/api/cards/" + card + "/reveal-challenge", "/api/cards/" + card + "/reveal"} {
+		body := map[string]any{"intentId": uuid.NewString(), "signature": "0x00"}
+		if strings.HasSuffix(path, "challenge") {
+			body = map[string]any{}
+		}
+		a := r.caller().send(r.Context(), "POST", path, body, name, signed("", ""))
+		if a.status != http.StatusUnauthorized && a.status != http.StatusForbidden {
+			r.Errorf("%s: %d %.300s", path, a.status, a.body)
 		}
 	}
 }

@@ -69,8 +69,9 @@ func newAddress(t testing.TB) common.Address {
 
 // terms are what a challenge asks for.
 type terms struct {
-	Resource any              `json:"resource"`
-	Accepts  []map[string]any `json:"accepts"`
+	Resource   any                       `json:"resource"`
+	Accepts    []map[string]any          `json:"accepts"`
+	Extensions map[string]map[string]any `json:"extensions"`
 }
 
 // terms asks what something costs. A refusal ends the test.
