@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -131,8 +131,9 @@ func (a *actions) ListOrderQueue(
 func serving(t *testing.T, a *actions) {
 	t.Helper()
 	home(t)
-	mux := http.NewServeMux()
-	mux.Handle(roamcardv1connect.NewOperatorServiceHandler(a))
+	mux, server := http.NewServeMux(), connect.NewServer()
+	roamcardv1connect.RegisterOperatorServiceHandler(server, a)
+	connecthttp.Mount(mux, server)
 	service := httptest.NewServer(mux)
 	t.Cleanup(service.Close)
 	t.Setenv("ROAMCARD_URL", service.URL)
@@ -153,7 +154,7 @@ func TestActionSaysThatItWaits(t *testing.T) {
 // TestActionWithoutAnAnswerTellsItsKey, with which it can be repeated; one that was refused needs none.
 func TestActionWithoutAnAnswerTellsItsKey(t *testing.T) {
 	for code, told := range map[connect.Code]bool{connect.CodeUnavailable: true, connect.CodeNotFound: false} {
-		serving(t, &actions{down: connect.NewError(code, errors.New("no"))})
+		serving(t, &actions{down: connect.NewError(code, "no")})
 		_, stderr, exit := runWith(t, "admin", "orders", "retry", "an-order", "--reason", "r")
 		named := regexp.MustCompile(`repeated with --key \S{16,}`).MatchString(stderr)
 		if exit == exitOK || named != told {

@@ -11,32 +11,13 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/discovery"
 	"github.com/roamcard/roamcard/internal/transport/edge"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // operatorListener serves the operators' routes on a listener of their own, and nothing else.
 type operatorListener struct {
 	listener net.Listener
 	*edge.Server
-}
-
-// splitOperators takes the operators' service out of those that the public listener serves, where the configuration
-// gives it a listener of its own.
-func (a *App) splitOperators(all []rpc.Handler, p *Parts) (public []rpc.Handler, err error) {
-	if a.config.AdminAddr == "" {
-		return all, nil
-	}
-	for _, h := range all {
-		if h.Path != rpc.OperatorPath {
-			public = append(public, h)
-			continue
-		}
-		if a.operators, err = a.listenForOperators(h, p); err != nil {
-			return nil, err
-		}
-		a.close.add(a.operators.close)
-	}
-	return public, nil
 }
 
 // publicOpenAPI is the description of the routes that the public listener serves.
@@ -47,26 +28,29 @@ func (c Config) publicOpenAPI() ([]byte, error) {
 	return discovery.WithoutOperators(gen.OpenAPI)
 }
 
-func (a *App) listenForOperators(h rpc.Handler, p *Parts) (*operatorListener, error) {
+// listenForOperators gives the operators' methods the listener of their own.
+func (a *App) listenForOperators(operators *rpcx.Server, p *Parts) error {
 	c := a.config
 	router := rest.New(rest.Config{Log: a.log})
-	if err := router.Mount(h.Path, h.Handler); err != nil {
-		return nil, err
+	if err := router.Mount(operators); err != nil {
+		return err
 	}
 	listener, err := net.Listen("tcp", c.AdminAddr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for operators: %w", err)
+		return fmt.Errorf("listen for operators: %w", err)
 	}
 	server, err := edge.New(edge.Config{
-		Listener: listener, BaseURL: c.BaseURL, Services: []edge.Service{{Path: h.Path, Handler: h.Handler}}, REST: router,
+		Listener: listener, BaseURL: c.BaseURL, Servers: []*rpcx.Server{operators}, REST: router,
 		Limits: p.limits, MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/"},
 		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: a.config.now,
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make the edge of operators: %w", err), listener.Close())
+		return errors.Join(fmt.Errorf("make the edge of operators: %w", err), listener.Close())
 	}
-	return &operatorListener{listener, server}, nil
+	a.operators = &operatorListener{listener, server}
+	a.close.add(a.operators.close)
+	return nil
 }
 
 // AdminURL is where the operators' routes are served, if that is a listener of their own.

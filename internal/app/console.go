@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/transport/edge"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/transport/web"
 )
 
@@ -47,20 +47,13 @@ func (a *App) listenForConsole() (err error) {
 
 // serveConsole mounts the console's pages and the operators' routes, which are those of the API: the same handlers, and
 // the same limits. Nothing that buyers use is on its origin, so that no script of a buyer's page runs there.
-func (a *App) serveConsole(handlers []rpc.Handler, limits *limit.Limiter) error {
+func (a *App) serveConsole(operators *rpcx.Server, limits *limit.Limiter) error {
 	if a.consoleAt == nil {
 		return nil
 	}
 	router := rest.New(rest.Config{Log: a.log})
-	var services []edge.Service
-	for _, h := range handlers {
-		if h.Path != rpc.OperatorPath {
-			continue
-		}
-		services = append(services, edge.Service{Path: h.Path, Handler: h.Handler})
-		if err := router.Mount(h.Path, h.Handler); err != nil {
-			return err
-		}
+	if err := router.Mount(operators); err != nil {
+		return err
 	}
 	pages, err := web.Console(http.HandlerFunc(rest.NotFound))
 	if err != nil {
@@ -73,7 +66,7 @@ func (a *App) serveConsole(handlers []rpc.Handler, limits *limit.Limiter) error 
 	c := a.config
 	a.console, err = edge.New(edge.Config{
 		Listener: a.consoleAt, BaseURL: c.BaseURL, Hosts: append([]string{c.ConsoleAddr}, c.ConsoleHosts...),
-		Services: services, REST: router, Raw: pages, Limits: limits, Rates: rates,
+		Servers: []*rpcx.Server{operators}, REST: router, Raw: pages, Limits: limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/"},
 		Log: a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: a.config.now,

@@ -43,7 +43,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	if err != nil {
 		return fmt.Errorf("make the documents: %w", err)
 	}
-	before, err := rpcx.HandlerOptions(rpcx.Config{
+	newServer, err := rpcx.Servers(rpcx.Config{
 		Callers: p.who, Deliveries: p.deliveries, Watches: p.sells, Limits: p.limits, Refusals: a.store.OperatorTokens(),
 	})
 	if err != nil {
@@ -51,11 +51,15 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	}
 	a.board = a.newBoard()
 	sells := a.selling(p, site)
-	handlers, err := a.splitOperators(rpc.Handlers(a.services(sells), before...), p)
-	if err != nil {
+	buyers, operators := newServer(), newServer()
+	a.services(sells).Register(buyers, operators)
+	servers := []*rpcx.Server{buyers}
+	if c.AdminAddr == "" {
+		servers = append(servers, operators)
+	} else if err := a.listenForOperators(operators, p); err != nil {
 		return err
 	}
-	router, services, err := a.mount(handlers)
+	router, err := a.mount(servers)
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 		return err
 	}
 	a.server, err = edge.New(edge.Config{
-		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
+		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Servers: servers, REST: router,
 		Raw: raw, Limits: p.limits, Rates: rates,
 		MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
 		TrustedProxies: c.TrustedProxies, NoCORS: []string{"/api/admin/", rpc.OperatorPath, card.LinkPath, web.AssetsPath},
@@ -73,26 +77,24 @@ func (a *App) serveHTTP(listener net.Listener, p *Parts) error {
 	if err != nil {
 		return fmt.Errorf("make the edge: %w", err)
 	}
-	return a.serveConsole(handlers, p.limits)
+	return a.serveConsole(operators, p.limits)
 }
 
-// mount gives the services to a router, by their REST routes, and to the edge, by their procedures.
-func (a *App) mount(handlers []rpc.Handler) (*rest.Router, []edge.Service, error) {
+// mount gives the methods of servers to a router, by their REST routes.
+func (a *App) mount(servers []*rpcx.Server) (*rest.Router, error) {
 	pay, err := web.PayDocument()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	router := rest.New(rest.Config{Log: a.log, Pages: map[string]rest.Page{
 		rpc.PayProcedure: pay,
 	}})
-	services := make([]edge.Service, len(handlers))
-	for i, h := range handlers {
-		services[i] = edge.Service{Path: h.Path, Handler: h.Handler}
-		if err := router.Mount(h.Path, h.Handler); err != nil {
-			return nil, nil, err
+	for _, server := range servers {
+		if err := router.Mount(server); err != nil {
+			return nil, err
 		}
 	}
-	return router, services, nil
+	return router, nil
 }
 
 // raw are the handlers outside of the services, and how their requests are counted: the documents, the tools of agents,

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -61,16 +60,3 @@ type Caller struct {
 // Has reports whether the caller was granted a scope. Operators have none: their routes ask for
 // KindOperator.
 func (c Caller) Has(scope Scope) bool { return slices.Contains(c.Scopes, scope) }
-
-type callerKey struct{}
-
-// WithCaller puts the caller into the context.
-func WithCaller(ctx context.Context, c Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
-}
-
-// CallerFrom is the caller in the context, or false and the anonymous caller.
-func CallerFrom(ctx context.Context) (Caller, bool) {
-	c, ok := ctx.Value(callerKey{}).(Caller)
-	return c, ok
-}

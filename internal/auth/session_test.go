@@ -167,16 +167,6 @@ func TestWrongOperatorTokensAreIndistinguishable(t *testing.T) {
 	}
 }
 
-func TestContextHasTheCaller(t *testing.T) {
-	if c, ok := auth.CallerFrom(t.Context()); ok || c.Kind != auth.KindAnonymous || c.Has(auth.ScopeOrders) {
-		t.Errorf("a bare context has %+v", c)
-	}
-	ctx := auth.WithCaller(t.Context(), auth.Caller{Kind: auth.KindOperator, Name: "alice"})
-	if c, ok := auth.CallerFrom(ctx); !ok || c.Name != "alice" {
-		t.Errorf("CallerFrom = %+v, %v", c, ok)
-	}
-}
-
 func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 	hash := sha256.Sum256([]byte("x"))
 	_, err := auth.New(auth.Config{

@@ -9,8 +9,8 @@ require (
 
 require (
 	github.com/roamcard/roamcard/internal/money v0.0.0 // indirect
-	golang.org/x/crypto v0.55.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
 )
 
 replace (

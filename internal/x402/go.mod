@@ -5,9 +5,9 @@ go 1.26.0
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/roamcard/roamcard/internal/money v0.0.0
-	golang.org/x/crypto v0.55.0
+	golang.org/x/crypto v0.58.0
 )
 
-require golang.org/x/sys v0.49.0 // indirect
+require golang.org/x/sys v0.50.0 // indirect
 
 replace github.com/roamcard/roamcard/internal/money => ../../internal/money

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -21,7 +20,7 @@ const PaymentV1 = "x402 version 1"
 
 // PaymentIn is the PAYMENT-SIGNATURE header of a request, PaymentV1 when only version 1's header is there, and
 // empty when nothing is paid.
-func PaymentIn(h http.Header) string {
+func PaymentIn(h interface{ Get(name string) string }) string {
 	payment := h.Get(HeaderSignature)
 	if payment == "" && h.Get(HeaderSignatureV1) != "" {
 		return PaymentV1

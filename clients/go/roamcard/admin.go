@@ -14,7 +14,7 @@ type Admin struct {
 // have it.
 func (c *Client) Admin() Admin {
 	return Admin{
-		roamcardv1connect.NewOperatorServiceClient(c.HTTP, c.origin, c.options...), c.Services.Activity,
+		roamcardv1connect.NewOperatorServiceClient(c.calls), c.Services.Activity,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
@@ -74,7 +74,7 @@ type Client struct {
 
 	config  Config
 	origin  string
-	options []connect.ClientOption
+	calls   *connect.Client
 	session session
 
 	// publishing is the turn to read and write published.
@@ -118,17 +118,14 @@ func New(c Config) (*Client, error) {
 		// A redirect would send the payment to an address that nobody checked.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	client.options = []connect.ClientOption{
-		connect.WithProtoJSON(), connect.WithReadMaxBytes(maxAnswer),
-		connect.WithInterceptors(named{}, client.retried(), client.authorized(), explain(), bounded(c.Timeout)),
-	}
+	client.calls = client.connected(client.retried, client.authorized, explain, bounded(c.Timeout))
 	client.Services = Services{
-		roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, client.options...),
-		roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, client.options...),
-		roamcardv1connect.NewOrderServiceClient(client.HTTP, client.origin, client.options...),
-		roamcardv1connect.NewAuthServiceClient(client.HTTP, client.origin, client.options...),
-		roamcardv1connect.NewRuntimeServiceClient(client.HTTP, client.origin, client.options...),
-		roamcardv1connect.NewActivityServiceClient(client.HTTP, client.origin, client.options...),
+		roamcardv1connect.NewCardServiceClient(client.calls),
+		roamcardv1connect.NewEsimServiceClient(client.calls),
+		roamcardv1connect.NewOrderServiceClient(client.calls),
+		roamcardv1connect.NewAuthServiceClient(client.calls),
+		roamcardv1connect.NewRuntimeServiceClient(client.calls),
+		roamcardv1connect.NewActivityServiceClient(client.calls),
 	}
 	client.Discovery, client.Quote, client.Plans = Discovery{client}, Quotes{client}, Plans{client}
 	client.Cards, client.ESIM, client.Orders, client.Auth = Cards{client}, ESIMs{client}, Orders{client}, Auth{client}
@@ -184,29 +181,26 @@ func network() http.RoundTripper {
 }
 
 // explain gives errors the types of this package.
-func explain() connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			var raw RawResponse
-			res, err := next(WithRawResponse(ctx, &raw), req)
-			if err != nil {
-				return res, explained(err, raw)
-			}
-			return res, nil
+func explain(next unary) unary {
+	return func(ctx context.Context, spec connect.Spec, request, answer any) error {
+		var raw RawResponse
+		if err := next(WithRawResponse(ctx, &raw), spec, request, answer); err != nil {
+			return explained(err, raw)
 		}
+		return nil
 	}
 }
 
 // bounded limits how long a call may take. The payer limits the answers to a payment one by one.
-func bounded(timeout time.Duration) connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			if access(req.Spec()) != roamcardv1.Access_ACCESS_PAYER {
+func bounded(timeout time.Duration) func(unary) unary {
+	return func(next unary) unary {
+		return func(ctx context.Context, spec connect.Spec, request, answer any) error {
+			if access(spec) != roamcardv1.Access_ACCESS_PAYER {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, timeoutOf(ctx, timeout))
 				defer cancel()
 			}
-			return next(ctx, req)
+			return next(ctx, spec, request, answer)
 		}
 	}
 }

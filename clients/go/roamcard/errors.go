@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connectproto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -172,9 +173,9 @@ func explained(err error, raw RawResponse) error {
 		}
 	}
 	for _, d := range ce.Details() {
-		msg, err := d.Value()
+		msg, err := connectproto.UnmarshalErrorDetail(d)
 		if p, ok := msg.(*roamcardv1.Problem); err == nil && ok {
-			return poor(problemError(p, ce), ce.Meta())
+			return poor(problemError(p, ce), raw.Header)
 		}
 	}
 	if raw.Status < http.StatusMultipleChoices {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -31,59 +31,28 @@ func notEmpty(name, text string) error {
 
 // named refuses a call whose request or headers have an empty text in the place of what identifies something, before it
 // signs in, signs or sends anything: every text that a request has to have is such a place.
-type named struct{}
-
-// WrapUnary implements connect.Interceptor.
-func (named) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if err := givenIn(ctx, req.Any()); err != nil {
+func named(next connect.ClientFunc) connect.ClientFunc {
+	return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+		stream, err := next(ctx, spec)
+		if err != nil {
 			return nil, err
 		}
-		return next(ctx, req)
+		return &namedStream{stream, ctx}, nil
 	}
 }
 
-// WrapStreamingClient implements connect.Interceptor.
-func (named) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
-		return &namedConn{StreamingClientConn: next(ctx, spec), ctx: ctx}
+// namedStream is a stream that is not opened for a request that was refused.
+type namedStream struct {
+	connect.ClientStream
+	ctx context.Context
+}
+
+// Send implements connect.ClientStream.
+func (s *namedStream) Send(message any) error {
+	if err := givenIn(s.ctx, message); err != nil {
+		return err
 	}
-}
-
-// WrapStreamingHandler implements connect.Interceptor.
-func (named) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return next
-}
-
-// namedConn is a stream that is never opened for a request that was refused: ending it would open it.
-type namedConn struct {
-	connect.StreamingClientConn
-	ctx     context.Context
-	refused error
-}
-
-// Send implements connect.StreamingClientConn.
-func (c *namedConn) Send(message any) error {
-	if c.refused = givenIn(c.ctx, message); c.refused != nil {
-		return c.refused
-	}
-	return c.StreamingClientConn.Send(message)
-}
-
-// CloseRequest implements connect.StreamingClientConn.
-func (c *namedConn) CloseRequest() error {
-	if c.refused != nil {
-		return nil
-	}
-	return c.StreamingClientConn.CloseRequest()
-}
-
-// CloseResponse implements connect.StreamingClientConn.
-func (c *namedConn) CloseResponse() error {
-	if c.refused != nil {
-		return nil
-	}
-	return c.StreamingClientConn.CloseResponse()
+	return s.ClientStream.Send(message)
 }
 
 func givenIn(ctx context.Context, request any) error {

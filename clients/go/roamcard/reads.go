@@ -8,25 +8,20 @@ import (
 	"strconv"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 )
 
 // defaultRetries is how often a read is made again.
 const defaultRetries = 2
 
 // retried makes reads again that met what passes: calls that change nothing, by their definition.
-func (c *Client) retried() connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
-			if req.Spec().IdempotencyLevel != connect.IdempotencyNoSideEffects {
-				return next(ctx, req)
-			}
-			err = c.read(ctx, func(ctx context.Context) error {
-				res, err = next(ctx, req)
-				return err
-			})
-			return res, err
+func (c *Client) retried(next unary) unary {
+	return func(ctx context.Context, spec connect.Spec, request, answer any) error {
+		call := func(ctx context.Context) error { return next(ctx, spec, request, answer) }
+		if spec.IdempotencyLevel != connect.IdempotencyNoSideEffects {
+			return call(ctx)
 		}
+		return c.read(ctx, call)
 	}
 }
 

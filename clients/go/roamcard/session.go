@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -124,41 +124,45 @@ func (c *Client) signMessage(ctx context.Context, text string, resources []strin
 
 // authorized gives each call what its policy asks for: a session, or the operator's token. A session that is
 // refused is made again, once.
-func (c *Client) authorized() connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			switch access(req.Spec()) {
-			case roamcardv1.Access_ACCESS_OPERATOR:
-				req.Header().Set("Authorization", "Bearer "+c.config.OperatorToken.Reveal())
-			case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY, roamcardv1.Access_ACCESS_WATCH:
-				return c.signedIn(ctx, req, next)
-			case roamcardv1.Access_ACCESS_UNSPECIFIED, roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
-			}
-			return next(ctx, req)
+func (c *Client) authorized(next unary) unary {
+	return func(ctx context.Context, spec connect.Spec, request, answer any) error {
+		call := func() error { return next(ctx, spec, request, answer) }
+		switch access(spec) {
+		case roamcardv1.Access_ACCESS_OPERATOR:
+			authorize(ctx, c.config.OperatorToken.Reveal())
+		case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY, roamcardv1.Access_ACCESS_WATCH:
+			return c.signedIn(ctx, call)
+		case roamcardv1.Access_ACCESS_UNSPECIFIED, roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
 		}
+		return call()
 	}
 }
 
-func (c *Client) signedIn(
-	ctx context.Context, req connect.AnyRequest, next connect.UnaryFunc,
-) (connect.AnyResponse, error) {
-	if req.Header().Get(deliveryHeader) != "" || headersOf(ctx).Get(deliveryHeader) != "" {
-		return next(ctx, req)
+// authorize gives a call a token.
+func authorize(ctx context.Context, token string) {
+	if info, ok := connect.CallInfoForClientContext(ctx); ok {
+		info.RequestHeader().Set("Authorization", "Bearer "+token)
+	}
+}
+
+func (c *Client) signedIn(ctx context.Context, call func() error) error {
+	info, ok := connect.CallInfoForClientContext(ctx)
+	if ok && info.RequestHeader().Get(deliveryHeader) != "" || headersOf(ctx).Get(deliveryHeader) != "" {
+		return call()
 	}
 	token, err := c.token(ctx, "")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	req.Header().Set("Authorization", "Bearer "+token)
-	res, err := next(ctx, req)
-	if !errors.Is(err, &APIError{Code: "session_invalid"}) {
-		return res, err
+	authorize(ctx, token)
+	if err = call(); !errors.Is(err, &APIError{Code: "session_invalid"}) {
+		return err
 	}
 	if token, err = c.token(ctx, token); err != nil {
-		return nil, err
+		return err
 	}
-	req.Header().Set("Authorization", "Bearer "+token)
-	return next(ctx, req)
+	authorize(ctx, token)
+	return call()
 }
 
 // messageScheme is how the wallet signs messages: personal_sign (EIP-191).

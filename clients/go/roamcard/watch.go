@@ -3,10 +3,11 @@ package roamcard
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
@@ -84,21 +85,21 @@ func (w *watch) stream(ctx context.Context) (brought bool, err error) {
 	if err != nil {
 		return false, explained(err, raw)
 	}
-	for in.Receive() {
-		silent.Reset(silence)
-		cursor := in.Msg().GetCursor()
-		w.cursor, brought, w.failures = &cursor, true, 0
-		if w.show(in.Msg().GetOrder()); w.done {
+	for !w.done {
+		var seen *roamcardv1.WatchOrderResponse
+		if seen, err = in.Receive(); err != nil {
 			break
 		}
+		silent.Reset(silence)
+		cursor := seen.GetCursor()
+		w.cursor, brought, w.failures = &cursor, true, 0
+		w.show(seen.GetOrder())
 	}
-	err = in.Err()
 	// What was received is whole; that the rest is not wanted is no failure.
-	if closed := in.Close(); !w.done {
-		err = errors.Join(err, closed)
-	}
-	if w.done || err == nil {
+	if closed := in.Close(); w.done || errors.Is(err, io.EOF) && closed == nil {
 		return brought, nil
+	} else if closed != nil {
+		err = errors.Join(err, closed)
 	}
 	return brought, explained(err, raw)
 }

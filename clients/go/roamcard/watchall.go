@@ -3,11 +3,12 @@ package roamcard
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"slices"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
@@ -91,15 +92,21 @@ func (w *watchAll) stream(ctx context.Context) (brought bool, err error) {
 	if err != nil {
 		return false, explained(err, raw)
 	}
-	for !w.over() && in.Receive() {
+	for !w.over() {
+		var seen *roamcardv1.WatchOrdersResponse
+		if seen, err = in.Receive(); err != nil {
+			break
+		}
 		silent.Reset(silence)
-		o, cursor := in.Msg().GetOrder(), in.Msg().GetCursor()
+		o, cursor := seen.GetOrder(), seen.GetCursor()
 		brought, w.failures, w.moving[o.GetOrderId()] = true, 0, &cursor
 		w.show(o)
 	}
 	// What was received is whole; that the rest is not wanted is no failure.
-	if err = errors.Join(in.Err(), in.Close()); w.over() || err == nil {
+	if closed := in.Close(); w.over() || errors.Is(err, io.EOF) && closed == nil {
 		return brought, nil
+	} else if closed != nil {
+		err = errors.Join(err, closed)
 	}
 	return brought, explained(err, raw)
 }

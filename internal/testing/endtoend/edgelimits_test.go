@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 	"github.com/google/uuid"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -420,7 +419,7 @@ func TestStreamsPerWalletAreLimited(t *testing.T) {
 	b.clientIP = "10.6.0.1"
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "", "")
-	client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url)
+	client := roamcardv1connect.NewOrderServiceClient(calling(w.instances[0].url))
 	watch := func() (first bool, end func() error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ctx, call := connect.NewClientContext(ctx)
@@ -429,7 +428,8 @@ func TestStreamsPerWalletAreLimited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return in.Receive(), func() error { err := in.Err(); cancel(); _ = in.Close(); return err }
+		_, err = in.Receive()
+		return err == nil, func() error { cancel(); _ = in.Close(); return err }
 	}
 	var ends []func() error
 	for i := range 2 {

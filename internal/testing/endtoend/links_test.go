@@ -1,12 +1,11 @@
 package endtoend_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
@@ -85,7 +84,7 @@ func paidAt(t *testing.T, client roamcardv1connect.OrderServiceClient, id,
 func TestWhoPaidWatchesTheOrderWithoutASession(t *testing.T) {
 	t.Parallel()
 	w := borrowWorld(t, 1)
-	client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url)
+	client := roamcardv1connect.NewOrderServiceClient(calling(w.instances[0].url))
 	b := w.buyer()
 	b.signIn()
 	o := b.createOrder(cardOrdersPath, "", "")
@@ -141,8 +140,5 @@ func watchWith(
 		return nil, err
 	}
 	defer func() { _ = in.Close() }()
-	for in.Receive() {
-		seen = append(seen, in.Msg())
-	}
-	return seen, in.Err()
+	return received(in.Receive)
 }

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-	"connectrpc.com/grpcreflect"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
+	"connectrpc.com/grpcreflect/v2"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/roamcard/roamcard/internal/app"
@@ -285,8 +286,9 @@ func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 		protocols.SetUnencryptedHTTP2(true)
 		transport := &http.Transport{Protocols: &protocols}
 		defer transport.CloseIdleConnections()
-		stream := grpcreflect.NewClient(&http.Client{Transport: transport}, at, connect.WithGRPC()).NewStream(t.Context())
-		defer func() { _, _ = stream.Close() }()
+		stream := grpcreflect.NewClient(connect.NewClient(connecthttp.NewTransport(
+			&http.Client{Transport: transport}, at, connecthttp.WithGRPC()))).NewStream(t.Context())
+		defer func() { _ = stream.Close() }()
 		for service, want := range described {
 			if _, err := stream.FileContainingSymbol(service); (err == nil) != want {
 				t.Errorf("reflection at %s of %s: %v", at, service, err)

@@ -1,14 +1,36 @@
 package endtoend_test
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"testing"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 )
+
+// calling is how generated clients call a server.
+func calling(at string, options ...connecthttp.Option) *connect.Client {
+	return connect.NewClient(connecthttp.NewTransport(http.DefaultClient, at, options...))
+}
+
+// received is what a stream brings until its end.
+func received[T any](receive func() (T, error)) (all []T, err error) {
+	for {
+		one, err := receive()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+}
 
 // watch collects what a stream shows of an order.
 func watch(t *testing.T, client roamcardv1connect.OrderServiceClient, token string,
@@ -23,26 +45,22 @@ func watch(t *testing.T, client roamcardv1connect.OrderServiceClient, token stri
 		return nil, err
 	}
 	defer func() { _ = in.Close() }()
-	var seen []*roamcardv1.WatchOrderResponse
-	for in.Receive() {
-		seen = append(seen, in.Msg())
-	}
-	return seen, in.Err()
+	return received(in.Receive)
 }
 
 func TestOnlyTheOwnerWatchesAnOrder(t *testing.T) {
 	w := borrowWorld(t, 1)
-	for name, opts := range map[string][]connect.ClientOption{
+	for name, opts := range map[string][]connecthttp.Option{
 		"Connect":      nil,
-		"Connect JSON": {connect.WithProtoJSON()},
-		"gRPC-Web":     {connect.WithGRPCWeb()},
+		"Connect JSON": {connecthttp.WithProtoJSON()},
+		"gRPC-Web":     {connecthttp.WithGRPCWeb()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := w.buyer()
 			b.signIn()
 			var bought paidOrder
 			b.buy("followed").into(t, 200, &bought) // paid; the card comes while we look
-			client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url, opts...)
+			client := roamcardv1connect.NewOrderServiceClient(calling(w.instances[0].url, opts...))
 			req := &roamcardv1.WatchOrderRequest{OrderId: bought.OrderID}
 			seen, err := watch(t, client, b.bearer()["Authorization"], req)
 			if err != nil || len(seen) == 0 {

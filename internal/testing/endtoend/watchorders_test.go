@@ -1,10 +1,9 @@
 package endtoend_test
 
 import (
-	"net/http"
 	"testing"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -26,10 +25,7 @@ func watchAll(
 		return nil, err
 	}
 	defer func() { _ = in.Close() }()
-	for in.Receive() {
-		seen = append(seen, in.Msg())
-	}
-	return seen, in.Err()
+	return received(in.Receive)
 }
 
 func watched(id string, after ...uint32) *roamcardv1.WatchedOrder {
@@ -43,7 +39,7 @@ func watched(id string, after ...uint32) *roamcardv1.WatchedOrder {
 func TestOneStreamFollowsSeveralOrders(t *testing.T) {
 	t.Parallel()
 	w := borrowWorld(t, 1)
-	client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url)
+	client := roamcardv1connect.NewOrderServiceClient(calling(w.instances[0].url))
 	b := w.buyer()
 	b.signIn()
 	token := b.bearer()["Authorization"]

@@ -6,7 +6,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 const (
@@ -28,9 +27,7 @@ func (s *Server) count(next http.Handler) http.Handler {
 		body := &countedBody{ReadCloser: r.Body, bytes: &s.bodies, caller: limit.Address(r.Context())}
 		body.refuse = func() error {
 			s.cfg.Metrics.Limited(r.Context(), "bodies")
-			// Connect tells it as it is, and all others find the fault in it.
-			return rpcx.ToConnect(r.Context(), fault.New(
-				fault.RateLimited, "Too many bytes of requests are under way.").After(limit.Beat))
+			return fault.New(fault.RateLimited, "Too many bytes of requests are under way.").After(limit.Beat)
 		}
 		defer body.give()
 		r.Body = body

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -266,7 +266,7 @@ func TestLogLineOfInternalErrorHasCause(t *testing.T) {
 		"a caller's": {fault.New(fault.CardNotFound, ""), "INFO", `"code":"card_not_found"`},
 		// Whose context ended decides, and the caller's has not.
 		"by its type": {fmt.Errorf("wait: %w", context.Canceled), "ERROR", `"error":"wait: context canceled"`},
-		"none at all": {nil, "INFO", `"procedure":"/roamcard.v1.CardService/PurchaseCard","rpc":"connect"`},
+		"none at all": {nil, "INFO", `"procedure":"/roamcard.v1.CardService/PurchaseCard","rpc":"rest"`},
 	} {
 		e := start(t, &shop{purchase: func(context.Context) error { return c.err }}, nil)
 		e.ask(t, "POST", purchase, key, "Content-Type", "application/json")

@@ -2,8 +2,10 @@ package edge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,11 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-	"connectrpc.com/validate"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
+	"connectrpc.com/connect/v2/connectproto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rest"
@@ -55,6 +59,13 @@ func (c challenge) Unwrap() error { return c.Fault }
 
 func unpaid(context.Context) error { return challenge{fault.New(fault.PaymentRequired, "")} }
 
+// anybody takes every caller for a wallet.
+type anybody struct{ rpcx.Callers }
+
+func (anybody) Authenticate(context.Context, string) (auth.Caller, error) {
+	return auth.Caller{Kind: auth.KindWallet, Scopes: []auth.Scope{auth.ScopeOrders, auth.ScopeCards}}, nil
+}
+
 // edge is a running server on loopback.
 type edge struct {
 	*Server
@@ -73,16 +84,18 @@ func start(t *testing.T, s *shop, change func(*Config)) *edge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, handler := roamcardv1connect.NewCardServiceHandler(s, connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
-		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
-		connect.WithReadMaxBytes(rpcx.MaxMessage))
-	router := rest.New(rest.Config{})
-	if err := router.Mount(path, handler); err != nil {
+	newServer, err := rpcx.Servers(rpcx.Config{Callers: anybody{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods, router := newServer(), rest.New(rest.Config{})
+	roamcardv1connect.RegisterCardServiceHandler(methods, s)
+	if err := router.Mount(methods); err != nil {
 		t.Fatal(err)
 	}
 	out := &logs{}
 	cfg := Config{
-		Listener: listener, BaseURL: "https://card.example", Services: []Service{{Path: path, Handler: handler}},
+		Listener: listener, BaseURL: "https://card.example", Servers: []*connect.Server{methods},
 		REST: router,
 		Log:  telemetry.NewLogger(out, slog.LevelInfo, true), NoCORS: []string{"/api/admin/"},
 		DrainTimeout: 5 * time.Second, Now: time.Now,
@@ -152,29 +165,41 @@ func (e *edge) clients(t *testing.T) map[string]roamcardv1connect.CardServiceCli
 	h1 := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(h1.CloseIdleConnections)
 	h2 := overHTTP2(t)
-	return map[string]roamcardv1connect.CardServiceClient{
-		"Connect":           roamcardv1connect.NewCardServiceClient(h1, e.url),
-		"Connect JSON":      roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithProtoJSON()),
-		"Connect gzip":      roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithSendGzip()),
-		"Connect GET":       roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithHTTPGet()),
-		"Connect on HTTP/2": roamcardv1connect.NewCardServiceClient(h2, e.url),
-		"gRPC":              roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPC()),
-		"gRPC JSON": roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPC(),
-			connect.WithProtoJSON()),
-		"gRPC-Web":           roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithGRPCWeb()),
-		"gRPC-Web on HTTP/2": roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPCWeb()),
+	client := func(by *http.Client, options ...connecthttp.Option) roamcardv1connect.CardServiceClient {
+		return roamcardv1connect.NewCardServiceClient(e.calling(by, options...))
 	}
+	return map[string]roamcardv1connect.CardServiceClient{
+		"Connect":            client(h1),
+		"Connect JSON":       client(h1, connecthttp.WithProtoJSON()),
+		"Connect gzip":       client(h1, connecthttp.WithSendGzip()),
+		"Connect GET":        client(h1, connecthttp.WithHTTPGet()),
+		"Connect on HTTP/2":  client(h2),
+		"gRPC":               client(h2, connecthttp.WithGRPC()),
+		"gRPC JSON":          client(h2, connecthttp.WithGRPC(), connecthttp.WithProtoJSON()),
+		"gRPC-Web":           client(h1, connecthttp.WithGRPCWeb()),
+		"gRPC-Web on HTTP/2": client(h2, connecthttp.WithGRPCWeb()),
+	}
+}
+
+// calling is how clients of any service call.
+func (e *edge) calling(by *http.Client, options ...connecthttp.Option) *connect.Client {
+	return connect.NewClient(connecthttp.NewTransport(by, e.url, options...))
+}
+
+// told is a header of an answer, wherever the protocol has it.
+func told(call *connect.CallInfo, name string) string {
+	return cmp.Or(call.ResponseHeader().Get(name), call.ResponseTrailer().Get(name))
 }
 
 // problem is the problem detail of a failed call.
 func problem(t *testing.T, err error) (*connect.Error, *roamcardv1.Problem) {
 	t.Helper()
-	connectErr, ok := err.(*connect.Error)
+	connectErr, ok := errors.AsType[*connect.Error](err)
 	if !ok {
 		t.Fatalf("%v is not a connect error", err)
 	}
 	for _, detail := range connectErr.Details() {
-		value, err := detail.Value()
+		value, err := connectproto.UnmarshalErrorDetail(detail)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	connectv1 "connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
 	"connectrpc.com/grpchealth"
-	"connectrpc.com/grpcreflect"
+	"connectrpc.com/grpcreflect/v2"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -15,20 +18,43 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// reflector describes the services of this server and its health, and not what another one serves.
-func reflector(names []string) (*grpcreflect.Reflector, error) {
+// addHealth serves the health of the services, which has no form in connect's second version.
+func (s *Server) addHealth() error {
+	s.health = grpchealth.NewStaticChecker(s.services...)
+	path, handler := grpchealth.NewHandler(s.health, connectv1.WithReadMaxBytes(maxProbe),
+		// Nobody packs the name of a service.
+		connectv1.WithCompression("gzip", nil, nil))
+	s.procedures = append(s.procedures, path)
+	return s.router.Handle(path, handler)
+}
+
+// addReflection describes the services of this server and its health, and not what another one serves.
+func (s *Server) addReflection() error {
 	health, err := healthFile()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	names := s.services
 	d := described{protoregistry.GlobalFiles, &protoregistry.Files{}, names}
 	if err := d.health.RegisterFile(health); err != nil {
-		return nil, fmt.Errorf("describe health: %w", err)
+		return fmt.Errorf("describe health: %w", err)
 	}
-	return grpcreflect.NewReflector(
-		grpcreflect.NamerFunc(func() []string { return names }), grpcreflect.WithDescriptorResolver(d)), nil
+	server := connect.NewServer(rpcx.Errors(), rpcx.Messages(s.cfg.Limits))
+	grpcreflect.Register(server, grpcreflect.WithNamer(grpcreflect.NamerFunc(func() []string { return names })),
+		grpcreflect.WithDescriptorResolver(d))
+	handlers := mounted{}
+	connecthttp.Mount(handlers, server, rpcx.OverHTTP(maxProbe)...)
+	for path, handler := range handlers {
+		if err := s.router.Handle(path, s.overHTTP2Only(handler)); err != nil {
+			return err
+		}
+	}
+	s.procedures = append(s.procedures,
+		"/"+grpcreflect.ReflectV1ServiceName+"/", "/"+grpcreflect.ReflectV1AlphaServiceName+"/")
+	return nil
 }
 
 // described are the files of the program, without those whose services are served elsewhere alone.

@@ -2,43 +2,59 @@ package edge
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/transport/rest"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// addService adds a route for each procedure of a service, so that logs and traces name it, and refuses unknown
-// ones in the caller's protocol.
-func (s *Server) addService(service Service) error {
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service.name()))
-	if err != nil {
-		return fmt.Errorf("service %s: %w", service.name(), err)
-	}
-	descriptor, ok := found.(protoreflect.ServiceDescriptor)
-	if !ok {
-		return fmt.Errorf("service %s: not a service", service.name())
-	}
-	called := withStatus(service.Handler)
-	for i := range descriptor.Methods().Len() {
-		method := descriptor.Methods().Get(i)
-		procedure := service.Path + string(method.Name())
+// mounted are the handlers of procedures by their paths, as connecthttp.Mount adds them.
+type mounted map[string]http.Handler
+
+// Handle implements connecthttp.ServeMux.
+func (m mounted) Handle(path string, handler http.Handler) { m[path] = handler }
+
+// addProcedures adds a route for each procedure of a server, so that logs and traces name it, and refuses unknown
+// ones of its services in the caller's protocol.
+func (s *Server) addProcedures(server *connect.Server) error {
+	handlers := mounted{}
+	connecthttp.Mount(handlers, server, rpcx.OverHTTP(rpcx.MaxMessage)...)
+	for spec := range server.Specs() {
+		method, ok := spec.Schema.(protoreflect.MethodDescriptor)
+		if !ok {
+			return fmt.Errorf("%s has no descriptor", spec.Procedure)
+		}
 		policy, err := rpcx.PolicyOf(method)
 		if err != nil {
 			return err
 		}
-		s.rates[procedure] = rpcx.RateOf(policy)
-		if err := s.router.Handle(procedure, called); err != nil {
+		s.rates[spec.Procedure] = rpcx.RateOf(policy)
+		if err := s.router.Handle(spec.Procedure, withStatus(handlers[spec.Procedure])); err != nil {
+			return err
+		}
+		if err := s.addService(string(method.Parent().FullName())); err != nil {
 			return err
 		}
 	}
-	return s.router.Handle(service.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return nil
+}
+
+// addService refuses what is below a service's path and is no procedure of it.
+func (s *Server) addService(name string) error {
+	if slices.Contains(s.services, name) {
+		return nil
+	}
+	path := "/" + name + "/"
+	s.services, s.procedures = append(s.services, name), append(s.procedures, path)
+	return s.router.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, fault.New(fault.RouteNotFound, "There is no such procedure."))
 	}))
 }
@@ -47,8 +63,8 @@ func (s *Server) addService(service Service) error {
 func withStatus(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := rpcx.CallInfo{Resource: r.URL.Path}
-		next.ServeHTTP(&statusWriter{ResponseWriter: w, callInfo: &info},
-			r.WithContext(rpcx.WithCallInfo(r.Context(), &info)))
+		answer := &statusWriter{ResponseWriter: w, status: func() int { return int(info.Problem().GetStatus()) }}
+		next.ServeHTTP(answer, r.WithContext(rpcx.WithCallInfo(r.Context(), &info)))
 	})
 }
 
@@ -56,12 +72,13 @@ func withStatus(next http.Handler) http.Handler {
 // always answer 200.
 type statusWriter struct {
 	http.ResponseWriter
-	callInfo *rpcx.CallInfo
+	// status is that of the call's problem, once it has failed.
+	status func() int
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(code int) {
-	if chosen := int(w.callInfo.Problem().GetStatus()); chosen != 0 && code >= 400 &&
+	if chosen := w.status(); chosen != 0 && code >= 400 &&
 		w.Header().Get("Content-Type") == "application/json" {
 		code = chosen
 		if code == http.StatusUnauthorized {
@@ -90,10 +107,11 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 		rest.Problem(w, r, f)
 		return
 	}
-	var info rpcx.CallInfo
-	err := rpcx.ToConnect(rpcx.WithCallInfo(r.Context(), &info), f)
+	shown := rpcx.Show(r.Context(), f)
+	maps.Copy(w.Header(), shown.Headers)
+	answer := &statusWriter{ResponseWriter: w, status: func() int { return f.Status }}
 	// A failed write means that the caller has disconnected.
-	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, callInfo: &info}, r, err)
+	_ = s.refusal.Write(answer, r, shown.Error())
 }
 
 func (s *Server) isProcedure(path string) bool {

@@ -12,13 +12,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
 	"connectrpc.com/grpchealth"
-	"connectrpc.com/grpcreflect"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -43,15 +42,6 @@ const (
 	defaultDrainTimeout = 30 * time.Second
 )
 
-// Service is a Connect service as the generated New...Handler returns it.
-type Service struct {
-	Path    string
-	Handler http.Handler
-}
-
-// name is the service's full name.
-func (s Service) name() string { return strings.Trim(s.Path, "/") }
-
 // Config is what a Server is made of.
 type Config struct {
 	// Listener is where to serve. When it is nil, Serve listens on Addr.
@@ -61,9 +51,10 @@ type Config struct {
 	BaseURL string
 	// Hosts are the hosts whose requests are answered, besides the loopback and the address that a connection came to;
 	// empty answers every host's.
-	Hosts    []string
-	Services []Service
-	// REST holds the services' REST routes; New adds everything else to it.
+	Hosts []string
+	// Servers have the methods that are served over Connect, gRPC and gRPC-Web.
+	Servers []*connect.Server
+	// REST holds the methods' REST routes; New adds everything else to it.
 	REST *rest.Router
 	// Raw are handlers under patterns of http.ServeMux, such as "POST /mcp".
 	Raw map[string]http.Handler
@@ -97,11 +88,13 @@ type Server struct {
 	cfg    Config
 	router *rest.Router
 	rates  map[string]limit.Class
+	// services are the full names of the services.
+	services []string
 	// procedures are the paths below which calls are refused in their own protocol.
 	procedures []string
 	safe       http.Header
 	tracer     trace.Tracer
-	refusal    *connect.ErrorWriter
+	refusal    *connecthttp.ErrorWriter
 	health     *grpchealth.StaticChecker
 	handler    http.Handler
 	http       *http.Server
@@ -125,7 +118,7 @@ func New(cfg Config) (*Server, error) {
 		rates:   map[string]limit.Class{},
 		safe:    safeHeaders(cfg.BaseURL),
 		tracer:  cfg.Tracing.Tracer("github.com/roamcard/roamcard/internal/transport/edge"),
-		refusal: connect.NewErrorWriter(rpcx.JSON()),
+		refusal: connecthttp.NewErrorWriter(rpcx.OverHTTP(rpcx.MaxMessage)...),
 	}
 	if err := s.route(); err != nil {
 		return nil, fmt.Errorf("route: %w", err)
@@ -159,34 +152,16 @@ func New(cfg Config) (*Server, error) {
 
 // route adds procedures, health, reflection and the raw routes to the REST routes.
 func (s *Server) route() error {
-	var names []string
-	for _, service := range s.cfg.Services {
-		names = append(names, service.name())
-		s.procedures = append(s.procedures, service.Path)
-		if err := s.addService(service); err != nil {
+	for _, server := range s.cfg.Servers {
+		if err := s.addProcedures(server); err != nil {
 			return err
 		}
 	}
-	s.health = grpchealth.NewStaticChecker(names...)
-	reflects, err := reflector(names)
-	if err != nil {
+	if err := s.addHealth(); err != nil {
 		return err
 	}
-	bounded := connect.WithHandlerOptions(
-		rpcx.MaxBytes(maxProbe), connect.WithInterceptors(rpcx.Messages(s.cfg.Limits)))
-	path, health := grpchealth.NewHandler(s.health, bounded)
-	own := []Service{{path, health}}
-	for _, reflection := range []func(*grpcreflect.Reflector, ...connect.HandlerOption) (string, http.Handler){
-		grpcreflect.NewHandlerV1, grpcreflect.NewHandlerV1Alpha,
-	} {
-		path, handler := reflection(reflects, bounded)
-		own = append(own, Service{path, s.overHTTP2Only(handler)})
-	}
-	for _, service := range own {
-		s.procedures = append(s.procedures, service.Path)
-		if err := s.router.Handle(service.Path, service.Handler); err != nil {
-			return err
-		}
+	if err := s.addReflection(); err != nil {
+		return err
 	}
 	maps.Copy(s.rates, s.cfg.Rates)
 	for pattern, handler := range s.cfg.Raw {
@@ -229,8 +204,8 @@ func (s *Server) Serve(ctx context.Context) error {
 // Drain reports the services as not serving to those who ask for their health, and goes on serving.
 func (s *Server) Drain() {
 	s.health.SetStatus("", grpchealth.StatusNotServing)
-	for _, service := range s.cfg.Services {
-		s.health.SetStatus(service.name(), grpchealth.StatusNotServing)
+	for _, name := range s.services {
+		s.health.SetStatus(name, grpchealth.StatusNotServing)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	connectv2 "connectrpc.com/connect/v2"
 	"connectrpc.com/grpchealth"
 )
 
@@ -131,11 +132,13 @@ func TestServeListensOnItsAddress(t *testing.T) {
 func TestNewRefusesOverlappingRoutes(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	cfg := e.cfg
-	cfg.Services, cfg.Raw = nil, map[string]http.Handler{"GET /api/card/discovery": http.NotFoundHandler()}
+	cfg.Servers, cfg.Raw = nil, map[string]http.Handler{"GET /api/card/discovery": http.NotFoundHandler()}
 	if _, err := New(cfg); err == nil {
 		t.Error("a raw route hides a documented one")
 	}
-	cfg.Services = []Service{{Path: "/no.such.Service/", Handler: http.NotFoundHandler()}}
+	bare := connectv2.NewServer()
+	bare.Register(connectv2.Method{Spec: connectv2.Spec{Procedure: "/no.such.Service/Method"}})
+	cfg.Servers = []*connectv2.Server{bare}
 	if _, err := New(cfg); err == nil {
 		t.Error("an unknown service was added")
 	}

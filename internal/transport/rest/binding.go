@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -26,29 +27,24 @@ type binding struct {
 	vars []protoreflect.FieldDescriptor
 	// bodyField and answerField are nil when nothing or everything is in the body.
 	bodyField, answerField protoreflect.FieldDescriptor
-	// answerStart is how an answer begins whose only member is answerField.
-	answerStart []byte
 }
 
-// bindingsOf reads the rules of a service. A rule that this package cannot serve is an error.
-func bindingsOf(service protoreflect.ServiceDescriptor) ([]binding, error) {
+// bindingsOf reads the rules of a method. A rule that this package cannot serve is an error.
+func bindingsOf(method protoreflect.MethodDescriptor) ([]binding, error) {
+	rule, ok := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+	if !ok || rule == nil {
+		return nil, nil
+	}
+	if method.IsStreamingClient() || method.IsStreamingServer() {
+		return nil, errors.New("streams have no REST form")
+	}
 	var all []binding
-	for i := range service.Methods().Len() {
-		method := service.Methods().Get(i)
-		rule, ok := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
-		if !ok || rule == nil {
-			continue
+	for _, r := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
+		b, err := bind(method, r)
+		if err != nil {
+			return nil, err
 		}
-		if method.IsStreamingClient() || method.IsStreamingServer() {
-			return nil, fmt.Errorf("%s: streams have no REST form", method.FullName())
-		}
-		for _, r := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
-			b, err := bind(method, r)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", method.FullName(), err)
-			}
-			all = append(all, b)
-		}
+		all = append(all, b)
 	}
 	return all, nil
 }
@@ -84,9 +80,6 @@ func bind(method protoreflect.MethodDescriptor, rule *annotations.HttpRule) (bin
 	}
 	if b.answerField, err = named(b.responseBody, method.Output()); err != nil {
 		return binding{}, fmt.Errorf("response_body: %w", err)
-	}
-	if b.answerField != nil && method.Output().Fields().Len() == 1 {
-		b.answerStart = []byte(`{"` + b.answerField.JSONName() + `":`)
 	}
 	return b, nil
 }

@@ -1,26 +1,29 @@
 package rest
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect/v2"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// oddService is a service of one method, Echo, with the rule. Its message has a scalar id, a list
+// oddMethod is a method Echo with the rule. Its message has a scalar id, a list
 // tags, a message child, and an optional note.
-func oddService(t *testing.T, rule *annotations.HttpRule) protoreflect.ServiceDescriptor {
+func oddMethod(t *testing.T, rule *annotations.HttpRule) protoreflect.MethodDescriptor {
 	t.Helper()
 	options := &descriptorpb.MethodOptions{}
 	proto.SetExtension(options, annotations.E_Http, rule)
@@ -59,26 +62,40 @@ func oddService(t *testing.T, rule *annotations.HttpRule) protoreflect.ServiceDe
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file.Services().Get(0)
+	return file.Services().Get(0).Methods().Get(0)
 }
 
-// echo answers with the request's document, as the Connect handler of Echo does.
+// echo routes a rule to a method that answers with its request.
 func echo(t *testing.T, rule *annotations.HttpRule) *Router {
 	t.Helper()
-	bindings, err := bindingsOf(oddService(t, rule))
+	return routed(t, rule, nil, func(context.Context) {})
+}
+
+// routed is echo with another policy, unless it is nil, and with what is called for each call.
+func routed(t *testing.T, rule *annotations.HttpRule, p *roamcardv1.Policy, called func(context.Context)) *Router {
+	t.Helper()
+	method := oddMethod(t, rule)
+	server, router := connect.NewServer(rpcx.Errors()), New(Config{})
+	server.Register(connect.Method{
+		Spec: connect.Spec{Procedure: "/odd.Odd/Echo", Schema: method},
+		Handler: func(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+			called(ctx)
+			message := dynamicpb.NewMessage(method.Input())
+			if err := stream.Receive(message); err != nil {
+				return err
+			}
+			return stream.Send(message)
+		},
+	})
+	bindings, err := bindingsOf(method)
 	if err != nil {
 		t.Fatal(err)
 	}
-	router := New(Config{})
 	for _, b := range bindings {
-		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodPost || r.URL.Path != "/odd.Odd/Echo" ||
-				r.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("inner request %s %s %v", r.Method, r.URL, r.Header)
-			}
-			_, _ = io.Copy(w, r.Body)
-		})
-		if err := router.add(b.method+" "+b.path, &route{binding: b, handler: handler, log: router.log}); err != nil {
+		if p != nil {
+			b.policy = p
+		}
+		if err := router.add(b.method+" "+b.path, &route{binding: b, server: server, log: router.log}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,19 +118,21 @@ func TestBindingsServeEveryFormOfRule(t *testing.T) {
 		status               int
 		want                 string
 	}{
-		{"POST", "/all/x", `{"tags":["a"]}`, 200, `{"tags":["a"],"theId":"x"}`},
-		{"POST", "/all/x", "", 200, `{"theId":"x"}`},
-		{"GET", "/none/x?tags=a&tags=b%22", "", 200, `{"theId":"x","tags":["a","b\""]}`},
+		{"POST", "/all/x", `{"tags":["a"]}`, 200, `{"theId":"x","tags":["a"],"items":[]}`},
+		{"POST", "/all/x", "", 200, `{"theId":"x","tags":[],"items":[]}`},
+		{"GET", "/none/x?tags=a&tags=b%22", "", 200, `{"theId":"x","tags":["a","b\""],"items":[]}`},
 		{"GET", "/none/x?child=1", "", 400, "child query.unknown"},
-		{"PUT", "/child/x?tags=a", `{"tags":[]}`, 200, `{"child":{"tags":[]},"theId":"x","tags":["a"]}`},
-		{"PUT", "/child/x", "", 200, `{"theId":"x"}`},
+		{"PUT", "/child/x?tags=a", `{"tags":[]}`, 200,
+			`{"theId":"x","tags":["a"],"child":{"theId":"","tags":[],"items":[]},"items":[]}`},
+		{"PUT", "/child/x", "", 200, `{"theId":"x","tags":[],"items":[]}`},
 		{"PUT", "/child/x", `{"nope":1}`, 400, "child.nope json.unknown"},
 		{"PUT", "/child/x", `{},"tags":[]`, 400, " json.syntax"},
 		{"PUT", "/child/x", `null`, 400, "child json.null"},
 		{"PUT", "/child/x?child=1", `{}`, 400, "child query.unknown"},
-		{"PATCH", "/items", `[{"theId":"a"},{}]`, 200, `[{"theId":"a"},{}]`},
+		{"PATCH", "/items", `[{"theId":"a"},{}]`, 200,
+			`[{"theId":"a","tags":[],"items":[]},{"theId":"","tags":[],"items":[]}]`},
 		{"PATCH", "/items", `{}`, 400, "items json.type"},
-		{"DELETE", "/gone", "", 200, `{}`},
+		{"DELETE", "/gone", "", 200, `{"theId":"","tags":[],"items":[]}`},
 	} {
 		w := ask(t, router, c.method, c.target, c.body)
 		got := w.Body.String()
@@ -147,7 +166,7 @@ func TestBindingsRefuseRulesThatCannotBeServed(t *testing.T) {
 			Custom: &annotations.CustomHttpPattern{Kind: "HEAD", Path: "/a"},
 		}}, "not served"},
 	} {
-		if _, err := bindingsOf(oddService(t, c.rule)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := bindingsOf(oddMethod(t, c.rule)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %s", c.rule, err, c.want)
 		}
 	}
@@ -161,9 +180,12 @@ func TestMountRefusesOverlappingRoutes(t *testing.T) {
 			t.Errorf("%s was added", pattern)
 		}
 	}
-	for _, path := range []string{"/no.such.Service/", "/roamcard.v1.Order/", "/roamcard.v1.CardService/"} {
-		if err := router.Mount(path, http.NotFoundHandler()); err == nil {
-			t.Errorf("%s was mounted", path)
+	again, bare := connect.NewServer(), connect.NewServer()
+	roamcardv1connect.RegisterCardServiceHandler(again, &fakeServices{})
+	bare.Register(connect.Method{Spec: connect.Spec{Procedure: "/no.such.Service/Method"}})
+	for name, server := range map[string]*connect.Server{"routes that are there": again, "no descriptor": bare} {
+		if err := router.Mount(server); err == nil {
+			t.Errorf("%s was mounted", name)
 		}
 	}
 }
@@ -185,25 +207,14 @@ func TestSubtreesDoNotRedirect(t *testing.T) {
 }
 
 func TestPreviewNeedsRouteWithBody(t *testing.T) {
-	bindings, err := bindingsOf(oddService(t,
-		&annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: "/pay/{the_id}"}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := bindings[0]
-	b.policy = &roamcardv1.Policy{Paid: true}
-	router := New(Config{})
-	if err := router.add("GET /pay/{the_id}", &route{binding: b, log: router.log,
-		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// A preview is not validated, but the path's value must be.
-			if rpcx.IsPreview(r.Context()) {
-				t.Error("a complete request is taken for a preview")
-			}
-			_, _ = io.Copy(w, r.Body)
-		})}); err != nil {
-		t.Fatal(err)
-	}
-	if w := ask(t, router, "GET", "/pay/x", ""); w.Body.String() != `{"theId":"x"}` {
+	rule := &annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: "/pay/{the_id}"}}
+	router := routed(t, rule, &roamcardv1.Policy{Paid: true}, func(ctx context.Context) {
+		// A preview is not validated, but the path's value must be.
+		if rpcx.IsPreview(ctx) {
+			t.Error("a complete request is taken for a preview")
+		}
+	})
+	if w := ask(t, router, "GET", "/pay/x", ""); w.Body.String() != `{"theId":"x","tags":[],"items":[]}` {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-	"connectrpc.com/validate"
+	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
@@ -30,13 +30,13 @@ type fakeServices struct {
 	asked    proto.Message
 	resource string
 	preview  bool
-	header   http.Header
+	header   *connect.Header
 }
 
 // note records the request and returns the error of the answer.
 func (f *fakeServices) note(ctx context.Context, asked proto.Message) error {
 	f.asked, f.resource, f.preview = asked, rpcx.Resource(ctx), rpcx.IsPreview(ctx)
-	call, _ := connect.CallInfoForHandlerContext(ctx)
+	call, _ := connect.CallInfoForServerContext(ctx)
 	f.header = call.RequestHeader()
 	call.ResponseHeader().Set("Payment-Response", "receipt")
 	return f.err
@@ -92,29 +92,46 @@ func (f *fakeServices) GetOrder(
 	return &roamcardv1.GetOrderResponse{Order: &roamcardv1.Order{OrderId: req.GetOrderId()}}, f.note(ctx, req)
 }
 
-// gate is what requests pass before a service has them.
-func gate() []connect.HandlerOption {
-	return []connect.HandlerOption{
-		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
-		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
-		connect.WithReadMaxBytes(1 << 20),
-	}
+// everybody takes every caller for whom a method needs.
+type everybody struct{}
+
+func (everybody) Authenticate(context.Context, string) (auth.Caller, error) {
+	return auth.Caller{Kind: auth.KindWallet, Scopes: []auth.Scope{
+		auth.ScopeOrders, auth.ScopeCards, auth.ScopeReveal, auth.ScopeActivity,
+	}}, nil
 }
 
-// newRouter routes to the fake services, with the interceptors of the real ones.
+func (e everybody) AuthenticateRequest(ctx context.Context, _ string) (auth.Caller, error) {
+	return e.Authenticate(ctx, "")
+}
+
+func (everybody) Operator(context.Context, string) (auth.Caller, error) {
+	return auth.Caller{Kind: auth.KindOperator, Role: auth.RoleAdmin}, nil
+}
+
+// noDeliveries opens nothing.
+type noDeliveries struct{ rpcx.Deliveries }
+
+// newServer is a server with what every service has around it, for everybody.
+func newServer(t *testing.T) *connect.Server {
+	t.Helper()
+	newServer, err := rpcx.Servers(rpcx.Config{Callers: everybody{}, Deliveries: noDeliveries{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newServer()
+}
+
+// newRouter routes to the fake services.
 func newRouter(t *testing.T, d *fakeServices) *Router {
 	t.Helper()
-	options := gate()
-	router := New(Config{})
-	mount := func(path string, handler http.Handler) {
-		t.Helper()
-		if err := router.Mount(path, handler); err != nil {
-			t.Fatal(err)
-		}
+	server, router := newServer(t), New(Config{})
+	roamcardv1connect.RegisterCardServiceHandler(server, d)
+	roamcardv1connect.RegisterOrderServiceHandler(server, d)
+	roamcardv1connect.RegisterAuthServiceHandler(server, d)
+	if err := router.Mount(server); err != nil {
+		t.Fatal(err)
 	}
-	mount(roamcardv1connect.NewCardServiceHandler(d, options...))
-	mount(roamcardv1connect.NewOrderServiceHandler(d, options...))
-	mount(roamcardv1connect.NewAuthServiceHandler(d, options...))
 	return router
 }
 

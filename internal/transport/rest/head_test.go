@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -10,64 +12,69 @@ import (
 	"strconv"
 	"testing"
 
+	"connectrpc.com/connect/v2"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // TestHeadIsGetWithoutBody on every GET route of the protos, for answers and for refusals.
 func TestHeadIsGetWithoutBody(t *testing.T) {
-	gets := map[string]binding{}
+	gets := map[string]bool{}
 	router, status := New(Config{}), http.StatusOK
+	server := connect.NewServer(rpcx.Errors())
 	protoregistry.GlobalFiles.RangeFilesByPackage(roamcardv1.File_roamcard_v1_policy_proto.Package(),
 		func(f protoreflect.FileDescriptor) bool {
 			for i := range f.Services().Len() {
-				service := f.Services().Get(i)
-				bindings, err := bindingsOf(service)
-				if err != nil {
-					t.Fatal(err)
-				}
-				of := map[string]binding{}
-				for _, b := range bindings {
-					of[b.procedure] = b
-					if b.method == http.MethodGet {
-						gets[b.path] = b
+				methods := f.Services().Get(i).Methods()
+				for j := range methods.Len() {
+					method := methods.Get(j)
+					bindings, err := bindingsOf(method)
+					if err != nil {
+						t.Fatal(err)
 					}
-				}
-				err = router.Mount("/"+string(service.FullName())+"/", http.HandlerFunc(
-					func(w http.ResponseWriter, r *http.Request) {
-						w.Header().Set("Content-Type", "application/json")
-						w.Header().Set("Payment-Response", "receipt")
-						if status != http.StatusOK {
-							w.WriteHeader(status)
-							_, _ = io.WriteString(w, `{"code":"unauthenticated"}`)
-							return
+					for _, b := range bindings {
+						if b.method == http.MethodGet {
+							gets[b.path] = true
 						}
-						answer := "{}"
-						if field := of[r.URL.Path].answerField; field != nil {
-							answer = `{"` + field.JSONName() + `":{"a":1}}`
-						}
-						_, _ = io.WriteString(w, answer)
-					}))
-				if err != nil {
-					t.Fatal(err)
+					}
+					server.Register(connect.Method{
+						Spec: connect.Spec{
+							Procedure: fmt.Sprintf("/%s/%s", f.Services().Get(i).FullName(), method.Name()), Schema: method,
+						},
+						Handler: func(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+							call, _ := connect.CallInfoForServerContext(ctx)
+							call.ResponseHeader().Set("Payment-Response", "receipt")
+							if status != http.StatusOK {
+								return fault.New(fault.SessionInvalid, "")
+							}
+							return stream.Send(filled(method.Output()))
+						},
+					})
 				}
 			}
 			return true
 		})
+	if err := router.Mount(server); err != nil {
+		t.Fatal(err)
+	}
 	if len(gets) < 30 {
 		t.Fatalf("%d routes are read by GET", len(gets))
 	}
-	server := httptest.NewServer(router)
-	t.Cleanup(server.Close)
+	site := httptest.NewServer(router)
+	t.Cleanup(site.Close)
 	ask := func(method, path string) (*http.Response, []byte) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), method, site.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := server.Client().Do(r)
+		res, err := site.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,4 +102,15 @@ func TestHeadIsGetWithoutBody(t *testing.T) {
 			}
 		}
 	}
+}
+
+// filled is a message whose own members that are messages are there.
+func filled(of protoreflect.MessageDescriptor) proto.Message {
+	m := dynamicpb.NewMessage(of)
+	for i := range of.Fields().Len() {
+		if field := of.Fields().Get(i); field.Message() != nil && !field.IsList() && !field.IsMap() {
+			m.Mutable(field)
+		}
+	}
+	return m
 }

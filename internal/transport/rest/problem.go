@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -26,12 +27,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if excess := limit.Excess(r.Context()); excess != nil {
 		err = excess // as in rpcx.Errors
 	}
-	info := &rpcx.CallInfo{WritesProblem: true}
-	shown := rpcx.ToConnect(rpcx.WithCallInfo(r.Context(), info), err)
-	for name, values := range shown.Meta() {
-		w.Header()[name] = values
-	}
-	write(w, info.Problem())
+	shown := rpcx.Show(r.Context(), err)
+	maps.Copy(w.Header(), shown.Headers)
+	write(w, shown.Problem)
 }
 
 // document is the problem's JSON form; the order of its members is part of the documentation.

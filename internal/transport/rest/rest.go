@@ -1,10 +1,10 @@
-// Package rest serves the documented REST paths by transcoding them onto the Connect handlers.
+// Package rest serves the documented REST paths by calls of the methods that Connect and gRPC call, in process.
 //
-// A request to a google.api.http route becomes a unary Connect call in JSON, which the handler of Connect and
-// gRPC serves, so that policy, validation and tracing exist once. Failures are problem documents (RFC 9457):
+// A request to a google.api.http route becomes a unary call, so that policy, validation and tracing exist once.
+// Failures are problem documents (RFC 9457):
 //
-//	request -> size, media type, strict JSON, path and query -> Connect handler
-//	answer  <- compact JSON, or application/problem+json      <- Connect answer
+//	request -> size, media type, path and query -> strict JSON -> method
+//	answer  <- compact JSON, or application/problem+json       <- message, or problem
 package rest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"path"
 	"strings"
 
+	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -58,34 +58,30 @@ func New(cfg Config) *Router {
 	}
 }
 
-// Mount adds the REST routes of a service. servicePath and handler are what the generated
-// New...Handler returns; the procedures are not routed here. As in the mux, a GET route also gets HEAD: the server
-// leaves the body out and keeps the headers. A rule that cannot be served, or that overlaps
+// Mount adds the REST routes of a server's methods; the procedures are not routed here. As in the mux, a GET route also
+// gets HEAD: the server leaves the body out and keeps the headers. A rule that cannot be served, or that overlaps
 // another, is an error.
-func (rt *Router) Mount(servicePath string, handler http.Handler) error {
-	name := protoreflect.FullName(strings.Trim(servicePath, "/"))
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	if err != nil {
-		return fmt.Errorf("mount %s: %w", name, err)
-	}
-	service, ok := found.(protoreflect.ServiceDescriptor)
-	if !ok {
-		return fmt.Errorf("mount %s: not a service", name)
-	}
-	bindings, err := bindingsOf(service)
-	if err != nil {
-		return fmt.Errorf("mount %s: %w", name, err)
-	}
-	for _, b := range bindings {
-		pattern := b.method + " " + b.path
-		var serve http.Handler = &route{binding: b, handler: handler, log: rt.log}
-		if page, ok := rt.pages[b.procedure]; ok && b.method == http.MethodGet {
-			serve = paged{serve, page}
+func (rt *Router) Mount(server *connect.Server) error {
+	for spec := range server.Specs() {
+		method, ok := spec.Schema.(protoreflect.MethodDescriptor)
+		if !ok {
+			return fmt.Errorf("mount %s: it has no descriptor", spec.Procedure)
 		}
-		if err := rt.add(pattern, serve); err != nil {
-			return fmt.Errorf("mount %s: %w", b.procedure, err)
+		bindings, err := bindingsOf(method)
+		if err != nil {
+			return fmt.Errorf("mount %s: %w", spec.Procedure, err)
 		}
-		rt.rates[pattern] = rpcx.RateOf(b.policy)
+		for _, b := range bindings {
+			pattern := b.method + " " + b.path
+			var serve http.Handler = &route{binding: b, server: server, log: rt.log}
+			if page, ok := rt.pages[b.procedure]; ok && b.method == http.MethodGet {
+				serve = paged{serve, page}
+			}
+			if err := rt.add(pattern, serve); err != nil {
+				return fmt.Errorf("mount %s: %w", b.procedure, err)
+			}
+			rt.rates[pattern] = rpcx.RateOf(b.policy)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -13,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"connectrpc.com/connect/v2"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -27,8 +30,8 @@ const defaultMaxBody = 16 << 10
 // route serves one binding.
 type route struct {
 	binding
-	handler http.Handler
-	log     *slog.Logger
+	server *connect.Server
+	log    *slog.Logger
 }
 
 // ServeHTTP implements http.Handler.
@@ -41,19 +44,58 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rt.refuse(w, r, refused)
 		return
 	}
-	document, fields := rt.document(r, body)
-	if len(fields) > 0 {
-		rt.refuse(w, r, rpcx.Malformed(fields...))
-		return
-	}
 	info := rpcx.CallInfo{
 		Resource: r.URL.RequestURI(), WritesProblem: true,
 		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() &&
 			len(r.Header.Values(x402.HeaderSignature)) == 0,
 	}
-	var answer rpcx.Answer
-	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpcx.WithCallInfo(r.Context(), &info)), document))
-	rt.send(w, r, &answer, info.Problem())
+	call := connect.CallInfo{Protocol: "rest", PeerAddr: r.RemoteAddr}
+	for name, values := range r.Header {
+		call.RequestHeader().SetValues(name, values)
+	}
+	x := exchange{route: rt, request: r, body: body}
+	err := rt.server.Call(rpcx.WithCallInfo(r.Context(), &info), rt.procedure, &call, &x)
+	for name, values := range call.ResponseHeader().All() {
+		w.Header()[name] = values
+	}
+	switch {
+	case err == nil:
+		rt.send(w, r, x.answer)
+	case info.Problem() != nil:
+		write(w, info.Problem())
+	default:
+		rt.unshown(w, r, err)
+	}
+}
+
+// exchange is the stream of a unary call: a request in, a message out.
+type exchange struct {
+	route   *route
+	request *http.Request
+	body    []byte
+	answer  proto.Message
+}
+
+// Receive implements connect.ServerStream.
+func (x *exchange) Receive(message any) error {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return fmt.Errorf("%T is not a protobuf message", message)
+	}
+	return x.route.fill(m, x.request, x.body)
+}
+
+// SendHeaders implements connect.ServerStream. The headers are sent with the answer.
+func (*exchange) SendHeaders() error { return nil }
+
+// Send implements connect.ServerStream.
+func (x *exchange) Send(message any) error {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return fmt.Errorf("%T is not a protobuf message", message)
+	}
+	x.answer = m
+	return nil
 }
 
 // refuse answers a request that cannot become a call. When it has a payment and is over the limit, the answer is
@@ -124,95 +166,83 @@ func isPlainJSON(h http.Header) bool {
 	return true
 }
 
-// document makes the JSON form of the method's message from body, path and query.
-func (rt *route) document(r *http.Request, body []byte) ([]byte, []fault.Field) {
-	if rt.body == "*" && len(rt.vars) == 0 && r.URL.RawQuery == "" && len(body) > 0 {
-		// The body is the whole message, and the handler checks it.
-		return body, nil
+// fill sets the method's message from body, path and query.
+func (rt *route) fill(message proto.Message, r *http.Request, body []byte) error {
+	problems, err := rt.fillBody(message, body)
+	if err != nil {
+		return err
 	}
-	members, problems := rt.bodyMembers(body)
+	m := message.ProtoReflect()
 	for _, field := range rt.vars {
-		value, problem, ok := rpcx.JSONFromText(field, field.JSONName(), r.PathValue(string(field.Name())))
+		value, problem, ok := rpcx.ValueFromText(field, field.JSONName(), r.PathValue(string(field.Name())))
 		if !ok {
 			problems = append(problems, problem)
 			continue
 		}
-		members = append(members, member(field, value))
+		m.Set(field, value)
 	}
-	fromQuery, queryProblems := rt.queryMembers(r.URL.RawQuery)
-	problems = append(problems, queryProblems...)
-	if len(problems) > 0 {
-		return nil, problems
+	if problems = append(problems, rt.fillQuery(m, r.URL.RawQuery)...); len(problems) > 0 {
+		return rpcx.Malformed(problems...)
 	}
-	members = append(members, fromQuery...)
-	size := 2
-	for _, m := range members {
-		size += len(m) + 1
-	}
-	document := append(make([]byte, 0, size), '{')
-	for i, m := range members {
-		if i > 0 {
-			document = append(document, ',')
-		}
-		document = append(document, m...)
-	}
-	return append(document, '}'), nil
+	return nil
 }
 
-// bodyMembers are the members that the body sets, checked against the message.
-func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
+// fillBody sets what the body has.
+func (rt *route) fillBody(message proto.Message, body []byte) ([]fault.Field, error) {
 	switch {
 	case rt.body == "":
 		if bare := bytes.TrimSpace(body); len(bare) > 0 && !emptyObject(bare) {
-			return nil, []fault.Field{{Rule: "body.none", Message: "This operation takes no body."}}
+			return []fault.Field{{Rule: "body.none", Message: "This operation takes no body."}}, nil
 		}
 		return nil, nil
 	case len(body) == 0 && rt.method == http.MethodPut && rt.body == "*":
 		// What replaces all there is has to say so.
-		return nil, []fault.Field{{Rule: "body.required", Message: "The body must be a JSON object; {} is an empty one."}}
+		return []fault.Field{{Rule: "body.required", Message: "The body must be a JSON object; {} is an empty one."}}, nil
 	case len(body) == 0:
 		return nil, nil
 	case rt.bodyField != nil:
 		// Checked before it becomes part of an object, where `1,"other":2` would be valid, too.
 		if !json.Valid(body) {
-			return nil, []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON value."}}
+			return []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON value."}}, nil
 		}
-		m := member(rt.bodyField, body)
-		return [][]byte{m}, rpcx.CheckJSON(slices.Concat([]byte{'{'}, m, []byte{'}'}), rt.input)
+		// A JSON name is an identifier and needs no escapes.
+		body = fmt.Appendf(nil, `{"%s":%s}`, rt.bodyField.JSONName(), body)
 	}
-	if problems := rpcx.CheckJSON(body, rt.input); len(problems) > 0 {
-		return nil, problems
+	err := rpcx.UnmarshalJSON(body, message)
+	if f, wrong := fault.As(err); wrong {
+		return f.Fields, nil
+	}
+	return rt.setByPath(body), err
+}
+
+// setByPath are the members of a body that the path sets.
+func (rt *route) setByPath(body []byte) (problems []fault.Field) {
+	if len(rt.vars) == 0 || rt.body != "*" {
+		return nil
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(body, &given); err != nil {
-		return nil, []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON object."}}
+		return []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON object."}}
 	}
-	var problems []fault.Field
 	for _, field := range rt.vars {
 		if _, twice := given[field.JSONName()]; twice {
 			problems = append(problems, fault.Field{Path: field.JSONName(), Rule: "json.unknown",
 				Message: "Is set by the path."})
 		}
 	}
-	object := bytes.TrimSpace(body)
-	if inside := bytes.TrimSpace(object[1 : len(object)-1]); len(inside) > 0 {
-		return [][]byte{inside}, problems
-	}
-	return nil, problems
+	return problems
 }
 
-// queryMembers are the members that the query sets, by JSON name. A name that is unknown, or that the path or
+// fillQuery sets the members that the query names, by JSON name. A name that is unknown, or that the path or
 // the body sets, is refused.
-func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
+func (rt *route) fillQuery(m protoreflect.Message, query string) (problems []fault.Field) {
 	if query == "" {
-		return nil, nil
+		return nil
 	}
 	given, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, []fault.Field{{Rule: "query.syntax", Message: "The query cannot be read."}}
+		return []fault.Field{{Rule: "query.syntax", Message: "The query cannot be read."}}
 	}
-	var members [][]byte
-	var problems []fault.Field
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		field := rt.input.Fields().ByJSONName(name)
 		if rt.body == "*" || field == nil || field == rt.bodyField || rt.isVar(field) || field.Message() != nil {
@@ -225,45 +255,19 @@ func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 				Message: "The parameter is given more than once."})
 			continue
 		}
-		var values [][]byte
 		for _, text := range given[name] {
-			value, problem, ok := rpcx.JSONFromText(field, name, text)
-			if !ok {
+			value, problem, ok := rpcx.ValueFromText(field, name, text)
+			switch {
+			case !ok:
 				problems = append(problems, problem)
-				continue
+			case field.IsList():
+				m.Mutable(field).List().Append(value)
+			default:
+				m.Set(field, value)
 			}
-			values = append(values, value)
 		}
-		all := bytes.Join(values, []byte{','})
-		if field.IsList() {
-			all = slices.Concat([]byte{'['}, all, []byte{']'})
-		}
-		members = append(members, member(field, all))
 	}
-	return members, problems
-}
-
-// inner turns a shallow copy of the REST request into the Connect request.
-func (rt *route) inner(r *http.Request, document []byte) *http.Request {
-	r.Method = http.MethodPost
-	r.URL = &url.URL{Path: rt.procedure}
-	r.RequestURI = rt.procedure
-	r.Body = io.NopCloser(bytes.NewReader(document))
-	r.ContentLength = int64(len(document))
-	r.TransferEncoding = nil
-	r.Header = maps.Clone(r.Header)
-	for _, name := range []string{
-		"Accept-Encoding", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Content-Encoding", "Content-Length",
-	} {
-		r.Header.Del(name)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	return r
-}
-
-func member(field protoreflect.FieldDescriptor, value []byte) []byte {
-	// A JSON name is an identifier and needs no escapes.
-	return slices.Concat([]byte{'"'}, []byte(field.JSONName()), []byte(`":`), value)
+	return problems
 }
 
 // maxParameterName bounds what a problem repeats of a caller's own parameter names.

@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
+	"connectrpc.com/connect/v2/connectproto"
 	"github.com/google/uuid"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -88,14 +90,7 @@ func newHarness(t *testing.T) *harness {
 		Cards: cards, Credentials: cards, Reveals: h.auth, Terms: terms,
 		Availability: map[order.Kind]availability.Product{card.Kind: cards.Availability()},
 	}
-	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: h.auth})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	for _, h := range Handlers(Services{Cards: service}, before...) {
-		mux.Handle(h.Path, h.Handler)
-	}
+	mux := served(t, Services{Cards: service}, h.auth)
 	log := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var calls telemetry.Calls
@@ -103,8 +98,22 @@ func newHarness(t *testing.T) *harness {
 		log.LogAttrs(r.Context(), calls.Last().Level(), "request", calls.Last().AppendAttrs(nil)...)
 	}))
 	t.Cleanup(server.Close)
-	h.url, h.client = server.URL, roamcardv1connect.NewCardServiceClient(server.Client(), server.URL)
+	h.url, h.client = server.URL, roamcardv1connect.NewCardServiceClient(
+		connect.NewClient(connecthttp.NewTransport(server.Client(), server.URL)))
 	return h
+}
+
+// served are services over HTTP, with what every method has around it.
+func served(t *testing.T, s Services, callers rpcx.Callers) http.Handler {
+	t.Helper()
+	newServer, err := rpcx.Servers(rpcx.Config{Callers: callers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, mux := newServer(), http.NewServeMux()
+	s.Register(server, server)
+	connecthttp.Mount(mux, server, rpcx.OverHTTP(rpcx.MaxMessage)...)
+	return mux
 }
 
 // lines records what is logged.
@@ -160,7 +169,7 @@ func (h *harness) issue(w authtest.Wallet) card.Card {
 }
 
 // as makes a context whose call sends a bearer token; info has the headers of the answer.
-func as(t *testing.T, token string) (context.Context, connect.CallInfo) {
+func as(t *testing.T, token string) (context.Context, *connect.CallInfo) {
 	t.Helper()
 	ctx, info := connect.NewClientContext(t.Context())
 	if token != "" {
@@ -177,7 +186,7 @@ func problemOf(t *testing.T, err error) *roamcardv1.Problem {
 		t.Fatalf("%v is not a connect error", err)
 	}
 	for _, detail := range failed.Details() {
-		if value, err := detail.Value(); err == nil {
+		if value, err := connectproto.UnmarshalErrorDetail(detail); err == nil {
 			if problem, ok := value.(*roamcardv1.Problem); ok {
 				return problem
 			}

@@ -2,11 +2,8 @@ package rpc
 
 import (
 	"encoding/hex"
-	"errors"
 	"strings"
 	"testing"
-
-	"connectrpc.com/connect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
@@ -18,15 +15,12 @@ import (
 func TestLogHasNoPayment(t *testing.T) {
 	h := newHarness(t)
 	ada := authtest.NewWallet(t, "ada")
-	_, err := h.client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
+	ctx, info := as(t, "")
+	_, err := h.client.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
 	if p := problemOf(t, err); p.GetCode() != string(fault.PaymentRequired) {
 		t.Fatalf("unpaid: %s", p.GetCode())
 	}
-	challenge, ok := errors.AsType[*connect.Error](err)
-	if !ok {
-		t.Fatal(err)
-	}
-	required, err := x402.DecodeRequired(challenge.Meta().Get(x402.HeaderRequired))
+	required, err := x402.DecodeRequired(info.ResponseHeader().Get(x402.HeaderRequired))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +39,7 @@ func TestLogHasNoPayment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, info := as(t, "")
+	ctx, info = as(t, "")
 	info.RequestHeader().Set(x402.HeaderSignature, header)
 	_, err = h.client.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
 	if p := problemOf(t, err); p.GetCode() != string(fault.PaymentRejected) {

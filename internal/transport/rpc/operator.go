@@ -3,7 +3,7 @@ package rpc
 import (
 	"context"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
@@ -167,7 +167,7 @@ func act(ctx context.Context) card.Act {
 func actOnce(ctx context.Context, reason string) card.Act {
 	a := act(ctx)
 	a.Reason = reason
-	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
+	if call, ok := connect.CallInfoForServerContext(ctx); ok {
 		a.Key = call.RequestHeader().Get(rpcx.HeaderIdempotencyKey)
 	}
 	return a

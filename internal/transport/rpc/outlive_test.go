@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
@@ -22,7 +23,6 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/product/topup"
 	"github.com/roamcard/roamcard/internal/secret"
-	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -105,24 +105,16 @@ func paidCalls(t *testing.T, s shelf) map[string]func() (*roamcardv1.Order, erro
 		},
 		Orders: OrderService{Sales: sales(esim.Kind), Links: till{esim.Kind}, Orders: ownOrders{till{esim.Kind}}},
 	}
-	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: h.auth})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	for _, served := range Handlers(services, before...) {
-		mux.Handle(served.Path, served.Handler)
-	}
-	at := inside{mux}
+	at := connect.NewClient(connecthttp.NewTransport(inside{served(t, services, h.auth)}, "http://shop.example"))
 	token := h.session(authtest.NewWallet(t, "ada"), auth.ScopeOrders)
 	late := func() context.Context {
 		ctx, info := as(t, token)
 		info.RequestHeader().Set(x402.HeaderSignature, "e30=")
 		return ctx
 	}
-	cards := roamcardv1connect.NewCardServiceClient(at, "http://shop.example")
-	esims := roamcardv1connect.NewEsimServiceClient(at, "http://shop.example")
-	orders := roamcardv1connect.NewOrderServiceClient(at, "http://shop.example")
+	cards := roamcardv1connect.NewCardServiceClient(at)
+	esims := roamcardv1connect.NewEsimServiceClient(at)
+	orders := roamcardv1connect.NewOrderServiceClient(at)
 	plan := "pln_1"
 	return map[string]func() (*roamcardv1.Order, error){
 		"PurchaseCard": func() (*roamcardv1.Order, error) {

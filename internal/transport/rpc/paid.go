@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -67,7 +67,7 @@ func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any
 	if err != nil {
 		return checkout.PaidOrder{}, fmt.Errorf("marshal the request: %w", err)
 	}
-	call, ok := connect.CallInfoForHandlerContext(ctx)
+	call, ok := connect.CallInfoForServerContext(ctx)
 	if !ok {
 		return checkout.PaidOrder{}, fmt.Errorf("buy outside of a call")
 	}
@@ -116,7 +116,7 @@ func unshown(id order.ID, err error) error {
 // shown is the message of a paid order, see answer. An order that has ended has its signed receipt there, and in the
 // receipt of the payment.
 func (s Sales) shown(ctx context.Context, paid checkout.PaidOrder) (m *roamcardv1.Order, err error) {
-	call, ok := connect.CallInfoForHandlerContext(ctx)
+	call, ok := connect.CallInfoForServerContext(ctx)
 	if !ok {
 		return nil, fmt.Errorf("show a paid order outside of a call")
 	}
@@ -139,7 +139,7 @@ func (s Sales) shown(ctx context.Context, paid checkout.PaidOrder) (m *roamcardv
 
 // setReceipt adds the receipt of a payment to the answer. Who reads no outcome takes a signed receipt for a proof of
 // delivery, so that of a refund is not sent there.
-func setReceipt(h http.Header, paid checkout.PaidOrder) error {
+func setReceipt(h *connect.Header, paid checkout.PaidOrder) error {
 	settlement := checkout.Receipt(paid.Payment)
 	if r := paid.Receipt; r != nil && r.Outcome == receipt.Delivered {
 		settlement.Extensions = map[string]any{x402.OfferReceipt: x402.DeclareReceipt(r.JWS)}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -27,7 +27,7 @@ func (s Sales) create(ctx context.Context, n checkout.CreateRequest, request any
 	if err != nil {
 		return nil, fmt.Errorf("marshal the request: %w", err)
 	}
-	call, ok := connect.CallInfoForHandlerContext(ctx)
+	call, ok := connect.CallInfoForServerContext(ctx)
 	if !ok {
 		return nil, fmt.Errorf("create an order outside of a call")
 	}
@@ -92,7 +92,7 @@ func masked(a x402.Address) string {
 func (s OrderService) PayOrder(
 	ctx context.Context, req *roamcardv1.PayOrderRequest,
 ) (*roamcardv1.PayOrderResponse, error) {
-	call, ok := connect.CallInfoForHandlerContext(ctx)
+	call, ok := connect.CallInfoForServerContext(ctx)
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
 	}

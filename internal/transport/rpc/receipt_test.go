@@ -1,8 +1,9 @@
 package rpc
 
 import (
-	"net/http"
 	"testing"
+
+	"connectrpc.com/connect/v2"
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -20,7 +21,7 @@ func TestSettlementHasTheReceiptOfADeliveryAlone(t *testing.T) {
 		"delivered": {&checkout.SignedReceipt{Outcome: receipt.Delivered, JWS: "a.b.c"}, "a.b.c"},
 		"refunded":  {&checkout.SignedReceipt{Outcome: receipt.Refunded, JWS: "a.b.c"}, ""},
 	} {
-		header := http.Header{}
+		header := &connect.Header{}
 		paid := checkout.PaidOrder{Payment: payment.Payment{Receipt: &payment.Receipt{}}, Receipt: tt.signed}
 		if err := setReceipt(header, paid); err != nil {
 			t.Fatal(err)

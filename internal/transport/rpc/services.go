@@ -4,9 +4,7 @@
 package rpc
 
 import (
-	"net/http"
-
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 )
@@ -28,23 +26,13 @@ type Services struct {
 	Activity ActivityService
 }
 
-// Handler is one service as the edge mounts it: under its path for Connect, gRPC and gRPC-Web, and
-// under its routes for REST.
-type Handler struct {
-	Path    string
-	Handler http.Handler
-}
-
-// Handlers are the services with the options of rpcx.HandlerOptions.
-func Handlers(s Services, opts ...connect.HandlerOption) []Handler {
-	var all []Handler
-	add := func(path string, handler http.Handler) { all = append(all, Handler{path, handler}) }
-	add(roamcardv1connect.NewCardServiceHandler(s.Cards, opts...))
-	add(roamcardv1connect.NewOrderServiceHandler(s.Orders, opts...))
-	add(roamcardv1connect.NewEsimServiceHandler(s.Esims, opts...))
-	add(roamcardv1connect.NewAuthServiceHandler(s.Auth, opts...))
-	add(roamcardv1connect.NewRuntimeServiceHandler(s.Runtime, opts...))
-	add(roamcardv1connect.NewOperatorServiceHandler(s.Operator, opts...))
-	add(roamcardv1connect.NewActivityServiceHandler(s.Activity, opts...))
-	return all
+// Register adds the services of buyers to one server and that of operators to another, both of rpcx.Servers.
+func (s Services) Register(buyers, operators *connect.Server) {
+	roamcardv1connect.RegisterCardServiceHandler(buyers, s.Cards)
+	roamcardv1connect.RegisterOrderServiceHandler(buyers, s.Orders)
+	roamcardv1connect.RegisterEsimServiceHandler(buyers, s.Esims)
+	roamcardv1connect.RegisterAuthServiceHandler(buyers, s.Auth)
+	roamcardv1connect.RegisterRuntimeServiceHandler(buyers, s.Runtime)
+	roamcardv1connect.RegisterActivityServiceHandler(buyers, s.Activity)
+	roamcardv1connect.RegisterOperatorServiceHandler(operators, s.Operator)
 }

@@ -1,8 +1,9 @@
 package rpc
 
 import (
-	"net/http"
 	"strings"
+
+	"connectrpc.com/connect/v2"
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -17,7 +18,7 @@ type RequestSignIns interface {
 
 // signIn is the sign-in for one request that comes with a purchase; nil without one, and with a payment, which proves
 // the wallet by itself. It has to be for the purchase's own resource.
-func (s Sales) signIn(h http.Header, p checkout.Purchase) (checkout.SignIn, error) {
+func (s Sales) signIn(h *connect.Header, p checkout.Purchase) (checkout.SignIn, error) {
 	if s.SignIns == nil || p.Payment != "" || len(h.Values(x402.HeaderSignIn)) == 0 {
 		return nil, nil
 	}

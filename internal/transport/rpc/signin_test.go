@@ -1,8 +1,9 @@
 package rpc
 
 import (
-	"net/http"
 	"testing"
+
+	"connectrpc.com/connect/v2"
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -21,6 +22,15 @@ func (r *reader) ReadRequestSignIn(header, uri string) (*auth.RequestSignIn, err
 	return &auth.RequestSignIn{}, nil
 }
 
+// signedBy is a request's headers with a sign-in, unless it is empty.
+func signedBy(signIn string) *connect.Header {
+	h := &connect.Header{}
+	if signIn != "" {
+		h.Set(x402.HeaderSignIn, signIn)
+	}
+	return h
+}
+
 // TestSignInIsReadForThePurchaseItComesWith: a payment proves the wallet by itself, and has nothing to fear from it.
 func TestSignInIsReadForThePurchaseItComesWith(t *testing.T) {
 	unpaid := checkout.Purchase{Resource: x402.Resource{URL: "https://shop.example/api/card/purchase?a=b"}}
@@ -28,18 +38,18 @@ func TestSignInIsReadForThePurchaseItComesWith(t *testing.T) {
 	paid.Payment = "e30="
 	for _, tt := range []struct {
 		name     string
-		header   http.Header
+		header   string
 		purchase checkout.Purchase
 		read     bool
 		want     fault.Code
 	}{
-		{"no header", http.Header{}, unpaid, false, ""},
-		{"one that is good", http.Header{"Sign-In-With-X": {"good"}}, unpaid, true, ""},
-		{"one that is bad", http.Header{"Sign-In-With-X": {"bad"}}, unpaid, false, fault.SignatureInvalid},
-		{"a payment and one that is bad", http.Header{"Sign-In-With-X": {"bad"}}, paid, false, ""},
+		{"no header", "", unpaid, false, ""},
+		{"one that is good", "good", unpaid, true, ""},
+		{"one that is bad", "bad", unpaid, false, fault.SignatureInvalid},
+		{"a payment and one that is bad", "bad", paid, false, ""},
 	} {
 		signIns := &reader{}
-		got, err := Sales{SignIns: signIns}.signIn(tt.header, tt.purchase)
+		got, err := Sales{SignIns: signIns}.signIn(signedBy(tt.header), tt.purchase)
 		if fault.Of(err) != tt.want || (got != nil) != tt.read {
 			t.Errorf("%s: %v, %v", tt.name, got, err)
 		}
@@ -47,7 +57,7 @@ func TestSignInIsReadForThePurchaseItComesWith(t *testing.T) {
 			t.Errorf("%s: read for %q", tt.name, signIns.uri)
 		}
 	}
-	if got, err := (Sales{}).signIn(http.Header{"Sign-In-With-X": {"bad"}}, unpaid); got != nil || err != nil {
+	if got, err := (Sales{}).signIn(signedBy("bad"), unpaid); got != nil || err != nil {
 		t.Errorf("where nobody signs in so: %v, %v", got, err)
 	}
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"connectrpc.com/connect"
-
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
@@ -18,7 +17,7 @@ const watchFor = 30 * time.Second
 
 // WatchOrder implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) WatchOrder(
-	ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse],
+	ctx context.Context, req *roamcardv1.WatchOrderRequest, out roamcardv1connect.OrderServiceWatchOrderServerStream,
 ) error {
 	if only := rpcx.Caller(ctx).Order; only != "" && only != req.GetOrderId() {
 		return fault.New(fault.OrderNotFound, "This token watches another order.")
@@ -35,7 +34,7 @@ func (s OrderService) WatchOrder(
 
 // WatchOrders implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) WatchOrders(
-	ctx context.Context, req *roamcardv1.WatchOrdersRequest, out *connect.ServerStream[roamcardv1.WatchOrdersResponse],
+	ctx context.Context, req *roamcardv1.WatchOrdersRequest, out roamcardv1connect.OrderServiceWatchOrdersServerStream,
 ) error {
 	after := make(map[order.ID]int, len(req.GetOrders()))
 	for _, o := range req.GetOrders() {

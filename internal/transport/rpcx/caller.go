@@ -4,18 +4,12 @@ import (
 	"context"
 	"net/http"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
 )
-
-// Caller is who calls, as the policy authenticated it.
-func Caller(ctx context.Context) auth.Caller {
-	c, _ := auth.CallerFrom(ctx)
-	return c
-}
 
 // Wallet is the caller's.
 func Wallet(ctx context.Context) x402.Address { return Caller(ctx).Wallet }
@@ -45,7 +39,7 @@ func Doubled(h http.Header) *fault.Fault {
 // SessionOf reports whether the call of a context has a session of the wallet with the scope orders.
 func SessionOf(a Callers) func(ctx context.Context, wallet x402.Address) bool {
 	return func(ctx context.Context, wallet x402.Address) bool {
-		call, ok := connect.CallInfoForHandlerContext(ctx)
+		call, ok := connect.CallInfoForServerContext(ctx)
 		if !ok || call.RequestHeader().Get("Authorization") == "" {
 			return false
 		}

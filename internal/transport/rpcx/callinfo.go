@@ -3,14 +3,13 @@ package rpcx
 import (
 	"context"
 
-	"connectrpc.com/connect"
-
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
 )
 
-// CallInfo is how one call arrived, and where it leaves its problem when it fails. The edge takes the HTTP
-// status from it, because Connect has no 402 and no 409 for a failed precondition; REST takes the whole
-// problem. It is in the context and not in the error's metadata, which gRPC would send to the caller.
+// CallInfo is how one call arrived, who makes it, and where it leaves its problem when it fails. The edge takes the
+// HTTP status from it, because Connect has no 402 and no 409 for a failed precondition; REST takes the whole
+// problem. It is in the context and not in the answer's headers, which the caller would see.
 type CallInfo struct {
 	// Resource is the path and query under which the caller reached the call, which is not the procedure
 	// when it arrived by REST: a payment names the URL that was paid.
@@ -21,6 +20,8 @@ type CallInfo struct {
 	// WritesProblem says that whoever called writes the problem itself: the error has no details.
 	WritesProblem bool
 	problem       *roamcardv1.Problem
+	// caller is known once the message is read, see Policies.
+	caller auth.Caller
 }
 
 // Problem is the problem of the failed call, or nil.
@@ -41,21 +42,20 @@ func callInfoOf(ctx context.Context) *CallInfo {
 	return &CallInfo{}
 }
 
+// withCallInfo is a context that has an info, its own or an empty one.
+func withCallInfo(ctx context.Context) (context.Context, *CallInfo) {
+	if i, ok := ctx.Value(callInfoKey{}).(*CallInfo); ok {
+		return ctx, i
+	}
+	i := &CallInfo{}
+	return WithCallInfo(ctx, i), i
+}
+
 // IsPreview reports whether the call only asks for the terms, see CallInfo.
 func IsPreview(ctx context.Context) bool { return callInfoOf(ctx).Preview }
 
 // Resource is the path and query under which the caller reached the call.
 func Resource(ctx context.Context) string { return callInfoOf(ctx).Resource }
 
-// UnlessPreview runs an interceptor, such as validation, for all calls but previews, whose message is empty.
-func UnlessPreview(inner connect.Interceptor) connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		wrapped := inner.WrapUnary(next)
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			if IsPreview(ctx) {
-				return next(ctx, req)
-			}
-			return wrapped(ctx, req)
-		}
-	}
-}
+// Caller is who calls, as the policy authenticated it.
+func Caller(ctx context.Context) auth.Caller { return callInfoOf(ctx).caller }

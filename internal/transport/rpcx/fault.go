@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connectproto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -20,122 +21,98 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// Errors turns every error of a handler into a *connect.Error with a Problem detail, see ToConnect, and records
-// the call and its outcome for the request's log line. Put it outside everything else.
-func Errors() connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			res, err := next(ctx, req)
-			call := telemetry.Call{Procedure: req.Spec().Procedure, Protocol: req.Peer().Protocol}
+// Errors turns every error of a method into what the caller may see of it, see Show, and records the call and its
+// outcome for the request's log line. Put it outside everything else.
+func Errors() connect.ServerInterceptor {
+	return func(next connect.ServerFunc) connect.ServerFunc {
+		return func(ctx context.Context, spec connect.Spec, stream connect.ServerStream) error {
+			ctx, info := withCallInfo(ctx)
+			call := telemetry.Call{Procedure: spec.Procedure}
+			wire, onWire := connect.CallInfoForServerContext(ctx)
+			if onWire {
+				call.Protocol = wire.Protocol
+			}
+			err := next(ctx, spec, stream)
 			if err == nil {
 				telemetry.Called(ctx, call)
-				return res, nil
+				return nil
 			}
 			if excess := limit.Excess(ctx); excess != nil {
 				// The payment proves nothing, and there were too many such calls: that comes before any other error.
 				err = excess
 			}
-			var message protoreflect.MessageDescriptor
-			if m, ok := req.Any().(proto.Message); ok {
-				message = m.ProtoReflect().Descriptor()
+			shown := Show(ctx, err)
+			info.problem = shown.Problem
+			if onWire {
+				to := wire.ResponseHeader()
+				if strings.HasPrefix(wire.Protocol, connect.ProtocolNameGRPC) {
+					to = wire.ResponseTrailer() // where gRPC has what belongs to an error
+				}
+				for name, values := range shown.Headers {
+					to.SetValues(name, values)
+				}
 			}
-			return nil, failed(ctx, call, err, message)
+			call.Code, call.Problem = shown.Code.String(), shown.Problem.GetCode()
+			call.Ended = ended(fault.Code(call.Problem))
+			if shown.Problem.GetStatus() >= http.StatusInternalServerError || call.Ended {
+				// The log has the cause when the failure is the service's or a dependency's, or the caller did not wait.
+				call.Err = err
+			}
+			telemetry.Called(ctx, call)
+			return shown.error(info.WritesProblem)
 		}
 	}
 }
 
-// failed is what the caller may see of a call's error. The cause is recorded for the log when the failure is
-// the service's or a dependency's, or the caller did not wait for the answer.
-func failed(ctx context.Context, call telemetry.Call, err error, message protoreflect.MessageDescriptor) error {
-	shown := toConnect(ctx, err, message)
-	problem := problemIn(shown)
-	call.Code, call.Problem = shown.Code().String(), problem.GetCode()
-	call.Ended = ended(fault.Code(problem.GetCode()))
-	if problem.GetStatus() >= http.StatusInternalServerError || call.Ended {
-		call.Err = Cause(shown)
-	}
-	telemetry.Called(ctx, call)
-	return shown
+// Shown is what a caller may see of an error.
+type Shown struct {
+	Code    connect.Code
+	Problem *roamcardv1.Problem
+	// Headers are those of the answer.
+	Headers http.Header
+	cause   error
 }
 
-// ToConnect turns an error into the *connect.Error that the caller may see, with a Problem detail and the
-// headers of any error of the chain that has a method Headers() http.Header. The problem is left in the
-// CallInfo, too. An error that is not a fault is ours and shows as internal; Cause still finds it.
-func ToConnect(ctx context.Context, err error) *connect.Error { return toConnect(ctx, err, nil) }
-
-func toConnect(ctx context.Context, err error, message protoreflect.MessageDescriptor) *connect.Error {
-	if err == nil {
-		return nil
-	}
-	if already, ok := errors.AsType[*connect.Error](err); ok {
-		if problem := problemIn(already); problem != nil {
-			callInfoOf(ctx).problem = problem
-			return already
-		}
-	}
-	f, code := asFault(ctx, err, message)
-	problem := ProblemOf(ctx, f)
-	shown := connect.NewError(code, &shownError{problem: problem, cause: err})
-	info := callInfoOf(ctx)
-	if info.problem = problem; !info.WritesProblem {
-		if detail, detailErr := connect.NewErrorDetail(problem); detailErr == nil {
-			shown.AddDetail(detail)
-		}
-	}
+// Show is what the caller may see of an error, with the headers of any error of the chain that has a method
+// Headers() http.Header. An error that is not a fault is ours and shows as internal.
+func Show(ctx context.Context, err error) Shown {
+	f, code := asFault(ctx, err)
+	shown := Shown{Code: code, Problem: ProblemOf(ctx, f), Headers: http.Header{}, cause: err}
 	if f.RetryAfter > 0 {
-		shown.Meta().Set("Retry-After", RetryAfterSeconds(f.RetryAfter))
+		shown.Headers.Set("Retry-After", RetryAfterSeconds(f.RetryAfter))
 	}
 	if carrier, ok := errors.AsType[interface {
 		error
 		Headers() http.Header
 	}](err); ok {
-		for name, values := range carrier.Headers() {
-			for _, value := range values {
-				shown.Meta().Add(name, value)
-			}
-		}
+		maps.Copy(shown.Headers, carrier.Headers())
 	}
 	return shown
 }
 
-// Cause is the error from which ToConnect made err, for the log; other errors are their own cause.
-func Cause(err error) error {
-	if shown, ok := errors.AsType[*shownError](err); ok {
-		return shown.cause
+// Error is the error in connect's protocols, with the problem as its detail.
+func (s Shown) Error() *connect.Error { return s.error(false) }
+
+func (s Shown) error(bare bool) *connect.Error {
+	err := connect.NewError(s.Code, s.Problem.GetDetail()).WithCause(s.cause)
+	if bare {
+		return err
+	}
+	// A message without a map or an Any always marshals.
+	if detail, detailErr := connectproto.NewErrorDetail(s.Problem); detailErr == nil {
+		return err.WithDetail(detail)
 	}
 	return err
 }
 
-// problemIn is the problem of an error made by ToConnect, or nil.
-func problemIn(err error) *roamcardv1.Problem {
-	if shown, ok := errors.AsType[*shownError](err); ok {
-		return shown.problem
-	}
-	return nil
-}
-
-// shownError is the sentence that the caller sees, and keeps the cause.
-type shownError struct {
-	problem *roamcardv1.Problem
-	cause   error
-}
-
-func (e *shownError) Error() string { return e.problem.GetDetail() }
-
-func (e *shownError) Unwrap() error { return e.cause }
-
 // asFault chooses the fault that the caller sees, and its code. An error of a context is the caller's when the call's
 // own context has ended; any other is one of ours, which leaves the outcome unknown.
-func asFault(ctx context.Context, err error, message protoreflect.MessageDescriptor) (*fault.Fault, connect.Code) {
+func asFault(ctx context.Context, err error) (*fault.Fault, connect.Code) {
 	err = fault.Ended(ctx, err)
 	if f, ok := fault.As(err); ok {
 		return f, codeOf(f)
 	}
 	if connectErr, ok := errors.AsType[*connect.Error](err); ok {
-		if violations := violationsDetail(connectErr); violations != nil &&
-			connectErr.Code() == connect.CodeInvalidArgument {
-			return Malformed(ViolationFields(violations, message)...), connect.CodeInvalidArgument
-		}
 		return FaultOfCode(connectErr.Code()), connectErr.Code()
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -324,31 +301,10 @@ func below(name string, message protoreflect.MessageDescriptor) protoreflect.Mes
 	}
 }
 
-func violationsDetail(err *connect.Error) *validate.Violations {
-	for _, detail := range err.Details() {
-		value, valueErr := detail.Value()
-		if valueErr != nil {
-			continue
-		}
-		if found, ok := value.(*validate.Violations); ok {
-			return found
-		}
-	}
-	return nil
-}
-
 func wireFields(fields []fault.Field) []*roamcardv1.FieldProblem {
 	wire := make([]*roamcardv1.FieldProblem, 0, len(fields))
 	for _, f := range fields {
 		wire = append(wire, &roamcardv1.FieldProblem{Path: f.Path, Rule: f.Rule, Message: f.Message})
 	}
 	return wire
-}
-
-func faultFields(wire []*roamcardv1.FieldProblem) []fault.Field {
-	fields := make([]fault.Field, 0, len(wire))
-	for _, w := range wire {
-		fields = append(fields, fault.Field{Path: w.GetPath(), Rule: w.GetRule(), Message: w.GetMessage()})
-	}
-	return fields
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -22,7 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-func TestToConnectMapsEveryFaultToItsCode(t *testing.T) {
+func TestEveryFaultShowsByItsCode(t *testing.T) {
 	want := map[int]connect.Code{
 		400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 402: connect.CodeFailedPrecondition,
 		403: connect.CodePermissionDenied,
@@ -40,8 +40,7 @@ func TestToConnectMapsEveryFaultToItsCode(t *testing.T) {
 			code = connect.CodeAborted
 		}
 		var info CallInfo
-		err := ToConnect(WithCallInfo(context.Background(), &info),
-			fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
+		err := failing(WithCallInfo(context.Background(), &info), fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
 		problem := problemOf(t, err)
 		if err.Code() != code || info.Problem().GetStatus() != uint32(kind.Status) ||
 			problem.GetCode() != string(kind.Code) || err.Message() != "why" {
@@ -54,16 +53,16 @@ func TestToConnectMapsEveryFaultToItsCode(t *testing.T) {
 func TestProblemHasEveryMemberOfFault(t *testing.T) {
 	ctx := telemetry.WithRequestID(context.Background(), "req-1")
 	f := fault.New(fault.SettlementUnknown, "").About("ord_1").After(1500 * time.Millisecond)
-	err := ToConnect(ctx, f)
+	shown := Show(ctx, f)
 	want := &roamcardv1.Problem{
 		Type: "/problems/settlement_unknown", Title: f.Title, Status: 503, Detail: f.Title, Code: "settlement_unknown",
 		Retryable: true, SafeToPayAgain: false, NextAction: "retry_same_request", RequestId: "req-1",
 		OrderId: proto.String("ord_1"),
 	}
-	if diff := cmp.Diff(want, problemOf(t, err), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, problemOf(t, shown.Error()), protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
-	if got := err.Meta().Get("Retry-After"); got != "2" {
+	if got := shown.Headers.Get("Retry-After"); got != "2" {
 		t.Errorf("Retry-After = %q, want 2", got)
 	}
 }
@@ -75,27 +74,27 @@ func (c challenge) Headers() http.Header { return http.Header{"Payment-Required"
 
 func (c challenge) Unwrap() error { return c.Fault }
 
-func TestToConnectCopiesHeadersOfError(t *testing.T) {
-	err := ToConnect(context.Background(), fmt.Errorf("buy: %w", challenge{fault.New(fault.PaymentRequired, "")}))
-	if got := err.Meta().Get("Payment-Required"); got != "eyJ4Ijoy" {
+func TestHeadersOfAnErrorAreShown(t *testing.T) {
+	shown := Show(context.Background(), fmt.Errorf("buy: %w", challenge{fault.New(fault.PaymentRequired, "")}))
+	if got := shown.Headers.Get("Payment-Required"); got != "eyJ4Ijoy" {
 		t.Errorf("Payment-Required = %q", got)
 	}
-	if problemOf(t, err).GetCode() != "payment_required" {
+	if shown.Problem.GetCode() != "payment_required" {
 		t.Error("the fault behind the headers is lost")
 	}
 }
 
-func TestToConnectHidesErrorsThatAreNoFault(t *testing.T) {
+func TestErrorsThatAreNoFaultAreHidden(t *testing.T) {
 	secret := errors.New("password authentication failed for user roam")
-	err := ToConnect(context.Background(), fmt.Errorf("read order: %w", secret))
+	err := failing(context.Background(), fmt.Errorf("read order: %w", secret))
 	if err.Code() != connect.CodeInternal || strings.Contains(err.Error(), "password") {
 		t.Errorf("shown: %v", err)
 	}
 	if problem := problemOf(t, err); problem.GetCode() != "internal" || strings.Contains(problem.String(), "password") {
 		t.Errorf("shown: %v", problem)
 	}
-	if got := Cause(fmt.Errorf("in the log: %w", err)); !errors.Is(got, secret) {
-		t.Errorf("Cause = %v", got)
+	if !errors.Is(err, secret) {
+		t.Errorf("%v has lost its cause", err)
 	}
 }
 
@@ -138,7 +137,7 @@ func TestErrorIsJudgedByWhoseContextEnded(t *testing.T) {
 		"no answer while they stay": {live, down(errors.New("EOF")), fault.DependencyDown, connect.CodeUnavailable},
 	} {
 		var calls telemetry.Calls
-		shown := failed(telemetry.WithCalls(c.ctx, &calls), telemetry.Call{}, fmt.Errorf("act: %w", c.err), nil)
+		shown := failing(telemetry.WithCalls(c.ctx, &calls), fmt.Errorf("act: %w", c.err))
 		problem := problemOf(t, shown)
 		if problem.GetCode() != string(c.code) || connect.CodeOf(shown) != c.is || problem.GetSafeToPayAgain() {
 			t.Errorf("%s: %v %v", name, shown, problem)
@@ -151,29 +150,15 @@ func TestErrorIsJudgedByWhoseContextEnded(t *testing.T) {
 	}
 }
 
-func TestToConnectPrefersFaultToCancellation(t *testing.T) {
-	err := ToConnect(context.Background(), errors.Join(context.Canceled, fault.New(fault.SettlementUnknown, "")))
+func TestFaultIsPreferredToCancellation(t *testing.T) {
+	err := failing(context.Background(), errors.Join(context.Canceled, fault.New(fault.SettlementUnknown, "")))
 	if err.Code() != connect.CodeUnavailable {
 		t.Errorf("code = %v", err.Code())
 	}
 }
 
-func TestToConnectIsAppliedOnce(t *testing.T) {
-	first := ToConnect(context.Background(), fault.New(fault.CardNotFound, "gone"))
-	var info CallInfo
-	again := ToConnect(WithCallInfo(context.Background(), &info), fmt.Errorf("outer: %w", first))
-	if again != first || len(again.Details()) != 1 || info.Problem().GetStatus() != 404 {
-		t.Errorf("again = %v with %d details, problem %v", again, len(again.Details()), info.Problem())
-	}
-	if ToConnect(context.Background(), nil) != nil {
-		t.Error("no error became one")
-	}
-}
-
 func TestViolationsNameJSONMembers(t *testing.T) {
-	server := serve(t, &signIn{})
-	client := roamcardv1connect.NewAuthServiceClient(server.Client(), server.URL)
-	_, err := client.CreateChallenge(context.Background(),
+	_, err := calling(serve(t, &signIn{})).CreateChallenge(context.Background(),
 		&roamcardv1.CreateChallengeRequest{PreferredMessageSchemes: []string{"eip191", "rsa"}})
 	want := []string{"address string.min_len", "preferredMessageSchemes[1] string.in"}
 	if diff := cmp.Diff(want, rules(problemOf(t, err))); diff != "" {
@@ -197,18 +182,30 @@ func TestFieldPathsAreJSONPaths(t *testing.T) {
 	}
 }
 
-func TestUnlessPreviewSkipsValidation(t *testing.T) {
+// asking is a call whose request is a message.
+type asking struct {
+	connect.ServerStream
+	request proto.Message
+}
+
+func (a asking) Receive(message any) error {
+	proto.Merge(message.(proto.Message), a.request)
+	return nil
+}
+func (asking) Send(any) error { return nil }
+
+func TestPreviewIsNotValidated(t *testing.T) {
 	impl := &signIn{err: fault.New(fault.PaymentRequired, "")}
-	_, handler := roamcardv1connect.NewAuthServiceHandler(impl, connect.WithInterceptors(Errors()), JSON(),
-		connect.WithInterceptors(UnlessPreview(refuseAll{})))
+	newServer, err := Servers(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer()
+	roamcardv1connect.RegisterAuthServiceHandler(server, impl)
 	for _, preview := range []bool{true, false} {
-		ctx := context.Background()
-		if preview {
-			ctx = WithCallInfo(ctx, &CallInfo{Preview: true})
-		}
 		impl.seen = nil
-		client := roamcardv1connect.NewAuthServiceClient(inProcess{handler, ctx}, "http://in.process")
-		_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{})
+		err := server.Call(WithCallInfo(t.Context(), &CallInfo{Preview: preview}),
+			roamcardv1connect.AuthServiceCreateChallengeProcedure, nil, asking{request: &roamcardv1.CreateChallengeRequest{}})
 		if err == nil || (len(impl.seen) == 1) != preview {
 			t.Errorf("preview %v: reached %d times, %v", preview, len(impl.seen), err)
 		}

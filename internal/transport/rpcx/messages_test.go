@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
+	"connectrpc.com/connect/v2"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -13,7 +13,7 @@ import (
 
 // endless is a stream of which each message arrives, and each is taken.
 type endless struct {
-	connect.StreamingHandlerConn
+	connect.ServerStream
 	read, written int
 }
 
@@ -22,14 +22,15 @@ func (e *endless) Send(any) error    { e.written++; return nil }
 
 // stream runs a handler of a stream, with its messages counted as those of an address.
 func stream(
-	t *testing.T, l *limit.Limiter, handle func(connect.StreamingHandlerConn) error,
+	t *testing.T, l *limit.Limiter, handle func(connect.ServerStream) error,
 ) (*endless, error) {
 	t.Helper()
 	conn := &endless{}
-	wrapped := Messages(l).WrapStreamingHandler(func(_ context.Context, conn connect.StreamingHandlerConn) error {
+	wrapped := Messages(l)(func(_ context.Context, _ connect.Spec, conn connect.ServerStream) error {
 		return handle(conn)
 	})
-	return conn, wrapped(limit.WithAddress(t.Context(), "203.0.113.1"), conn)
+	return conn, wrapped(limit.WithAddress(t.Context(), "203.0.113.1"),
+		connect.Spec{StreamType: connect.StreamTypeBidi}, conn)
 }
 
 // left is how many requests an address has left, with this one.
@@ -51,7 +52,7 @@ func polls(count int) *limit.Limiter {
 func TestMessagesOfAStreamCountAsRequests(t *testing.T) {
 	l := polls(10)
 	asked := 0
-	_, err := stream(t, l, func(conn connect.StreamingHandlerConn) error {
+	_, err := stream(t, l, func(conn connect.ServerStream) error {
 		for {
 			if err := conn.Receive(nil); err != nil {
 				return err
@@ -63,12 +64,11 @@ func TestMessagesOfAStreamCountAsRequests(t *testing.T) {
 		}
 	})
 	// The edge has counted the first one, and the answers belong to what was asked.
-	if asked != 11 || connect.CodeOf(err) != connect.CodeResourceExhausted || problemIn(err).GetCode() !=
-		string(fault.RateLimited) {
+	if asked != 11 || fault.Of(err) != fault.RateLimited {
 		t.Errorf("%d messages were answered, %v", asked, err)
 	}
 	l = polls(10)
-	conn, err := stream(t, l, func(conn connect.StreamingHandlerConn) error {
+	conn, err := stream(t, l, func(conn connect.ServerStream) error {
 		for range 5 {
 			if err := conn.Send(nil); err != nil {
 				return err
@@ -80,7 +80,7 @@ func TestMessagesOfAStreamCountAsRequests(t *testing.T) {
 		t.Errorf("sent before anything was asked: %d, %v, %d left", conn.written, err, left(t, l))
 	}
 	l = polls(10)
-	conn, err = stream(t, l, func(conn connect.StreamingHandlerConn) error {
+	conn, err = stream(t, l, func(conn connect.ServerStream) error {
 		if err := conn.Receive(nil); err != nil {
 			return err
 		}
@@ -97,12 +97,12 @@ func TestMessagesOfAStreamCountAsRequests(t *testing.T) {
 }
 
 func TestStreamHasABoundOfMessages(t *testing.T) {
-	for name, handle := range map[string]func(connect.StreamingHandlerConn) error{
-		"received": func(conn connect.StreamingHandlerConn) error { return conn.Receive(nil) },
-		"sent":     func(conn connect.StreamingHandlerConn) error { return conn.Send(nil) },
+	for name, handle := range map[string]func(connect.ServerStream) error{
+		"received": func(conn connect.ServerStream) error { return conn.Receive(nil) },
+		"sent":     func(conn connect.ServerStream) error { return conn.Send(nil) },
 	} {
 		handled := 0
-		_, err := stream(t, nil, func(conn connect.StreamingHandlerConn) error {
+		_, err := stream(t, nil, func(conn connect.ServerStream) error {
 			for {
 				if err := handle(conn); err != nil {
 					return err
@@ -110,7 +110,7 @@ func TestStreamHasABoundOfMessages(t *testing.T) {
 				handled++
 			}
 		})
-		if handled != maxMessages || problemIn(err).GetCode() != string(fault.RateLimited) {
+		if handled != maxMessages || fault.Of(err) != fault.RateLimited {
 			t.Errorf("%s: %d messages, %v", name, handled, err)
 		}
 	}

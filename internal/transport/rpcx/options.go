@@ -1,19 +1,16 @@
 // Package rpcx is what every RPC has around its method: call info, policy, strict JSON, validation, faults as errors.
 //
-//	call -> errors -> strict JSON -> policy -> validation -> method of a service in package rpc
+//	call -> errors -> message, by strict JSON -> policy -> validation -> method of a service in package rpc
 //
 // The layers that turn other protocols into calls use it too, and need nothing of the services.
 package rpcx
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"buf.build/go/protovalidate"
-	"connectrpc.com/connect"
-	"connectrpc.com/validate"
+	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -36,9 +33,12 @@ type Config struct {
 	Limits *limit.Limiter
 }
 
-// HandlerOptions are the interceptors and limits of every service: errors, strict JSON, policy, validation. The
-// validation rules of every method are compiled here, so that a wrong one fails at start-up and not on a request.
-func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
+// Server has the methods of services.
+type Server = connect.Server
+
+// Servers makes servers without services, with what every method has around it. The validation rules of every method
+// are compiled here, so that a wrong one fails at start-up and not on a request.
+func Servers(c Config) (create func() *Server, err error) {
 	messages, err := requests()
 	if err != nil {
 		return nil, err
@@ -47,21 +47,8 @@ func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the validation rules: %w", err)
 	}
-	validation := validate.NewInterceptor(validate.WithValidator(rules))
 	// The first is the outermost.
-	return []connect.HandlerOption{
-		connect.WithInterceptors(Errors()),
-		JSON(),
-		connect.WithInterceptors(Policies(c), UnlessPreview(validation)),
-		connect.WithInterceptors(Streams(c, validation), Messages(c.Limits)),
-		MaxBytes(MaxMessage),
-		connect.WithRecover(recovered),
-	}, nil
-}
-
-// recovered makes a panic an internal error; its value is logged, never shown.
-func recovered(_ context.Context, _ connect.Spec, _ http.Header, value any) error {
-	return fmt.Errorf("panic: %v", value)
+	return func() *Server { return connect.NewServer(Errors(), Messages(c.Limits), Policies(c, rules)) }, nil
 }
 
 // requests makes an empty request of every method, and checks that every method has a policy.

@@ -2,11 +2,12 @@ package rpcx
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"unicode/utf8"
 
-	"connectrpc.com/connect"
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect/v2"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -121,108 +122,158 @@ func usedFor(ctx context.Context, p *roamcardv1.Policy) context.Context {
 	}
 }
 
-// Policies enforces the policy of every unary method before its handler runs: who may call and how often, the
-// idempotency header, and no-store.
-func Policies(c Config) connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
-			if !ok {
-				return nil, fmt.Errorf("%s has no schema", req.Spec().Procedure)
+// Policies lets no message reach a method that its policy does not admit: who may call and how often, the idempotency
+// header, and the rules of the message. A method reads its message first, so that is where all of it is checked.
+func Policies(c Config, rules protovalidate.Validator) connect.ServerInterceptor {
+	return func(next connect.ServerFunc) connect.ServerFunc {
+		return func(ctx context.Context, spec connect.Spec, stream connect.ServerStream) error {
+			method, ok := spec.Schema.(protoreflect.MethodDescriptor)
+			if !ok || spec.StreamType&connect.StreamTypeClient != 0 {
+				return fmt.Errorf("%s is not one message of a method", spec.Procedure)
 			}
 			p, err := PolicyOf(method)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if p.GetAccess() == roamcardv1.Access_ACCESS_DELIVERY {
-				ctx, err = checkDelivery(ctx, c, p, req)
-			} else {
-				ctx, err = checkAccess(ctx, c.Callers, p, req.Header())
+			call, ok := connect.CallInfoForServerContext(ctx)
+			if !ok {
+				return fmt.Errorf("%s is called outside of a server", spec.Procedure)
 			}
-			if err == nil {
-				err = checkRole(ctx, c, method, p, req.Any())
+			ctx, info := withCallInfo(ctx)
+			a := &admission{
+				ServerStream: stream, Config: c, rules: rules, ctx: ctx, method: method, policy: p, headers: call.RequestHeader(),
+				info: info,
 			}
-			if err != nil {
-				return nil, guessed(ctx, c.Limits, err)
+			defer func() {
+				if a.leave != nil {
+					a.leave()
+				}
+			}()
+			if p.GetNoStore() {
+				call.ResponseHeader().Set("Cache-Control", PrivateNoStore)
 			}
-			if err := throttle(c.Limits, p, Caller(ctx)); err != nil {
-				return nil, err
-			}
-			res, err := next(usedFor(ctx, p), req)
-			if err == nil && p.GetNoStore() {
-				res.Header().Set("Cache-Control", PrivateNoStore)
-			}
-			return res, err
+			return next(usedFor(ctx, p), spec, a)
 		}
 	}
 }
 
-// checkAccess authenticates the caller as the policy requires, and adds it to the context.
-func checkAccess(ctx context.Context, a Callers, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
-	switch p.GetAccess() {
+// admission is the stream of a call whose message has to be admitted.
+type admission struct {
+	connect.ServerStream
+	Config
+	rules   protovalidate.Validator
+	ctx     context.Context
+	method  protoreflect.MethodDescriptor
+	policy  *roamcardv1.Policy
+	headers *connect.Header
+	info    *CallInfo
+	// leave ends what a stream holds; nil holds nothing.
+	leave func()
+}
+
+// Receive implements connect.ServerStream.
+func (a *admission) Receive(message any) error {
+	if err := a.ServerStream.Receive(message); err != nil {
+		return err
+	}
+	m, ok := message.(proto.Message)
+	if !ok {
+		return fmt.Errorf("%T is not a protobuf message", message)
+	}
+	return a.admit(m)
+}
+
+func (a *admission) admit(message proto.Message) error {
+	who, err := a.caller(message)
+	if err == nil {
+		err = checkKey(a.policy.GetIdempotencyHeader(), a.headers.Values(HeaderIdempotencyKey))
+	}
+	if err == nil {
+		err = checkRole(a.ctx, a.Config, a.method, a.policy, who, message)
+	}
+	if err != nil {
+		return guessed(a.ctx, a.Limits, err)
+	}
+	if err := throttle(a.Limits, a.policy, who); err != nil {
+		return err
+	}
+	if a.method.IsStreamingServer() {
+		if a.leave, err = a.Limits.Enter(limit.Streams, who.Wallet.Lower()); err != nil {
+			return err
+		}
+	}
+	a.info.caller = who
+	if a.info.Preview {
+		return nil // its message is empty, see CallInfo
+	}
+	err = a.rules.Validate(message)
+	if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
+		return Malformed(ViolationFields(broken.ToProto(), a.method.Input())...)
+	}
+	return err
+}
+
+// caller authenticates who calls, as the policy requires.
+func (a *admission) caller(message proto.Message) (auth.Caller, error) {
+	switch a.policy.GetAccess() {
 	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
-	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY, roamcardv1.Access_ACCESS_WATCH:
-		who, err := walletOf(ctx, a, h)
-		if err != nil {
-			return ctx, err
-		}
-		if s := auth.Scope(p.GetScope()); s != "" && !who.Has(s) {
-			return ctx, fault.Newf(fault.SessionInvalid, "The session lacks the scope %s.", s)
-		}
-		ctx = auth.WithCaller(ctx, who)
+		return auth.Caller{}, nil
+	case roamcardv1.Access_ACCESS_SESSION:
+		return a.wallet()
+	case roamcardv1.Access_ACCESS_DELIVERY:
+		return a.holder(message)
+	case roamcardv1.Access_ACCESS_WATCH:
+		return a.watcher()
 	case roamcardv1.Access_ACCESS_OPERATOR:
-		who, err := a.Operator(ctx, h.Get("Authorization"))
-		if err != nil {
-			return ctx, err
-		}
-		ctx = auth.WithCaller(ctx, who)
+		return a.Callers.Operator(a.ctx, a.headers.Get("Authorization"))
 	default:
-		return ctx, fmt.Errorf("access %s is not served", p.GetAccess())
+		return auth.Caller{}, fmt.Errorf("access %s is not served", a.policy.GetAccess())
 	}
-	return ctx, checkKey(p.GetIdempotencyHeader(), h.Values(HeaderIdempotencyKey))
 }
 
-// walletOf is the wallet of a request's session, or else the one that signed in for this request alone.
-func walletOf(ctx context.Context, a Callers, h http.Header) (auth.Caller, error) {
-	if len(h.Values("Authorization")) == 0 && len(h.Values(x402.HeaderSignIn)) > 0 {
-		return a.AuthenticateRequest(ctx, h.Get(x402.HeaderSignIn))
+// wallet is the wallet of a request's session, or else the one that signed in for this request alone.
+func (a *admission) wallet() (who auth.Caller, err error) {
+	if len(a.headers.Values("Authorization")) == 0 && len(a.headers.Values(x402.HeaderSignIn)) > 0 {
+		who, err = a.Callers.AuthenticateRequest(a.ctx, a.headers.Get(x402.HeaderSignIn))
+	} else {
+		who, err = a.Callers.Authenticate(a.ctx, a.headers.Get("Authorization"))
 	}
-	return a.Authenticate(ctx, h.Get("Authorization"))
+	if s := auth.Scope(a.policy.GetScope()); err == nil && s != "" && !who.Has(s) {
+		err = fault.Newf(fault.SessionInvalid, "The session lacks the scope %s.", s)
+	}
+	return who, err
 }
 
-// checkDelivery authenticates the holder of the order's delivery token, who may do what its owner may, or else the
+// holder is the holder of the order's delivery token, who may do what its owner may, or else the
 // owner by session. A revoked token next to a session is ignored; a text that is no token is refused.
-func checkDelivery(
-	ctx context.Context, c Config, p *roamcardv1.Policy, req connect.AnyRequest,
-) (context.Context, error) {
-	h := req.Header()
-	named, ok := req.Any().(interface{ GetOrderId() string })
-	if !ok || c.Deliveries == nil {
-		return ctx, fmt.Errorf("%s names no order", req.Spec().Procedure)
+func (a *admission) holder(message proto.Message) (auth.Caller, error) {
+	named, ok := message.(interface{ GetOrderId() string })
+	if !ok || a.Deliveries == nil {
+		return auth.Caller{}, fmt.Errorf("%s names no order", a.method.FullName())
 	}
-	if len(h.Values(HeaderDeliveryToken)) == 0 {
-		return checkAccess(ctx, c.Callers, p, h)
+	if len(a.headers.Values(HeaderDeliveryToken)) == 0 {
+		return a.wallet()
 	}
-	o, err := c.Deliveries.Open(ctx, order.ID(named.GetOrderId()), secret.New(h.Get(HeaderDeliveryToken)))
-	if err != nil && h.Get("Authorization") != "" && fault.Of(err) == fault.OrderNotFound {
-		return checkAccess(ctx, c.Callers, p, h)
+	o, err := a.Deliveries.Open(a.ctx, order.ID(named.GetOrderId()), secret.New(a.headers.Get(HeaderDeliveryToken)))
+	if err != nil && a.headers.Get("Authorization") != "" && fault.Of(err) == fault.OrderNotFound {
+		return a.wallet()
 	}
 	if err != nil {
-		return ctx, err
+		return auth.Caller{}, err
 	}
-	return auth.WithCaller(ctx, auth.Caller{Kind: auth.KindDelivery, Wallet: o.Owner}), nil
+	return auth.Caller{Kind: auth.KindDelivery, Wallet: o.Owner}, nil
 }
 
-// checkWatch authenticates the holder of a watch token, or else the owner by session.
-func checkWatch(ctx context.Context, c Config, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
-	if c.Watches == nil || len(h.Values(HeaderWatchToken)) == 0 {
-		return checkAccess(ctx, c.Callers, p, h)
+// watcher is the holder of a watch token, or else the owner by session.
+func (a *admission) watcher() (auth.Caller, error) {
+	if a.Watches == nil || len(a.headers.Values(HeaderWatchToken)) == 0 {
+		return a.wallet()
 	}
-	id, owner, err := c.Watches.OpenWatchToken(secret.New(h.Get(HeaderWatchToken)))
+	id, owner, err := a.Watches.OpenWatchToken(secret.New(a.headers.Get(HeaderWatchToken)))
 	if err != nil {
-		return ctx, err
+		return auth.Caller{}, err
 	}
-	return auth.WithCaller(ctx, auth.Caller{Kind: auth.KindWatch, Wallet: owner, Order: string(id)}), nil
+	return auth.Caller{Kind: auth.KindWatch, Wallet: owner, Order: string(id)}, nil
 }
 
 // MaxIdempotencyKey is how many characters a key may have.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect/v2"
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -47,6 +48,15 @@ func newAuth(t *testing.T) (callers *auth.Auth, session string) {
 	return callers, session
 }
 
+// callerBy is who calls by some headers, at a method of a policy that names an order.
+func callerBy(t *testing.T, callers Callers, p *roamcardv1.Policy, h *connect.Header) (auth.Caller, error) {
+	t.Helper()
+	a := admission{Config: Config{Callers: callers, Deliveries: noDeliveries{}}, ctx: t.Context(), policy: p, headers: h}
+	return a.caller(&roamcardv1.GetEsimOrderRequest{})
+}
+
+type noDeliveries struct{ Deliveries }
+
 func TestPolicyRefusesCallersOfOtherAccess(t *testing.T) {
 	callers, session := newAuth(t)
 	type policy = roamcardv1.Policy
@@ -69,19 +79,19 @@ func TestPolicyRefusesCallersOfOtherAccess(t *testing.T) {
 		{"a wrong token at an operator's", operator, operatorToken + " ", fault.OperatorTokenInvalid, ""},
 		{"nobody at an operator's", operator, "", fault.OperatorTokenInvalid, ""},
 	} {
-		h := http.Header{}
+		h := &connect.Header{}
 		if tt.token != "" {
 			h.Set("Authorization", "Bearer "+tt.token)
 		}
-		ctx, err := checkAccess(t.Context(), callers, tt.policy, h)
+		who, err := callerBy(t, callers, tt.policy, h)
 		if got := fault.Of(err); got != tt.want {
 			t.Errorf("%s: %q (%v), want %q", tt.name, got, err, tt.want)
 		}
-		if who, _ := auth.CallerFrom(ctx); err == nil && who.Kind != tt.kind {
+		if err == nil && who.Kind != tt.kind {
 			t.Errorf("%s: called by %+v", tt.name, who)
 		}
 	}
-	if _, err := checkAccess(t.Context(), callers, &policy{Access: 99}, http.Header{}); err == nil {
+	if _, err := callerBy(t, callers, &policy{Access: 99}, &connect.Header{}); err == nil {
 		t.Error("an unknown access is served")
 	}
 }
@@ -121,12 +131,12 @@ func TestSignInForOneRequestIsReadWhereNothingElseSaysWhoAsks(t *testing.T) {
 		{"at an operator's", roamcardv1.Access_ACCESS_OPERATOR, "", "signed", false, fault.OperatorTokenInvalid, false},
 	} {
 		signedOnce := &once{Callers: callers}
-		h := http.Header{}
+		h := &connect.Header{}
 		h.Set(x402.HeaderSignIn, tt.signed)
 		if tt.bearer {
 			h.Set("Authorization", "Bearer "+session)
 		}
-		_, err := checkAccess(t.Context(), signedOnce, &policy{Access: tt.access, Scope: tt.scope}, h)
+		_, err := callerBy(t, signedOnce, &policy{Access: tt.access, Scope: tt.scope}, h)
 		if fault.Of(err) != tt.want || signedOnce.used != tt.used {
 			t.Errorf("%s: %v, want %q; used up: %t", tt.name, err, tt.want, signedOnce.used)
 		}

@@ -41,14 +41,10 @@ func checkRoles(m protoreflect.MethodDescriptor, p *roamcardv1.Policy) error {
 	return nil
 }
 
-// neededRole is the role that a request needs. request is nil for a method whose requests come as a stream.
-func neededRole(p *roamcardv1.Policy, request any) auth.Role {
+// neededRole is the role that a request needs.
+func neededRole(p *roamcardv1.Policy, request proto.Message) auth.Role {
 	needed := roleOf(p.GetRole())
-	message, ok := request.(proto.Message)
-	if !ok {
-		return needed
-	}
-	m := message.ProtoReflect()
+	m := request.ProtoReflect()
 	for _, w := range p.GetRoleWhen() {
 		value := m.Get(m.Descriptor().Fields().ByName(protoreflect.Name(w.GetField()))).Bool()
 		if raised := roleOf(w.GetRole()); strconv.FormatBool(value) == w.GetEquals() && raised.Covers(needed) {
@@ -60,12 +56,13 @@ func neededRole(p *roamcardv1.Policy, request any) auth.Role {
 
 // checkRole refuses a request of an operator whose role does not cover it, and records that.
 func checkRole(
-	ctx context.Context, c Config, m protoreflect.MethodDescriptor, p *roamcardv1.Policy, request any,
+	ctx context.Context, c Config, m protoreflect.MethodDescriptor, p *roamcardv1.Policy, who auth.Caller,
+	request proto.Message,
 ) error {
 	if p.GetAccess() != roamcardv1.Access_ACCESS_OPERATOR {
 		return nil
 	}
-	who, needed := Caller(ctx), neededRole(p, request)
+	needed := neededRole(p, request)
 	if who.Role.Covers(needed) {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
@@ -87,18 +88,18 @@ func (r *refusals) Refused(_ context.Context, who auth.Caller, method string, ne
 func TestRoleCoversThoseBeforeIt(t *testing.T) {
 	methods := operatorMethods(t)
 	for have, role := range auth.Roles() {
-		ctx := auth.WithCaller(t.Context(), auth.Caller{Kind: auth.KindOperator, Name: "ann", Role: role})
+		ann := auth.Caller{Kind: auth.KindOperator, Name: "ann", Role: role}
 		for name, needed := range needs {
 			var record refusals
 			p, err := PolicyOf(methods[name])
 			if err != nil {
 				t.Fatal(err)
 			}
-			var request any
+			var request proto.Message = dynamicpb.NewMessage(methods[name].Input())
 			if name == "SetSwitch" {
 				request = &roamcardv1.SetSwitchRequest{Paused: proto.Bool(true)}
 			}
-			err = checkRole(ctx, Config{Refusals: &record}, methods[name], p, request)
+			err = checkRole(t.Context(), Config{Refusals: &record}, methods[name], p, ann, request)
 			allowed := have >= slices.Index(auth.Roles(), needed)
 			if allowed != (err == nil) || !allowed && (fault.Of(err) != fault.OperatorRoleMissing || len(record.seen) != 1) {
 				t.Errorf("%s at %s: %v, %v", role, name, err, record.seen)
@@ -123,8 +124,8 @@ func TestOpeningASaleNeedsAnAdmin(t *testing.T) {
 		{auth.RoleAdmin, &roamcardv1.SetSwitchRequest{Paused: proto.Bool(false)}, ""},
 		{auth.RoleSupport, &roamcardv1.SetSwitchRequest{}, fault.OperatorRoleMissing}, // absent is false
 	} {
-		ctx := auth.WithCaller(t.Context(), auth.Caller{Kind: auth.KindOperator, Role: tt.role})
-		if got := fault.Of(checkRole(ctx, Config{}, m, p, tt.request)); got != tt.want {
+		who := auth.Caller{Kind: auth.KindOperator, Role: tt.role}
+		if got := fault.Of(checkRole(t.Context(), Config{}, m, p, who, tt.request)); got != tt.want {
 			t.Errorf("%s, %v: %q, want %q", tt.role, tt.request, got, tt.want)
 		}
 	}
@@ -137,8 +138,9 @@ func TestRefusalThatIsNotRecordedIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	down := errors.New("down")
-	ctx := auth.WithCaller(t.Context(), auth.Caller{Kind: auth.KindOperator, Role: auth.RoleViewer})
-	if err := checkRole(ctx, Config{Refusals: &refusals{err: down}}, m, p, nil); !errors.Is(err, down) {
+	viewer := auth.Caller{Kind: auth.KindOperator, Role: auth.RoleViewer}
+	err = checkRole(t.Context(), Config{Refusals: &refusals{err: down}}, m, p, viewer, &roamcardv1.MintTokenRequest{})
+	if !errors.Is(err, down) {
 		t.Errorf("%v", err)
 	}
 }

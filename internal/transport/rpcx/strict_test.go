@@ -232,21 +232,25 @@ func TestCheckJSONReportsWrongMembersUpToLimit(t *testing.T) {
 	}
 }
 
-func TestJSONFromTextFollowsRulesOfBody(t *testing.T) {
+func TestValueFromTextFollowsRulesOfBody(t *testing.T) {
 	fields := everything(t).Fields()
-	for _, c := range []struct{ field, text, want string }{
-		{"someText", `a "b" </script>`, `"a \"b\" \u003c/script\u003e"`},
-		{"someText", "", `""`},
-		{"cents", "7", "7"},
-		{"cents", "7.0", "7"},
-		{"cents", "7e1", "70"},
-		{"flag", "false", "false"},
-		{"color", "COLOR_RED", `"COLOR_RED"`},
-		{"ratio", "1.5", "1.5"},
+	for _, c := range []struct {
+		field, text string
+		want        any
+	}{
+		{"someText", `a "b" </script>`, `a "b" </script>`},
+		{"someText", "", ""},
+		{"cents", "7", uint32(7)},
+		{"cents", "7.0", uint32(7)},
+		{"cents", "7e1", uint32(70)},
+		{"flag", "false", false},
+		{"flag", "true", true},
+		{"color", "COLOR_RED", protoreflect.EnumNumber(1)},
+		{"ratio", "1.5", 1.5},
 	} {
-		value, problem, ok := JSONFromText(fields.ByJSONName(c.field), c.field, c.text)
-		if !ok || string(value) != c.want {
-			t.Errorf("%s=%q: %s, %v", c.field, c.text, value, problem)
+		value, problem, ok := ValueFromText(fields.ByJSONName(c.field), c.field, c.text)
+		if !ok || value.Interface() != c.want {
+			t.Errorf("%s=%q: %v, %v", c.field, c.text, value, problem)
 		}
 	}
 	for _, c := range []struct{ field, text, rule string }{
@@ -264,9 +268,9 @@ func TestJSONFromTextFollowsRulesOfBody(t *testing.T) {
 		{"ratio", "inf", "json.type"},
 		{"child", "{}", "json.type"},
 	} {
-		value, problem, ok := JSONFromText(fields.ByJSONName(c.field), c.field, c.text)
+		value, problem, ok := ValueFromText(fields.ByJSONName(c.field), c.field, c.text)
 		if ok || problem.Rule != c.rule {
-			t.Errorf("%s=%q: %s, %v, want %s", c.field, c.text, value, problem, c.rule)
+			t.Errorf("%s=%q: %v, %v, want %s", c.field, c.text, value, problem, c.rule)
 		}
 	}
 }

@@ -18,40 +18,69 @@ import (
 // plainInteger has no fraction, no exponent, no plus, no leading zero, and is not -0. Integers in quotes are such.
 var plainInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-// JSONFromText turns the text of a path variable or query parameter into the JSON value of its
-// field, by the same rules as a body; ok is false when it has none, and problem says why.
-func JSONFromText(
+// ValueFromText is the value of a field, or of one of its elements, that the text of a path variable or query parameter
+// has, by the same rules as a body; ok is false when it has none, and problem says why.
+func ValueFromText(
 	field protoreflect.FieldDescriptor, path, text string,
-) (value json.RawMessage, problem fault.Field, ok bool) {
-	refuse := func(rule, message string) (json.RawMessage, fault.Field, bool) {
-		return nil, fault.Field{Path: Clip(path, maxPath), Rule: rule, Message: message}, false
+) (value protoreflect.Value, problem fault.Field, ok bool) {
+	value, rule, message := valueOf(field, text)
+	if rule != "" {
+		return value, fault.Field{Path: Clip(path, maxPath), Rule: rule, Message: message}, false
 	}
-	switch field.Kind() {
+	return value, fault.Field{}, true
+}
+
+// valueOf is the value of a text, or the rule that it breaks.
+func valueOf(field protoreflect.FieldDescriptor, text string) (value protoreflect.Value, rule, message string) {
+	kind := field.Kind()
+	switch kind {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return refuse("json.type", "Cannot be given in the URL.")
+		return value, "json.type", "Cannot be given in the URL."
 	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.EnumKind:
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return refuse("json.utf8", "Must be valid UTF-8 without NUL.")
+			return value, "json.utf8", "Must be valid UTF-8 without NUL."
 		}
-		if rule, message := textProblem(field, text); rule != "" {
-			return refuse(rule, message)
-		}
-		quoted, err := json.Marshal(text)
-		if err != nil {
-			return refuse("json.type", expectation(field.Kind()))
-		}
-		return quoted, fault.Field{}, true
+		rule, message = textProblem(field, text)
 	default:
-		// The text becomes part of a document as it is, so it must be one JSON token.
-		value, rule, message := tokenValue(field.Kind(), text)
-		if rule == "" && !json.Valid([]byte(value)) {
-			rule, message = "json.type", expectation(field.Kind())
+		// What is no token of JSON is no value of a body either.
+		if text, rule, message = tokenValue(kind, text); rule == "" && !json.Valid([]byte(text)) {
+			rule, message = "json.type", expectation(kind)
 		}
-		if rule != "" {
-			return refuse(rule, message)
-		}
-		return json.RawMessage(value), fault.Field{}, true
 	}
+	if rule != "" {
+		return value, rule, message
+	}
+	// All of these have been read before.
+	switch kind {
+	case protoreflect.StringKind:
+		value = protoreflect.ValueOfString(text)
+	case protoreflect.BytesKind:
+		data, _ := decodedBase64(text)
+		value = protoreflect.ValueOfBytes(data)
+	case protoreflect.EnumKind:
+		value = protoreflect.ValueOfEnum(field.Enum().Values().ByName(protoreflect.Name(text)).Number())
+	case protoreflect.BoolKind:
+		value = protoreflect.ValueOfBool(text == "true")
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		n, _ := strconv.ParseInt(text, 10, 32)
+		value = protoreflect.ValueOfInt32(int32(n))
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		n, _ := strconv.ParseInt(text, 10, 64)
+		value = protoreflect.ValueOfInt64(n)
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		n, _ := strconv.ParseUint(text, 10, 32)
+		value = protoreflect.ValueOfUint32(uint32(n))
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		n, _ := strconv.ParseUint(text, 10, 64)
+		value = protoreflect.ValueOfUint64(n)
+	case protoreflect.FloatKind:
+		x, _ := strconv.ParseFloat(text, 32)
+		value = protoreflect.ValueOfFloat32(float32(x))
+	case protoreflect.DoubleKind:
+		x, _ := strconv.ParseFloat(text, 64)
+		value = protoreflect.ValueOfFloat64(x)
+	}
+	return value, "", ""
 }
 
 // textProblem says why a JSON string is no value of a field; empty when it is one.
@@ -148,8 +177,13 @@ func expectation(kind protoreflect.Kind) string {
 	}
 }
 
-// isBase64 accepts what protojson accepts: either alphabet, padded or not.
 func isBase64(text string) bool {
+	_, ok := decodedBase64(text)
+	return ok
+}
+
+// decodedBase64 reads what protojson reads: either alphabet, padded or not.
+func decodedBase64(text string) (data []byte, ok bool) {
 	encoding := base64.RawStdEncoding
 	if strings.ContainsAny(text, "-_") {
 		encoding = base64.RawURLEncoding
@@ -157,8 +191,8 @@ func isBase64(text string) bool {
 	if len(text)%4 == 0 {
 		text = strings.TrimRight(text, "=")
 	}
-	_, err := encoding.DecodeString(text)
-	return err == nil && !strings.ContainsAny(text, "\r\n")
+	data, err := encoding.DecodeString(text)
+	return data, err == nil && !strings.ContainsAny(text, "\r\n")
 }
 
 // Clip bounds what an answer repeats of a caller's own text.

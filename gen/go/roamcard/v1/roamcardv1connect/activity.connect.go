@@ -5,43 +5,59 @@
 package roamcardv1connect
 
 import (
-	connect "connectrpc.com/connect"
+	connect "connectrpc.com/connect/v2"
 	context "context"
-	errors "errors"
 	v1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	http "net/http"
-	strings "strings"
+	sync "sync"
 )
-
-// This is a compile-time assertion to ensure that this generated file and the connect package are
-// compatible. If you get a compiler error that this constant is not defined, this code was
-// generated with a version of connect newer than the one compiled into your binary. You can fix the
-// problem by either regenerating this code with an older version of connect or updating the connect
-// version compiled into your binary.
-const _ = connect.IsAtLeastVersion1_13_0
 
 const (
 	// ActivityServiceName is the fully-qualified name of the ActivityService service.
 	ActivityServiceName = "roamcard.v1.ActivityService"
 )
 
-// These constants are the fully-qualified names of the RPCs defined in this package. They're
-// exposed at runtime as Spec.Procedure and as the final two segments of the HTTP route.
+// These constants are the procedure names of the RPCs defined in this package. They're exposed at
+// runtime as Spec.Procedure and as the final two segments of the HTTP route.
 //
 // Note that these are different from the fully-qualified method names used by
 // google.golang.org/protobuf/reflect/protoreflect. To convert from these constants to
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// ActivityServiceRecordEventProcedure is the fully-qualified name of the ActivityService's
-	// RecordEvent RPC.
+	// ActivityServiceRecordEventProcedure is the procedure name of the ActivityService's RecordEvent
+	// RPC.
 	ActivityServiceRecordEventProcedure = "/roamcard.v1.ActivityService/RecordEvent"
-	// ActivityServiceGetActivityProcedure is the fully-qualified name of the ActivityService's
-	// GetActivity RPC.
+	// ActivityServiceGetActivityProcedure is the procedure name of the ActivityService's GetActivity
+	// RPC.
 	ActivityServiceGetActivityProcedure = "/roamcard.v1.ActivityService/GetActivity"
-	// ActivityServicePruneActivityProcedure is the fully-qualified name of the ActivityService's
+	// ActivityServicePruneActivityProcedure is the procedure name of the ActivityService's
 	// PruneActivity RPC.
 	ActivityServicePruneActivityProcedure = "/roamcard.v1.ActivityService/PruneActivity"
+)
+
+var (
+	activityServiceRecordEventSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_activity_proto.Services().ByName("ActivityService").Methods().ByName("RecordEvent"),
+			Procedure:  ActivityServiceRecordEventProcedure,
+		}
+	})
+	activityServiceGetActivitySpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_activity_proto.Services().ByName("ActivityService").Methods().ByName("GetActivity"),
+			Procedure:        ActivityServiceGetActivityProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	activityServicePruneActivitySpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_activity_proto.Services().ByName("ActivityService").Methods().ByName("PruneActivity"),
+			Procedure:  ActivityServicePruneActivityProcedure,
+		}
+	})
 )
 
 // ActivityServiceClient is a client for the roamcard.v1.ActivityService service.
@@ -56,71 +72,10 @@ type ActivityServiceClient interface {
 	PruneActivity(context.Context, *v1.PruneActivityRequest) (*v1.PruneActivityResponse, error)
 }
 
-// NewActivityServiceClient constructs a client for the roamcard.v1.ActivityService service. By
-// default, it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses,
-// and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the
-// connect.WithGRPC() or connect.WithGRPCWeb() options.
-//
-// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
-// http://api.acme.com or https://acme.com/grpc).
-func NewActivityServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) ActivityServiceClient {
-	baseURL = strings.TrimRight(baseURL, "/")
-	activityServiceMethods := v1.File_roamcard_v1_activity_proto.Services().ByName("ActivityService").Methods()
-	return &activityServiceClient{
-		recordEvent: connect.NewClient[v1.RecordEventRequest, v1.RecordEventResponse](
-			httpClient,
-			baseURL+ActivityServiceRecordEventProcedure,
-			connect.WithSchema(activityServiceMethods.ByName("RecordEvent")),
-			connect.WithClientOptions(opts...),
-		),
-		getActivity: connect.NewClient[v1.GetActivityRequest, v1.GetActivityResponse](
-			httpClient,
-			baseURL+ActivityServiceGetActivityProcedure,
-			connect.WithSchema(activityServiceMethods.ByName("GetActivity")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		pruneActivity: connect.NewClient[v1.PruneActivityRequest, v1.PruneActivityResponse](
-			httpClient,
-			baseURL+ActivityServicePruneActivityProcedure,
-			connect.WithSchema(activityServiceMethods.ByName("PruneActivity")),
-			connect.WithClientOptions(opts...),
-		),
-	}
-}
-
-// activityServiceClient implements ActivityServiceClient.
-type activityServiceClient struct {
-	recordEvent   *connect.Client[v1.RecordEventRequest, v1.RecordEventResponse]
-	getActivity   *connect.Client[v1.GetActivityRequest, v1.GetActivityResponse]
-	pruneActivity *connect.Client[v1.PruneActivityRequest, v1.PruneActivityResponse]
-}
-
-// RecordEvent calls roamcard.v1.ActivityService.RecordEvent.
-func (c *activityServiceClient) RecordEvent(ctx context.Context, req *v1.RecordEventRequest) (*v1.RecordEventResponse, error) {
-	response, err := c.recordEvent.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetActivity calls roamcard.v1.ActivityService.GetActivity.
-func (c *activityServiceClient) GetActivity(ctx context.Context, req *v1.GetActivityRequest) (*v1.GetActivityResponse, error) {
-	response, err := c.getActivity.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// PruneActivity calls roamcard.v1.ActivityService.PruneActivity.
-func (c *activityServiceClient) PruneActivity(ctx context.Context, req *v1.PruneActivityRequest) (*v1.PruneActivityResponse, error) {
-	response, err := c.pruneActivity.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+// NewActivityServiceClient constructs a client for the roamcard.v1.ActivityService service.
+// Multiple service clients may share a single connect.Client.
+func NewActivityServiceClient(client *connect.Client) ActivityServiceClient {
+	return &activityServiceClient{client: client}
 }
 
 // ActivityServiceHandler is an implementation of the roamcard.v1.ActivityService service.
@@ -135,57 +90,94 @@ type ActivityServiceHandler interface {
 	PruneActivity(context.Context, *v1.PruneActivityRequest) (*v1.PruneActivityResponse, error)
 }
 
-// NewActivityServiceHandler builds an HTTP handler from the service implementation. It returns the
-// path on which to mount the handler and the handler itself.
-//
-// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
-// and JSON codecs. They also support gzip compression.
-func NewActivityServiceHandler(svc ActivityServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	activityServiceMethods := v1.File_roamcard_v1_activity_proto.Services().ByName("ActivityService").Methods()
-	activityServiceRecordEventHandler := connect.NewUnaryHandlerSimple(
-		ActivityServiceRecordEventProcedure,
-		svc.RecordEvent,
-		connect.WithSchema(activityServiceMethods.ByName("RecordEvent")),
-		connect.WithHandlerOptions(opts...),
+// RegisterActivityServiceHandler registers svc as the roamcard.v1.ActivityService implementation on
+// server.
+func RegisterActivityServiceHandler(server *connect.Server, svc ActivityServiceHandler) {
+	adapter := activityServiceHandler{svc: svc}
+	server.Register(
+		connect.Method{Spec: activityServiceRecordEventSpec(), Handler: adapter.recordEvent},
+		connect.Method{Spec: activityServiceGetActivitySpec(), Handler: adapter.getActivity},
+		connect.Method{Spec: activityServicePruneActivitySpec(), Handler: adapter.pruneActivity},
 	)
-	activityServiceGetActivityHandler := connect.NewUnaryHandlerSimple(
-		ActivityServiceGetActivityProcedure,
-		svc.GetActivity,
-		connect.WithSchema(activityServiceMethods.ByName("GetActivity")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	activityServicePruneActivityHandler := connect.NewUnaryHandlerSimple(
-		ActivityServicePruneActivityProcedure,
-		svc.PruneActivity,
-		connect.WithSchema(activityServiceMethods.ByName("PruneActivity")),
-		connect.WithHandlerOptions(opts...),
-	)
-	return "/roamcard.v1.ActivityService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case ActivityServiceRecordEventProcedure:
-			activityServiceRecordEventHandler.ServeHTTP(w, r)
-		case ActivityServiceGetActivityProcedure:
-			activityServiceGetActivityHandler.ServeHTTP(w, r)
-		case ActivityServicePruneActivityProcedure:
-			activityServicePruneActivityHandler.ServeHTTP(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
 }
 
 // UnimplementedActivityServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedActivityServiceHandler struct{}
 
 func (UnimplementedActivityServiceHandler) RecordEvent(context.Context, *v1.RecordEventRequest) (*v1.RecordEventResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.ActivityService.RecordEvent is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.ActivityService.RecordEvent is not implemented")
 }
 
 func (UnimplementedActivityServiceHandler) GetActivity(context.Context, *v1.GetActivityRequest) (*v1.GetActivityResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.ActivityService.GetActivity is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.ActivityService.GetActivity is not implemented")
 }
 
 func (UnimplementedActivityServiceHandler) PruneActivity(context.Context, *v1.PruneActivityRequest) (*v1.PruneActivityResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.ActivityService.PruneActivity is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.ActivityService.PruneActivity is not implemented")
+}
+
+type activityServiceClient struct {
+	client *connect.Client
+}
+
+func (c *activityServiceClient) RecordEvent(ctx context.Context, req *v1.RecordEventRequest) (*v1.RecordEventResponse, error) {
+	var res v1.RecordEventResponse
+	if err := c.client.CallUnary(ctx, activityServiceRecordEventSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *activityServiceClient) GetActivity(ctx context.Context, req *v1.GetActivityRequest) (*v1.GetActivityResponse, error) {
+	var res v1.GetActivityResponse
+	if err := c.client.CallUnary(ctx, activityServiceGetActivitySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *activityServiceClient) PruneActivity(ctx context.Context, req *v1.PruneActivityRequest) (*v1.PruneActivityResponse, error) {
+	var res v1.PruneActivityResponse
+	if err := c.client.CallUnary(ctx, activityServicePruneActivitySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+type activityServiceHandler struct{ svc ActivityServiceHandler }
+
+func (h activityServiceHandler) recordEvent(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RecordEventRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RecordEvent(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h activityServiceHandler) getActivity(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetActivityRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetActivity(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h activityServiceHandler) pruneActivity(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.PruneActivityRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.PruneActivity(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
 }

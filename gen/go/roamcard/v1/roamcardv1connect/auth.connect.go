@@ -5,44 +5,67 @@
 package roamcardv1connect
 
 import (
-	connect "connectrpc.com/connect"
+	connect "connectrpc.com/connect/v2"
 	context "context"
-	errors "errors"
 	v1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	http "net/http"
-	strings "strings"
+	sync "sync"
 )
-
-// This is a compile-time assertion to ensure that this generated file and the connect package are
-// compatible. If you get a compiler error that this constant is not defined, this code was
-// generated with a version of connect newer than the one compiled into your binary. You can fix the
-// problem by either regenerating this code with an older version of connect or updating the connect
-// version compiled into your binary.
-const _ = connect.IsAtLeastVersion1_13_0
 
 const (
 	// AuthServiceName is the fully-qualified name of the AuthService service.
 	AuthServiceName = "roamcard.v1.AuthService"
 )
 
-// These constants are the fully-qualified names of the RPCs defined in this package. They're
-// exposed at runtime as Spec.Procedure and as the final two segments of the HTTP route.
+// These constants are the procedure names of the RPCs defined in this package. They're exposed at
+// runtime as Spec.Procedure and as the final two segments of the HTTP route.
 //
 // Note that these are different from the fully-qualified method names used by
 // google.golang.org/protobuf/reflect/protoreflect. To convert from these constants to
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// AuthServiceCreateChallengeProcedure is the fully-qualified name of the AuthService's
-	// CreateChallenge RPC.
+	// AuthServiceCreateChallengeProcedure is the procedure name of the AuthService's CreateChallenge
+	// RPC.
 	AuthServiceCreateChallengeProcedure = "/roamcard.v1.AuthService/CreateChallenge"
-	// AuthServiceVerifyChallengeProcedure is the fully-qualified name of the AuthService's
-	// VerifyChallenge RPC.
+	// AuthServiceVerifyChallengeProcedure is the procedure name of the AuthService's VerifyChallenge
+	// RPC.
 	AuthServiceVerifyChallengeProcedure = "/roamcard.v1.AuthService/VerifyChallenge"
-	// AuthServiceGetSessionProcedure is the fully-qualified name of the AuthService's GetSession RPC.
+	// AuthServiceGetSessionProcedure is the procedure name of the AuthService's GetSession RPC.
 	AuthServiceGetSessionProcedure = "/roamcard.v1.AuthService/GetSession"
-	// AuthServiceLogoutProcedure is the fully-qualified name of the AuthService's Logout RPC.
+	// AuthServiceLogoutProcedure is the procedure name of the AuthService's Logout RPC.
 	AuthServiceLogoutProcedure = "/roamcard.v1.AuthService/Logout"
+)
+
+var (
+	authServiceCreateChallengeSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_auth_proto.Services().ByName("AuthService").Methods().ByName("CreateChallenge"),
+			Procedure:  AuthServiceCreateChallengeProcedure,
+		}
+	})
+	authServiceVerifyChallengeSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_auth_proto.Services().ByName("AuthService").Methods().ByName("VerifyChallenge"),
+			Procedure:  AuthServiceVerifyChallengeProcedure,
+		}
+	})
+	authServiceGetSessionSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_auth_proto.Services().ByName("AuthService").Methods().ByName("GetSession"),
+			Procedure:        AuthServiceGetSessionProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	authServiceLogoutSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_auth_proto.Services().ByName("AuthService").Methods().ByName("Logout"),
+			Procedure:  AuthServiceLogoutProcedure,
+		}
+	})
 )
 
 // AuthServiceClient is a client for the roamcard.v1.AuthService service.
@@ -57,87 +80,10 @@ type AuthServiceClient interface {
 	Logout(context.Context, *v1.LogoutRequest) (*v1.LogoutResponse, error)
 }
 
-// NewAuthServiceClient constructs a client for the roamcard.v1.AuthService service. By default, it
-// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
-// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
-// connect.WithGRPCWeb() options.
-//
-// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
-// http://api.acme.com or https://acme.com/grpc).
-func NewAuthServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) AuthServiceClient {
-	baseURL = strings.TrimRight(baseURL, "/")
-	authServiceMethods := v1.File_roamcard_v1_auth_proto.Services().ByName("AuthService").Methods()
-	return &authServiceClient{
-		createChallenge: connect.NewClient[v1.CreateChallengeRequest, v1.CreateChallengeResponse](
-			httpClient,
-			baseURL+AuthServiceCreateChallengeProcedure,
-			connect.WithSchema(authServiceMethods.ByName("CreateChallenge")),
-			connect.WithClientOptions(opts...),
-		),
-		verifyChallenge: connect.NewClient[v1.VerifyChallengeRequest, v1.VerifyChallengeResponse](
-			httpClient,
-			baseURL+AuthServiceVerifyChallengeProcedure,
-			connect.WithSchema(authServiceMethods.ByName("VerifyChallenge")),
-			connect.WithClientOptions(opts...),
-		),
-		getSession: connect.NewClient[v1.GetSessionRequest, v1.GetSessionResponse](
-			httpClient,
-			baseURL+AuthServiceGetSessionProcedure,
-			connect.WithSchema(authServiceMethods.ByName("GetSession")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		logout: connect.NewClient[v1.LogoutRequest, v1.LogoutResponse](
-			httpClient,
-			baseURL+AuthServiceLogoutProcedure,
-			connect.WithSchema(authServiceMethods.ByName("Logout")),
-			connect.WithClientOptions(opts...),
-		),
-	}
-}
-
-// authServiceClient implements AuthServiceClient.
-type authServiceClient struct {
-	createChallenge *connect.Client[v1.CreateChallengeRequest, v1.CreateChallengeResponse]
-	verifyChallenge *connect.Client[v1.VerifyChallengeRequest, v1.VerifyChallengeResponse]
-	getSession      *connect.Client[v1.GetSessionRequest, v1.GetSessionResponse]
-	logout          *connect.Client[v1.LogoutRequest, v1.LogoutResponse]
-}
-
-// CreateChallenge calls roamcard.v1.AuthService.CreateChallenge.
-func (c *authServiceClient) CreateChallenge(ctx context.Context, req *v1.CreateChallengeRequest) (*v1.CreateChallengeResponse, error) {
-	response, err := c.createChallenge.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// VerifyChallenge calls roamcard.v1.AuthService.VerifyChallenge.
-func (c *authServiceClient) VerifyChallenge(ctx context.Context, req *v1.VerifyChallengeRequest) (*v1.VerifyChallengeResponse, error) {
-	response, err := c.verifyChallenge.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetSession calls roamcard.v1.AuthService.GetSession.
-func (c *authServiceClient) GetSession(ctx context.Context, req *v1.GetSessionRequest) (*v1.GetSessionResponse, error) {
-	response, err := c.getSession.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Logout calls roamcard.v1.AuthService.Logout.
-func (c *authServiceClient) Logout(ctx context.Context, req *v1.LogoutRequest) (*v1.LogoutResponse, error) {
-	response, err := c.logout.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+// NewAuthServiceClient constructs a client for the roamcard.v1.AuthService service. Multiple
+// service clients may share a single connect.Client.
+func NewAuthServiceClient(client *connect.Client) AuthServiceClient {
+	return &authServiceClient{client: client}
 }
 
 // AuthServiceHandler is an implementation of the roamcard.v1.AuthService service.
@@ -152,69 +98,118 @@ type AuthServiceHandler interface {
 	Logout(context.Context, *v1.LogoutRequest) (*v1.LogoutResponse, error)
 }
 
-// NewAuthServiceHandler builds an HTTP handler from the service implementation. It returns the path
-// on which to mount the handler and the handler itself.
-//
-// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
-// and JSON codecs. They also support gzip compression.
-func NewAuthServiceHandler(svc AuthServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	authServiceMethods := v1.File_roamcard_v1_auth_proto.Services().ByName("AuthService").Methods()
-	authServiceCreateChallengeHandler := connect.NewUnaryHandlerSimple(
-		AuthServiceCreateChallengeProcedure,
-		svc.CreateChallenge,
-		connect.WithSchema(authServiceMethods.ByName("CreateChallenge")),
-		connect.WithHandlerOptions(opts...),
+// RegisterAuthServiceHandler registers svc as the roamcard.v1.AuthService implementation on server.
+func RegisterAuthServiceHandler(server *connect.Server, svc AuthServiceHandler) {
+	adapter := authServiceHandler{svc: svc}
+	server.Register(
+		connect.Method{Spec: authServiceCreateChallengeSpec(), Handler: adapter.createChallenge},
+		connect.Method{Spec: authServiceVerifyChallengeSpec(), Handler: adapter.verifyChallenge},
+		connect.Method{Spec: authServiceGetSessionSpec(), Handler: adapter.getSession},
+		connect.Method{Spec: authServiceLogoutSpec(), Handler: adapter.logout},
 	)
-	authServiceVerifyChallengeHandler := connect.NewUnaryHandlerSimple(
-		AuthServiceVerifyChallengeProcedure,
-		svc.VerifyChallenge,
-		connect.WithSchema(authServiceMethods.ByName("VerifyChallenge")),
-		connect.WithHandlerOptions(opts...),
-	)
-	authServiceGetSessionHandler := connect.NewUnaryHandlerSimple(
-		AuthServiceGetSessionProcedure,
-		svc.GetSession,
-		connect.WithSchema(authServiceMethods.ByName("GetSession")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	authServiceLogoutHandler := connect.NewUnaryHandlerSimple(
-		AuthServiceLogoutProcedure,
-		svc.Logout,
-		connect.WithSchema(authServiceMethods.ByName("Logout")),
-		connect.WithHandlerOptions(opts...),
-	)
-	return "/roamcard.v1.AuthService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case AuthServiceCreateChallengeProcedure:
-			authServiceCreateChallengeHandler.ServeHTTP(w, r)
-		case AuthServiceVerifyChallengeProcedure:
-			authServiceVerifyChallengeHandler.ServeHTTP(w, r)
-		case AuthServiceGetSessionProcedure:
-			authServiceGetSessionHandler.ServeHTTP(w, r)
-		case AuthServiceLogoutProcedure:
-			authServiceLogoutHandler.ServeHTTP(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
 }
 
 // UnimplementedAuthServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedAuthServiceHandler struct{}
 
 func (UnimplementedAuthServiceHandler) CreateChallenge(context.Context, *v1.CreateChallengeRequest) (*v1.CreateChallengeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.AuthService.CreateChallenge is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.AuthService.CreateChallenge is not implemented")
 }
 
 func (UnimplementedAuthServiceHandler) VerifyChallenge(context.Context, *v1.VerifyChallengeRequest) (*v1.VerifyChallengeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.AuthService.VerifyChallenge is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.AuthService.VerifyChallenge is not implemented")
 }
 
 func (UnimplementedAuthServiceHandler) GetSession(context.Context, *v1.GetSessionRequest) (*v1.GetSessionResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.AuthService.GetSession is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.AuthService.GetSession is not implemented")
 }
 
 func (UnimplementedAuthServiceHandler) Logout(context.Context, *v1.LogoutRequest) (*v1.LogoutResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.AuthService.Logout is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.AuthService.Logout is not implemented")
+}
+
+type authServiceClient struct {
+	client *connect.Client
+}
+
+func (c *authServiceClient) CreateChallenge(ctx context.Context, req *v1.CreateChallengeRequest) (*v1.CreateChallengeResponse, error) {
+	var res v1.CreateChallengeResponse
+	if err := c.client.CallUnary(ctx, authServiceCreateChallengeSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *authServiceClient) VerifyChallenge(ctx context.Context, req *v1.VerifyChallengeRequest) (*v1.VerifyChallengeResponse, error) {
+	var res v1.VerifyChallengeResponse
+	if err := c.client.CallUnary(ctx, authServiceVerifyChallengeSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *authServiceClient) GetSession(ctx context.Context, req *v1.GetSessionRequest) (*v1.GetSessionResponse, error) {
+	var res v1.GetSessionResponse
+	if err := c.client.CallUnary(ctx, authServiceGetSessionSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *authServiceClient) Logout(ctx context.Context, req *v1.LogoutRequest) (*v1.LogoutResponse, error) {
+	var res v1.LogoutResponse
+	if err := c.client.CallUnary(ctx, authServiceLogoutSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+type authServiceHandler struct{ svc AuthServiceHandler }
+
+func (h authServiceHandler) createChallenge(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CreateChallengeRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CreateChallenge(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h authServiceHandler) verifyChallenge(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.VerifyChallengeRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.VerifyChallenge(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h authServiceHandler) getSession(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetSessionRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetSession(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h authServiceHandler) logout(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.LogoutRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.Logout(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
 }

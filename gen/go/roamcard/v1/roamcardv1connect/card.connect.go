@@ -5,77 +5,185 @@
 package roamcardv1connect
 
 import (
-	connect "connectrpc.com/connect"
+	connect "connectrpc.com/connect/v2"
 	context "context"
-	errors "errors"
 	v1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	http "net/http"
-	strings "strings"
+	sync "sync"
 )
-
-// This is a compile-time assertion to ensure that this generated file and the connect package are
-// compatible. If you get a compiler error that this constant is not defined, this code was
-// generated with a version of connect newer than the one compiled into your binary. You can fix the
-// problem by either regenerating this code with an older version of connect or updating the connect
-// version compiled into your binary.
-const _ = connect.IsAtLeastVersion1_13_0
 
 const (
 	// CardServiceName is the fully-qualified name of the CardService service.
 	CardServiceName = "roamcard.v1.CardService"
 )
 
-// These constants are the fully-qualified names of the RPCs defined in this package. They're
-// exposed at runtime as Spec.Procedure and as the final two segments of the HTTP route.
+// These constants are the procedure names of the RPCs defined in this package. They're exposed at
+// runtime as Spec.Procedure and as the final two segments of the HTTP route.
 //
 // Note that these are different from the fully-qualified method names used by
 // google.golang.org/protobuf/reflect/protoreflect. To convert from these constants to
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// CardServiceGetCardDiscoveryProcedure is the fully-qualified name of the CardService's
-	// GetCardDiscovery RPC.
-	CardServiceGetCardDiscoveryProcedure = "/roamcard.v1.CardService/GetCardDiscovery"
-	// CardServicePurchaseCardProcedure is the fully-qualified name of the CardService's PurchaseCard
+	// CardServiceGetCardDiscoveryProcedure is the procedure name of the CardService's GetCardDiscovery
 	// RPC.
+	CardServiceGetCardDiscoveryProcedure = "/roamcard.v1.CardService/GetCardDiscovery"
+	// CardServicePurchaseCardProcedure is the procedure name of the CardService's PurchaseCard RPC.
 	CardServicePurchaseCardProcedure = "/roamcard.v1.CardService/PurchaseCard"
-	// CardServiceCreateCardOrderProcedure is the fully-qualified name of the CardService's
-	// CreateCardOrder RPC.
+	// CardServiceCreateCardOrderProcedure is the procedure name of the CardService's CreateCardOrder
+	// RPC.
 	CardServiceCreateCardOrderProcedure = "/roamcard.v1.CardService/CreateCardOrder"
-	// CardServiceGetTopupDiscoveryProcedure is the fully-qualified name of the CardService's
+	// CardServiceGetTopupDiscoveryProcedure is the procedure name of the CardService's
 	// GetTopupDiscovery RPC.
 	CardServiceGetTopupDiscoveryProcedure = "/roamcard.v1.CardService/GetTopupDiscovery"
-	// CardServiceTopUpCardProcedure is the fully-qualified name of the CardService's TopUpCard RPC.
+	// CardServiceTopUpCardProcedure is the procedure name of the CardService's TopUpCard RPC.
 	CardServiceTopUpCardProcedure = "/roamcard.v1.CardService/TopUpCard"
-	// CardServiceListCardsProcedure is the fully-qualified name of the CardService's ListCards RPC.
+	// CardServiceListCardsProcedure is the procedure name of the CardService's ListCards RPC.
 	CardServiceListCardsProcedure = "/roamcard.v1.CardService/ListCards"
-	// CardServiceEnsureCardProcedure is the fully-qualified name of the CardService's EnsureCard RPC.
+	// CardServiceEnsureCardProcedure is the procedure name of the CardService's EnsureCard RPC.
 	CardServiceEnsureCardProcedure = "/roamcard.v1.CardService/EnsureCard"
-	// CardServiceGetCardBalanceProcedure is the fully-qualified name of the CardService's
-	// GetCardBalance RPC.
+	// CardServiceGetCardBalanceProcedure is the procedure name of the CardService's GetCardBalance RPC.
 	CardServiceGetCardBalanceProcedure = "/roamcard.v1.CardService/GetCardBalance"
-	// CardServiceFreezeCardProcedure is the fully-qualified name of the CardService's FreezeCard RPC.
+	// CardServiceFreezeCardProcedure is the procedure name of the CardService's FreezeCard RPC.
 	CardServiceFreezeCardProcedure = "/roamcard.v1.CardService/FreezeCard"
-	// CardServiceUnfreezeCardProcedure is the fully-qualified name of the CardService's UnfreezeCard
-	// RPC.
+	// CardServiceUnfreezeCardProcedure is the procedure name of the CardService's UnfreezeCard RPC.
 	CardServiceUnfreezeCardProcedure = "/roamcard.v1.CardService/UnfreezeCard"
-	// CardServiceListCardTransactionsProcedure is the fully-qualified name of the CardService's
+	// CardServiceListCardTransactionsProcedure is the procedure name of the CardService's
 	// ListCardTransactions RPC.
 	CardServiceListCardTransactionsProcedure = "/roamcard.v1.CardService/ListCardTransactions"
-	// CardServiceGetCardLimitsProcedure is the fully-qualified name of the CardService's GetCardLimits
-	// RPC.
+	// CardServiceGetCardLimitsProcedure is the procedure name of the CardService's GetCardLimits RPC.
 	CardServiceGetCardLimitsProcedure = "/roamcard.v1.CardService/GetCardLimits"
-	// CardServiceSetCardLimitsProcedure is the fully-qualified name of the CardService's SetCardLimits
-	// RPC.
+	// CardServiceSetCardLimitsProcedure is the procedure name of the CardService's SetCardLimits RPC.
 	CardServiceSetCardLimitsProcedure = "/roamcard.v1.CardService/SetCardLimits"
-	// CardServiceGetCardDetailsProcedure is the fully-qualified name of the CardService's
-	// GetCardDetails RPC.
+	// CardServiceGetCardDetailsProcedure is the procedure name of the CardService's GetCardDetails RPC.
 	CardServiceGetCardDetailsProcedure = "/roamcard.v1.CardService/GetCardDetails"
-	// CardServiceCreateRevealChallengeProcedure is the fully-qualified name of the CardService's
+	// CardServiceCreateRevealChallengeProcedure is the procedure name of the CardService's
 	// CreateRevealChallenge RPC.
 	CardServiceCreateRevealChallengeProcedure = "/roamcard.v1.CardService/CreateRevealChallenge"
-	// CardServiceRevealCardProcedure is the fully-qualified name of the CardService's RevealCard RPC.
+	// CardServiceRevealCardProcedure is the procedure name of the CardService's RevealCard RPC.
 	CardServiceRevealCardProcedure = "/roamcard.v1.CardService/RevealCard"
+)
+
+var (
+	cardServiceGetCardDiscoverySpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("GetCardDiscovery"),
+			Procedure:        CardServiceGetCardDiscoveryProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	cardServicePurchaseCardSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("PurchaseCard"),
+			Procedure:  CardServicePurchaseCardProcedure,
+		}
+	})
+	cardServiceCreateCardOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("CreateCardOrder"),
+			Procedure:  CardServiceCreateCardOrderProcedure,
+		}
+	})
+	cardServiceGetTopupDiscoverySpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("GetTopupDiscovery"),
+			Procedure:        CardServiceGetTopupDiscoveryProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	cardServiceTopUpCardSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("TopUpCard"),
+			Procedure:  CardServiceTopUpCardProcedure,
+		}
+	})
+	cardServiceListCardsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("ListCards"),
+			Procedure:        CardServiceListCardsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	cardServiceEnsureCardSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("EnsureCard"),
+			Procedure:  CardServiceEnsureCardProcedure,
+		}
+	})
+	cardServiceGetCardBalanceSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("GetCardBalance"),
+			Procedure:        CardServiceGetCardBalanceProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	cardServiceFreezeCardSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("FreezeCard"),
+			Procedure:  CardServiceFreezeCardProcedure,
+		}
+	})
+	cardServiceUnfreezeCardSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("UnfreezeCard"),
+			Procedure:  CardServiceUnfreezeCardProcedure,
+		}
+	})
+	cardServiceListCardTransactionsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("ListCardTransactions"),
+			Procedure:        CardServiceListCardTransactionsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	cardServiceGetCardLimitsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("GetCardLimits"),
+			Procedure:        CardServiceGetCardLimitsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	cardServiceSetCardLimitsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("SetCardLimits"),
+			Procedure:        CardServiceSetCardLimitsProcedure,
+			IdempotencyLevel: connect.IdempotencyIdempotent,
+		}
+	})
+	cardServiceGetCardDetailsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("GetCardDetails"),
+			Procedure:        CardServiceGetCardDetailsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	cardServiceCreateRevealChallengeSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("CreateRevealChallenge"),
+			Procedure:  CardServiceCreateRevealChallengeProcedure,
+		}
+	})
+	cardServiceRevealCardSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("RevealCard"),
+			Procedure:  CardServiceRevealCardProcedure,
+		}
+	})
 )
 
 // CardServiceClient is a client for the roamcard.v1.CardService service.
@@ -130,286 +238,10 @@ type CardServiceClient interface {
 	RevealCard(context.Context, *v1.RevealCardRequest) (*v1.RevealCardResponse, error)
 }
 
-// NewCardServiceClient constructs a client for the roamcard.v1.CardService service. By default, it
-// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
-// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
-// connect.WithGRPCWeb() options.
-//
-// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
-// http://api.acme.com or https://acme.com/grpc).
-func NewCardServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) CardServiceClient {
-	baseURL = strings.TrimRight(baseURL, "/")
-	cardServiceMethods := v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods()
-	return &cardServiceClient{
-		getCardDiscovery: connect.NewClient[v1.GetCardDiscoveryRequest, v1.GetCardDiscoveryResponse](
-			httpClient,
-			baseURL+CardServiceGetCardDiscoveryProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("GetCardDiscovery")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		purchaseCard: connect.NewClient[v1.PurchaseCardRequest, v1.PurchaseCardResponse](
-			httpClient,
-			baseURL+CardServicePurchaseCardProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("PurchaseCard")),
-			connect.WithClientOptions(opts...),
-		),
-		createCardOrder: connect.NewClient[v1.CreateCardOrderRequest, v1.CreateCardOrderResponse](
-			httpClient,
-			baseURL+CardServiceCreateCardOrderProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("CreateCardOrder")),
-			connect.WithClientOptions(opts...),
-		),
-		getTopupDiscovery: connect.NewClient[v1.GetTopupDiscoveryRequest, v1.GetTopupDiscoveryResponse](
-			httpClient,
-			baseURL+CardServiceGetTopupDiscoveryProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("GetTopupDiscovery")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		topUpCard: connect.NewClient[v1.TopUpCardRequest, v1.TopUpCardResponse](
-			httpClient,
-			baseURL+CardServiceTopUpCardProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("TopUpCard")),
-			connect.WithClientOptions(opts...),
-		),
-		listCards: connect.NewClient[v1.ListCardsRequest, v1.ListCardsResponse](
-			httpClient,
-			baseURL+CardServiceListCardsProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("ListCards")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		ensureCard: connect.NewClient[v1.EnsureCardRequest, v1.EnsureCardResponse](
-			httpClient,
-			baseURL+CardServiceEnsureCardProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("EnsureCard")),
-			connect.WithClientOptions(opts...),
-		),
-		getCardBalance: connect.NewClient[v1.GetCardBalanceRequest, v1.GetCardBalanceResponse](
-			httpClient,
-			baseURL+CardServiceGetCardBalanceProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("GetCardBalance")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		freezeCard: connect.NewClient[v1.FreezeCardRequest, v1.FreezeCardResponse](
-			httpClient,
-			baseURL+CardServiceFreezeCardProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("FreezeCard")),
-			connect.WithClientOptions(opts...),
-		),
-		unfreezeCard: connect.NewClient[v1.UnfreezeCardRequest, v1.UnfreezeCardResponse](
-			httpClient,
-			baseURL+CardServiceUnfreezeCardProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("UnfreezeCard")),
-			connect.WithClientOptions(opts...),
-		),
-		listCardTransactions: connect.NewClient[v1.ListCardTransactionsRequest, v1.ListCardTransactionsResponse](
-			httpClient,
-			baseURL+CardServiceListCardTransactionsProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("ListCardTransactions")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getCardLimits: connect.NewClient[v1.GetCardLimitsRequest, v1.GetCardLimitsResponse](
-			httpClient,
-			baseURL+CardServiceGetCardLimitsProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("GetCardLimits")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		setCardLimits: connect.NewClient[v1.SetCardLimitsRequest, v1.SetCardLimitsResponse](
-			httpClient,
-			baseURL+CardServiceSetCardLimitsProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("SetCardLimits")),
-			connect.WithIdempotency(connect.IdempotencyIdempotent),
-			connect.WithClientOptions(opts...),
-		),
-		getCardDetails: connect.NewClient[v1.GetCardDetailsRequest, v1.GetCardDetailsResponse](
-			httpClient,
-			baseURL+CardServiceGetCardDetailsProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("GetCardDetails")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		createRevealChallenge: connect.NewClient[v1.CreateRevealChallengeRequest, v1.CreateRevealChallengeResponse](
-			httpClient,
-			baseURL+CardServiceCreateRevealChallengeProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("CreateRevealChallenge")),
-			connect.WithClientOptions(opts...),
-		),
-		revealCard: connect.NewClient[v1.RevealCardRequest, v1.RevealCardResponse](
-			httpClient,
-			baseURL+CardServiceRevealCardProcedure,
-			connect.WithSchema(cardServiceMethods.ByName("RevealCard")),
-			connect.WithClientOptions(opts...),
-		),
-	}
-}
-
-// cardServiceClient implements CardServiceClient.
-type cardServiceClient struct {
-	getCardDiscovery      *connect.Client[v1.GetCardDiscoveryRequest, v1.GetCardDiscoveryResponse]
-	purchaseCard          *connect.Client[v1.PurchaseCardRequest, v1.PurchaseCardResponse]
-	createCardOrder       *connect.Client[v1.CreateCardOrderRequest, v1.CreateCardOrderResponse]
-	getTopupDiscovery     *connect.Client[v1.GetTopupDiscoveryRequest, v1.GetTopupDiscoveryResponse]
-	topUpCard             *connect.Client[v1.TopUpCardRequest, v1.TopUpCardResponse]
-	listCards             *connect.Client[v1.ListCardsRequest, v1.ListCardsResponse]
-	ensureCard            *connect.Client[v1.EnsureCardRequest, v1.EnsureCardResponse]
-	getCardBalance        *connect.Client[v1.GetCardBalanceRequest, v1.GetCardBalanceResponse]
-	freezeCard            *connect.Client[v1.FreezeCardRequest, v1.FreezeCardResponse]
-	unfreezeCard          *connect.Client[v1.UnfreezeCardRequest, v1.UnfreezeCardResponse]
-	listCardTransactions  *connect.Client[v1.ListCardTransactionsRequest, v1.ListCardTransactionsResponse]
-	getCardLimits         *connect.Client[v1.GetCardLimitsRequest, v1.GetCardLimitsResponse]
-	setCardLimits         *connect.Client[v1.SetCardLimitsRequest, v1.SetCardLimitsResponse]
-	getCardDetails        *connect.Client[v1.GetCardDetailsRequest, v1.GetCardDetailsResponse]
-	createRevealChallenge *connect.Client[v1.CreateRevealChallengeRequest, v1.CreateRevealChallengeResponse]
-	revealCard            *connect.Client[v1.RevealCardRequest, v1.RevealCardResponse]
-}
-
-// GetCardDiscovery calls roamcard.v1.CardService.GetCardDiscovery.
-func (c *cardServiceClient) GetCardDiscovery(ctx context.Context, req *v1.GetCardDiscoveryRequest) (*v1.GetCardDiscoveryResponse, error) {
-	response, err := c.getCardDiscovery.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// PurchaseCard calls roamcard.v1.CardService.PurchaseCard.
-func (c *cardServiceClient) PurchaseCard(ctx context.Context, req *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error) {
-	response, err := c.purchaseCard.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateCardOrder calls roamcard.v1.CardService.CreateCardOrder.
-func (c *cardServiceClient) CreateCardOrder(ctx context.Context, req *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error) {
-	response, err := c.createCardOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetTopupDiscovery calls roamcard.v1.CardService.GetTopupDiscovery.
-func (c *cardServiceClient) GetTopupDiscovery(ctx context.Context, req *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error) {
-	response, err := c.getTopupDiscovery.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// TopUpCard calls roamcard.v1.CardService.TopUpCard.
-func (c *cardServiceClient) TopUpCard(ctx context.Context, req *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error) {
-	response, err := c.topUpCard.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListCards calls roamcard.v1.CardService.ListCards.
-func (c *cardServiceClient) ListCards(ctx context.Context, req *v1.ListCardsRequest) (*v1.ListCardsResponse, error) {
-	response, err := c.listCards.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// EnsureCard calls roamcard.v1.CardService.EnsureCard.
-func (c *cardServiceClient) EnsureCard(ctx context.Context, req *v1.EnsureCardRequest) (*v1.EnsureCardResponse, error) {
-	response, err := c.ensureCard.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetCardBalance calls roamcard.v1.CardService.GetCardBalance.
-func (c *cardServiceClient) GetCardBalance(ctx context.Context, req *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error) {
-	response, err := c.getCardBalance.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// FreezeCard calls roamcard.v1.CardService.FreezeCard.
-func (c *cardServiceClient) FreezeCard(ctx context.Context, req *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error) {
-	response, err := c.freezeCard.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// UnfreezeCard calls roamcard.v1.CardService.UnfreezeCard.
-func (c *cardServiceClient) UnfreezeCard(ctx context.Context, req *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error) {
-	response, err := c.unfreezeCard.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListCardTransactions calls roamcard.v1.CardService.ListCardTransactions.
-func (c *cardServiceClient) ListCardTransactions(ctx context.Context, req *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error) {
-	response, err := c.listCardTransactions.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetCardLimits calls roamcard.v1.CardService.GetCardLimits.
-func (c *cardServiceClient) GetCardLimits(ctx context.Context, req *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error) {
-	response, err := c.getCardLimits.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// SetCardLimits calls roamcard.v1.CardService.SetCardLimits.
-func (c *cardServiceClient) SetCardLimits(ctx context.Context, req *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error) {
-	response, err := c.setCardLimits.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetCardDetails calls roamcard.v1.CardService.GetCardDetails.
-func (c *cardServiceClient) GetCardDetails(ctx context.Context, req *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error) {
-	response, err := c.getCardDetails.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateRevealChallenge calls roamcard.v1.CardService.CreateRevealChallenge.
-func (c *cardServiceClient) CreateRevealChallenge(ctx context.Context, req *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {
-	response, err := c.createRevealChallenge.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RevealCard calls roamcard.v1.CardService.RevealCard.
-func (c *cardServiceClient) RevealCard(ctx context.Context, req *v1.RevealCardRequest) (*v1.RevealCardResponse, error) {
-	response, err := c.revealCard.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+// NewCardServiceClient constructs a client for the roamcard.v1.CardService service. Multiple
+// service clients may share a single connect.Client.
+func NewCardServiceClient(client *connect.Client) CardServiceClient {
+	return &cardServiceClient{client: client}
 }
 
 // CardServiceHandler is an implementation of the roamcard.v1.CardService service.
@@ -464,220 +296,418 @@ type CardServiceHandler interface {
 	RevealCard(context.Context, *v1.RevealCardRequest) (*v1.RevealCardResponse, error)
 }
 
-// NewCardServiceHandler builds an HTTP handler from the service implementation. It returns the path
-// on which to mount the handler and the handler itself.
-//
-// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
-// and JSON codecs. They also support gzip compression.
-func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	cardServiceMethods := v1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods()
-	cardServiceGetCardDiscoveryHandler := connect.NewUnaryHandlerSimple(
-		CardServiceGetCardDiscoveryProcedure,
-		svc.GetCardDiscovery,
-		connect.WithSchema(cardServiceMethods.ByName("GetCardDiscovery")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
+// RegisterCardServiceHandler registers svc as the roamcard.v1.CardService implementation on server.
+func RegisterCardServiceHandler(server *connect.Server, svc CardServiceHandler) {
+	adapter := cardServiceHandler{svc: svc}
+	server.Register(
+		connect.Method{Spec: cardServiceGetCardDiscoverySpec(), Handler: adapter.getCardDiscovery},
+		connect.Method{Spec: cardServicePurchaseCardSpec(), Handler: adapter.purchaseCard},
+		connect.Method{Spec: cardServiceCreateCardOrderSpec(), Handler: adapter.createCardOrder},
+		connect.Method{Spec: cardServiceGetTopupDiscoverySpec(), Handler: adapter.getTopupDiscovery},
+		connect.Method{Spec: cardServiceTopUpCardSpec(), Handler: adapter.topUpCard},
+		connect.Method{Spec: cardServiceListCardsSpec(), Handler: adapter.listCards},
+		connect.Method{Spec: cardServiceEnsureCardSpec(), Handler: adapter.ensureCard},
+		connect.Method{Spec: cardServiceGetCardBalanceSpec(), Handler: adapter.getCardBalance},
+		connect.Method{Spec: cardServiceFreezeCardSpec(), Handler: adapter.freezeCard},
+		connect.Method{Spec: cardServiceUnfreezeCardSpec(), Handler: adapter.unfreezeCard},
+		connect.Method{Spec: cardServiceListCardTransactionsSpec(), Handler: adapter.listCardTransactions},
+		connect.Method{Spec: cardServiceGetCardLimitsSpec(), Handler: adapter.getCardLimits},
+		connect.Method{Spec: cardServiceSetCardLimitsSpec(), Handler: adapter.setCardLimits},
+		connect.Method{Spec: cardServiceGetCardDetailsSpec(), Handler: adapter.getCardDetails},
+		connect.Method{Spec: cardServiceCreateRevealChallengeSpec(), Handler: adapter.createRevealChallenge},
+		connect.Method{Spec: cardServiceRevealCardSpec(), Handler: adapter.revealCard},
 	)
-	cardServicePurchaseCardHandler := connect.NewUnaryHandlerSimple(
-		CardServicePurchaseCardProcedure,
-		svc.PurchaseCard,
-		connect.WithSchema(cardServiceMethods.ByName("PurchaseCard")),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceCreateCardOrderHandler := connect.NewUnaryHandlerSimple(
-		CardServiceCreateCardOrderProcedure,
-		svc.CreateCardOrder,
-		connect.WithSchema(cardServiceMethods.ByName("CreateCardOrder")),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceGetTopupDiscoveryHandler := connect.NewUnaryHandlerSimple(
-		CardServiceGetTopupDiscoveryProcedure,
-		svc.GetTopupDiscovery,
-		connect.WithSchema(cardServiceMethods.ByName("GetTopupDiscovery")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceTopUpCardHandler := connect.NewUnaryHandlerSimple(
-		CardServiceTopUpCardProcedure,
-		svc.TopUpCard,
-		connect.WithSchema(cardServiceMethods.ByName("TopUpCard")),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceListCardsHandler := connect.NewUnaryHandlerSimple(
-		CardServiceListCardsProcedure,
-		svc.ListCards,
-		connect.WithSchema(cardServiceMethods.ByName("ListCards")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceEnsureCardHandler := connect.NewUnaryHandlerSimple(
-		CardServiceEnsureCardProcedure,
-		svc.EnsureCard,
-		connect.WithSchema(cardServiceMethods.ByName("EnsureCard")),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceGetCardBalanceHandler := connect.NewUnaryHandlerSimple(
-		CardServiceGetCardBalanceProcedure,
-		svc.GetCardBalance,
-		connect.WithSchema(cardServiceMethods.ByName("GetCardBalance")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceFreezeCardHandler := connect.NewUnaryHandlerSimple(
-		CardServiceFreezeCardProcedure,
-		svc.FreezeCard,
-		connect.WithSchema(cardServiceMethods.ByName("FreezeCard")),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceUnfreezeCardHandler := connect.NewUnaryHandlerSimple(
-		CardServiceUnfreezeCardProcedure,
-		svc.UnfreezeCard,
-		connect.WithSchema(cardServiceMethods.ByName("UnfreezeCard")),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceListCardTransactionsHandler := connect.NewUnaryHandlerSimple(
-		CardServiceListCardTransactionsProcedure,
-		svc.ListCardTransactions,
-		connect.WithSchema(cardServiceMethods.ByName("ListCardTransactions")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceGetCardLimitsHandler := connect.NewUnaryHandlerSimple(
-		CardServiceGetCardLimitsProcedure,
-		svc.GetCardLimits,
-		connect.WithSchema(cardServiceMethods.ByName("GetCardLimits")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceSetCardLimitsHandler := connect.NewUnaryHandlerSimple(
-		CardServiceSetCardLimitsProcedure,
-		svc.SetCardLimits,
-		connect.WithSchema(cardServiceMethods.ByName("SetCardLimits")),
-		connect.WithIdempotency(connect.IdempotencyIdempotent),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceGetCardDetailsHandler := connect.NewUnaryHandlerSimple(
-		CardServiceGetCardDetailsProcedure,
-		svc.GetCardDetails,
-		connect.WithSchema(cardServiceMethods.ByName("GetCardDetails")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceCreateRevealChallengeHandler := connect.NewUnaryHandlerSimple(
-		CardServiceCreateRevealChallengeProcedure,
-		svc.CreateRevealChallenge,
-		connect.WithSchema(cardServiceMethods.ByName("CreateRevealChallenge")),
-		connect.WithHandlerOptions(opts...),
-	)
-	cardServiceRevealCardHandler := connect.NewUnaryHandlerSimple(
-		CardServiceRevealCardProcedure,
-		svc.RevealCard,
-		connect.WithSchema(cardServiceMethods.ByName("RevealCard")),
-		connect.WithHandlerOptions(opts...),
-	)
-	return "/roamcard.v1.CardService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case CardServiceGetCardDiscoveryProcedure:
-			cardServiceGetCardDiscoveryHandler.ServeHTTP(w, r)
-		case CardServicePurchaseCardProcedure:
-			cardServicePurchaseCardHandler.ServeHTTP(w, r)
-		case CardServiceCreateCardOrderProcedure:
-			cardServiceCreateCardOrderHandler.ServeHTTP(w, r)
-		case CardServiceGetTopupDiscoveryProcedure:
-			cardServiceGetTopupDiscoveryHandler.ServeHTTP(w, r)
-		case CardServiceTopUpCardProcedure:
-			cardServiceTopUpCardHandler.ServeHTTP(w, r)
-		case CardServiceListCardsProcedure:
-			cardServiceListCardsHandler.ServeHTTP(w, r)
-		case CardServiceEnsureCardProcedure:
-			cardServiceEnsureCardHandler.ServeHTTP(w, r)
-		case CardServiceGetCardBalanceProcedure:
-			cardServiceGetCardBalanceHandler.ServeHTTP(w, r)
-		case CardServiceFreezeCardProcedure:
-			cardServiceFreezeCardHandler.ServeHTTP(w, r)
-		case CardServiceUnfreezeCardProcedure:
-			cardServiceUnfreezeCardHandler.ServeHTTP(w, r)
-		case CardServiceListCardTransactionsProcedure:
-			cardServiceListCardTransactionsHandler.ServeHTTP(w, r)
-		case CardServiceGetCardLimitsProcedure:
-			cardServiceGetCardLimitsHandler.ServeHTTP(w, r)
-		case CardServiceSetCardLimitsProcedure:
-			cardServiceSetCardLimitsHandler.ServeHTTP(w, r)
-		case CardServiceGetCardDetailsProcedure:
-			cardServiceGetCardDetailsHandler.ServeHTTP(w, r)
-		case CardServiceCreateRevealChallengeProcedure:
-			cardServiceCreateRevealChallengeHandler.ServeHTTP(w, r)
-		case CardServiceRevealCardProcedure:
-			cardServiceRevealCardHandler.ServeHTTP(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
 }
 
 // UnimplementedCardServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedCardServiceHandler struct{}
 
 func (UnimplementedCardServiceHandler) GetCardDiscovery(context.Context, *v1.GetCardDiscoveryRequest) (*v1.GetCardDiscoveryResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetCardDiscovery is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.GetCardDiscovery is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.PurchaseCard is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.PurchaseCard is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) CreateCardOrder(context.Context, *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.CreateCardOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.CreateCardOrder is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) GetTopupDiscovery(context.Context, *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetTopupDiscovery is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.GetTopupDiscovery is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) TopUpCard(context.Context, *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.TopUpCard is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.TopUpCard is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) ListCards(context.Context, *v1.ListCardsRequest) (*v1.ListCardsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.ListCards is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.ListCards is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) EnsureCard(context.Context, *v1.EnsureCardRequest) (*v1.EnsureCardResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.EnsureCard is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.EnsureCard is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) GetCardBalance(context.Context, *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetCardBalance is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.GetCardBalance is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) FreezeCard(context.Context, *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.FreezeCard is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.FreezeCard is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) UnfreezeCard(context.Context, *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.UnfreezeCard is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.UnfreezeCard is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) ListCardTransactions(context.Context, *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.ListCardTransactions is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.ListCardTransactions is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) GetCardLimits(context.Context, *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetCardLimits is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.GetCardLimits is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) SetCardLimits(context.Context, *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.SetCardLimits is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.SetCardLimits is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) GetCardDetails(context.Context, *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetCardDetails is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.GetCardDetails is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.CreateRevealChallenge is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.CreateRevealChallenge is not implemented")
 }
 
 func (UnimplementedCardServiceHandler) RevealCard(context.Context, *v1.RevealCardRequest) (*v1.RevealCardResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.RevealCard is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.CardService.RevealCard is not implemented")
+}
+
+type cardServiceClient struct {
+	client *connect.Client
+}
+
+func (c *cardServiceClient) GetCardDiscovery(ctx context.Context, req *v1.GetCardDiscoveryRequest) (*v1.GetCardDiscoveryResponse, error) {
+	var res v1.GetCardDiscoveryResponse
+	if err := c.client.CallUnary(ctx, cardServiceGetCardDiscoverySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) PurchaseCard(ctx context.Context, req *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error) {
+	var res v1.PurchaseCardResponse
+	if err := c.client.CallUnary(ctx, cardServicePurchaseCardSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) CreateCardOrder(ctx context.Context, req *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error) {
+	var res v1.CreateCardOrderResponse
+	if err := c.client.CallUnary(ctx, cardServiceCreateCardOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) GetTopupDiscovery(ctx context.Context, req *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error) {
+	var res v1.GetTopupDiscoveryResponse
+	if err := c.client.CallUnary(ctx, cardServiceGetTopupDiscoverySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) TopUpCard(ctx context.Context, req *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error) {
+	var res v1.TopUpCardResponse
+	if err := c.client.CallUnary(ctx, cardServiceTopUpCardSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) ListCards(ctx context.Context, req *v1.ListCardsRequest) (*v1.ListCardsResponse, error) {
+	var res v1.ListCardsResponse
+	if err := c.client.CallUnary(ctx, cardServiceListCardsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) EnsureCard(ctx context.Context, req *v1.EnsureCardRequest) (*v1.EnsureCardResponse, error) {
+	var res v1.EnsureCardResponse
+	if err := c.client.CallUnary(ctx, cardServiceEnsureCardSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) GetCardBalance(ctx context.Context, req *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error) {
+	var res v1.GetCardBalanceResponse
+	if err := c.client.CallUnary(ctx, cardServiceGetCardBalanceSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) FreezeCard(ctx context.Context, req *v1.FreezeCardRequest) (*v1.FreezeCardResponse, error) {
+	var res v1.FreezeCardResponse
+	if err := c.client.CallUnary(ctx, cardServiceFreezeCardSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) UnfreezeCard(ctx context.Context, req *v1.UnfreezeCardRequest) (*v1.UnfreezeCardResponse, error) {
+	var res v1.UnfreezeCardResponse
+	if err := c.client.CallUnary(ctx, cardServiceUnfreezeCardSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) ListCardTransactions(ctx context.Context, req *v1.ListCardTransactionsRequest) (*v1.ListCardTransactionsResponse, error) {
+	var res v1.ListCardTransactionsResponse
+	if err := c.client.CallUnary(ctx, cardServiceListCardTransactionsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) GetCardLimits(ctx context.Context, req *v1.GetCardLimitsRequest) (*v1.GetCardLimitsResponse, error) {
+	var res v1.GetCardLimitsResponse
+	if err := c.client.CallUnary(ctx, cardServiceGetCardLimitsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) SetCardLimits(ctx context.Context, req *v1.SetCardLimitsRequest) (*v1.SetCardLimitsResponse, error) {
+	var res v1.SetCardLimitsResponse
+	if err := c.client.CallUnary(ctx, cardServiceSetCardLimitsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) GetCardDetails(ctx context.Context, req *v1.GetCardDetailsRequest) (*v1.GetCardDetailsResponse, error) {
+	var res v1.GetCardDetailsResponse
+	if err := c.client.CallUnary(ctx, cardServiceGetCardDetailsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) CreateRevealChallenge(ctx context.Context, req *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error) {
+	var res v1.CreateRevealChallengeResponse
+	if err := c.client.CallUnary(ctx, cardServiceCreateRevealChallengeSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *cardServiceClient) RevealCard(ctx context.Context, req *v1.RevealCardRequest) (*v1.RevealCardResponse, error) {
+	var res v1.RevealCardResponse
+	if err := c.client.CallUnary(ctx, cardServiceRevealCardSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+type cardServiceHandler struct{ svc CardServiceHandler }
+
+func (h cardServiceHandler) getCardDiscovery(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetCardDiscoveryRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetCardDiscovery(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) purchaseCard(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.PurchaseCardRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.PurchaseCard(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) createCardOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CreateCardOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CreateCardOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) getTopupDiscovery(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetTopupDiscoveryRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetTopupDiscovery(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) topUpCard(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.TopUpCardRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.TopUpCard(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) listCards(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListCardsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListCards(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) ensureCard(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.EnsureCardRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.EnsureCard(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) getCardBalance(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetCardBalanceRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetCardBalance(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) freezeCard(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.FreezeCardRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.FreezeCard(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) unfreezeCard(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.UnfreezeCardRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.UnfreezeCard(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) listCardTransactions(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListCardTransactionsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListCardTransactions(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) getCardLimits(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetCardLimitsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetCardLimits(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) setCardLimits(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.SetCardLimitsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.SetCardLimits(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) getCardDetails(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetCardDetailsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetCardDetails(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) createRevealChallenge(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CreateRevealChallengeRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CreateRevealChallenge(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h cardServiceHandler) revealCard(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RevealCardRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RevealCard(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
 }

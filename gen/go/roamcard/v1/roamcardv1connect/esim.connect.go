@@ -5,68 +5,148 @@
 package roamcardv1connect
 
 import (
-	connect "connectrpc.com/connect"
+	connect "connectrpc.com/connect/v2"
 	context "context"
-	errors "errors"
 	v1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	http "net/http"
-	strings "strings"
+	sync "sync"
 )
-
-// This is a compile-time assertion to ensure that this generated file and the connect package are
-// compatible. If you get a compiler error that this constant is not defined, this code was
-// generated with a version of connect newer than the one compiled into your binary. You can fix the
-// problem by either regenerating this code with an older version of connect or updating the connect
-// version compiled into your binary.
-const _ = connect.IsAtLeastVersion1_13_0
 
 const (
 	// EsimServiceName is the fully-qualified name of the EsimService service.
 	EsimServiceName = "roamcard.v1.EsimService"
 )
 
-// These constants are the fully-qualified names of the RPCs defined in this package. They're
-// exposed at runtime as Spec.Procedure and as the final two segments of the HTTP route.
+// These constants are the procedure names of the RPCs defined in this package. They're exposed at
+// runtime as Spec.Procedure and as the final two segments of the HTTP route.
 //
 // Note that these are different from the fully-qualified method names used by
 // google.golang.org/protobuf/reflect/protoreflect. To convert from these constants to
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// EsimServiceGetEsimDiscoveryProcedure is the fully-qualified name of the EsimService's
-	// GetEsimDiscovery RPC.
+	// EsimServiceGetEsimDiscoveryProcedure is the procedure name of the EsimService's GetEsimDiscovery
+	// RPC.
 	EsimServiceGetEsimDiscoveryProcedure = "/roamcard.v1.EsimService/GetEsimDiscovery"
-	// EsimServiceGetEsimReadinessProcedure is the fully-qualified name of the EsimService's
-	// GetEsimReadiness RPC.
+	// EsimServiceGetEsimReadinessProcedure is the procedure name of the EsimService's GetEsimReadiness
+	// RPC.
 	EsimServiceGetEsimReadinessProcedure = "/roamcard.v1.EsimService/GetEsimReadiness"
-	// EsimServiceListEsimPlansProcedure is the fully-qualified name of the EsimService's ListEsimPlans
-	// RPC.
+	// EsimServiceListEsimPlansProcedure is the procedure name of the EsimService's ListEsimPlans RPC.
 	EsimServiceListEsimPlansProcedure = "/roamcard.v1.EsimService/ListEsimPlans"
-	// EsimServicePurchaseEsimProcedure is the fully-qualified name of the EsimService's PurchaseEsim
-	// RPC.
+	// EsimServicePurchaseEsimProcedure is the procedure name of the EsimService's PurchaseEsim RPC.
 	EsimServicePurchaseEsimProcedure = "/roamcard.v1.EsimService/PurchaseEsim"
-	// EsimServiceCreateEsimOrderProcedure is the fully-qualified name of the EsimService's
-	// CreateEsimOrder RPC.
-	EsimServiceCreateEsimOrderProcedure = "/roamcard.v1.EsimService/CreateEsimOrder"
-	// EsimServiceGetEsimOrderProcedure is the fully-qualified name of the EsimService's GetEsimOrder
+	// EsimServiceCreateEsimOrderProcedure is the procedure name of the EsimService's CreateEsimOrder
 	// RPC.
+	EsimServiceCreateEsimOrderProcedure = "/roamcard.v1.EsimService/CreateEsimOrder"
+	// EsimServiceGetEsimOrderProcedure is the procedure name of the EsimService's GetEsimOrder RPC.
 	EsimServiceGetEsimOrderProcedure = "/roamcard.v1.EsimService/GetEsimOrder"
-	// EsimServiceGetEsimCredentialsProcedure is the fully-qualified name of the EsimService's
+	// EsimServiceGetEsimCredentialsProcedure is the procedure name of the EsimService's
 	// GetEsimCredentials RPC.
 	EsimServiceGetEsimCredentialsProcedure = "/roamcard.v1.EsimService/GetEsimCredentials"
-	// EsimServiceGetEsimProfileProcedure is the fully-qualified name of the EsimService's
-	// GetEsimProfile RPC.
+	// EsimServiceGetEsimProfileProcedure is the procedure name of the EsimService's GetEsimProfile RPC.
 	EsimServiceGetEsimProfileProcedure = "/roamcard.v1.EsimService/GetEsimProfile"
-	// EsimServiceCancelEsimProcedure is the fully-qualified name of the EsimService's CancelEsim RPC.
+	// EsimServiceCancelEsimProcedure is the procedure name of the EsimService's CancelEsim RPC.
 	EsimServiceCancelEsimProcedure = "/roamcard.v1.EsimService/CancelEsim"
-	// EsimServiceListEsimTopupsProcedure is the fully-qualified name of the EsimService's
-	// ListEsimTopups RPC.
+	// EsimServiceListEsimTopupsProcedure is the procedure name of the EsimService's ListEsimTopups RPC.
 	EsimServiceListEsimTopupsProcedure = "/roamcard.v1.EsimService/ListEsimTopups"
-	// EsimServiceTopUpEsimProcedure is the fully-qualified name of the EsimService's TopUpEsim RPC.
+	// EsimServiceTopUpEsimProcedure is the procedure name of the EsimService's TopUpEsim RPC.
 	EsimServiceTopUpEsimProcedure = "/roamcard.v1.EsimService/TopUpEsim"
-	// EsimServiceRotateEsimTokenProcedure is the fully-qualified name of the EsimService's
-	// RotateEsimToken RPC.
+	// EsimServiceRotateEsimTokenProcedure is the procedure name of the EsimService's RotateEsimToken
+	// RPC.
 	EsimServiceRotateEsimTokenProcedure = "/roamcard.v1.EsimService/RotateEsimToken"
+)
+
+var (
+	esimServiceGetEsimDiscoverySpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("GetEsimDiscovery"),
+			Procedure:        EsimServiceGetEsimDiscoveryProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	esimServiceGetEsimReadinessSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("GetEsimReadiness"),
+			Procedure:        EsimServiceGetEsimReadinessProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	esimServiceListEsimPlansSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("ListEsimPlans"),
+			Procedure:        EsimServiceListEsimPlansProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	esimServicePurchaseEsimSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("PurchaseEsim"),
+			Procedure:  EsimServicePurchaseEsimProcedure,
+		}
+	})
+	esimServiceCreateEsimOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("CreateEsimOrder"),
+			Procedure:  EsimServiceCreateEsimOrderProcedure,
+		}
+	})
+	esimServiceGetEsimOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("GetEsimOrder"),
+			Procedure:        EsimServiceGetEsimOrderProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	esimServiceGetEsimCredentialsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("GetEsimCredentials"),
+			Procedure:        EsimServiceGetEsimCredentialsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	esimServiceGetEsimProfileSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("GetEsimProfile"),
+			Procedure:        EsimServiceGetEsimProfileProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	esimServiceCancelEsimSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("CancelEsim"),
+			Procedure:  EsimServiceCancelEsimProcedure,
+		}
+	})
+	esimServiceListEsimTopupsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("ListEsimTopups"),
+			Procedure:        EsimServiceListEsimTopupsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	esimServiceTopUpEsimSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("TopUpEsim"),
+			Procedure:  EsimServiceTopUpEsimProcedure,
+		}
+	})
+	esimServiceRotateEsimTokenSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods().ByName("RotateEsimToken"),
+			Procedure:  EsimServiceRotateEsimTokenProcedure,
+		}
+	})
 )
 
 // EsimServiceClient is a client for the roamcard.v1.EsimService service.
@@ -116,221 +196,10 @@ type EsimServiceClient interface {
 	RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error)
 }
 
-// NewEsimServiceClient constructs a client for the roamcard.v1.EsimService service. By default, it
-// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
-// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
-// connect.WithGRPCWeb() options.
-//
-// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
-// http://api.acme.com or https://acme.com/grpc).
-func NewEsimServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) EsimServiceClient {
-	baseURL = strings.TrimRight(baseURL, "/")
-	esimServiceMethods := v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods()
-	return &esimServiceClient{
-		getEsimDiscovery: connect.NewClient[v1.GetEsimDiscoveryRequest, v1.GetEsimDiscoveryResponse](
-			httpClient,
-			baseURL+EsimServiceGetEsimDiscoveryProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("GetEsimDiscovery")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getEsimReadiness: connect.NewClient[v1.GetEsimReadinessRequest, v1.GetEsimReadinessResponse](
-			httpClient,
-			baseURL+EsimServiceGetEsimReadinessProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("GetEsimReadiness")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listEsimPlans: connect.NewClient[v1.ListEsimPlansRequest, v1.ListEsimPlansResponse](
-			httpClient,
-			baseURL+EsimServiceListEsimPlansProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("ListEsimPlans")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		purchaseEsim: connect.NewClient[v1.PurchaseEsimRequest, v1.PurchaseEsimResponse](
-			httpClient,
-			baseURL+EsimServicePurchaseEsimProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("PurchaseEsim")),
-			connect.WithClientOptions(opts...),
-		),
-		createEsimOrder: connect.NewClient[v1.CreateEsimOrderRequest, v1.CreateEsimOrderResponse](
-			httpClient,
-			baseURL+EsimServiceCreateEsimOrderProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("CreateEsimOrder")),
-			connect.WithClientOptions(opts...),
-		),
-		getEsimOrder: connect.NewClient[v1.GetEsimOrderRequest, v1.GetEsimOrderResponse](
-			httpClient,
-			baseURL+EsimServiceGetEsimOrderProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("GetEsimOrder")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getEsimCredentials: connect.NewClient[v1.GetEsimCredentialsRequest, v1.GetEsimCredentialsResponse](
-			httpClient,
-			baseURL+EsimServiceGetEsimCredentialsProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("GetEsimCredentials")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getEsimProfile: connect.NewClient[v1.GetEsimProfileRequest, v1.GetEsimProfileResponse](
-			httpClient,
-			baseURL+EsimServiceGetEsimProfileProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("GetEsimProfile")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		cancelEsim: connect.NewClient[v1.CancelEsimRequest, v1.CancelEsimResponse](
-			httpClient,
-			baseURL+EsimServiceCancelEsimProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("CancelEsim")),
-			connect.WithClientOptions(opts...),
-		),
-		listEsimTopups: connect.NewClient[v1.ListEsimTopupsRequest, v1.ListEsimTopupsResponse](
-			httpClient,
-			baseURL+EsimServiceListEsimTopupsProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("ListEsimTopups")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		topUpEsim: connect.NewClient[v1.TopUpEsimRequest, v1.TopUpEsimResponse](
-			httpClient,
-			baseURL+EsimServiceTopUpEsimProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("TopUpEsim")),
-			connect.WithClientOptions(opts...),
-		),
-		rotateEsimToken: connect.NewClient[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse](
-			httpClient,
-			baseURL+EsimServiceRotateEsimTokenProcedure,
-			connect.WithSchema(esimServiceMethods.ByName("RotateEsimToken")),
-			connect.WithClientOptions(opts...),
-		),
-	}
-}
-
-// esimServiceClient implements EsimServiceClient.
-type esimServiceClient struct {
-	getEsimDiscovery   *connect.Client[v1.GetEsimDiscoveryRequest, v1.GetEsimDiscoveryResponse]
-	getEsimReadiness   *connect.Client[v1.GetEsimReadinessRequest, v1.GetEsimReadinessResponse]
-	listEsimPlans      *connect.Client[v1.ListEsimPlansRequest, v1.ListEsimPlansResponse]
-	purchaseEsim       *connect.Client[v1.PurchaseEsimRequest, v1.PurchaseEsimResponse]
-	createEsimOrder    *connect.Client[v1.CreateEsimOrderRequest, v1.CreateEsimOrderResponse]
-	getEsimOrder       *connect.Client[v1.GetEsimOrderRequest, v1.GetEsimOrderResponse]
-	getEsimCredentials *connect.Client[v1.GetEsimCredentialsRequest, v1.GetEsimCredentialsResponse]
-	getEsimProfile     *connect.Client[v1.GetEsimProfileRequest, v1.GetEsimProfileResponse]
-	cancelEsim         *connect.Client[v1.CancelEsimRequest, v1.CancelEsimResponse]
-	listEsimTopups     *connect.Client[v1.ListEsimTopupsRequest, v1.ListEsimTopupsResponse]
-	topUpEsim          *connect.Client[v1.TopUpEsimRequest, v1.TopUpEsimResponse]
-	rotateEsimToken    *connect.Client[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse]
-}
-
-// GetEsimDiscovery calls roamcard.v1.EsimService.GetEsimDiscovery.
-func (c *esimServiceClient) GetEsimDiscovery(ctx context.Context, req *v1.GetEsimDiscoveryRequest) (*v1.GetEsimDiscoveryResponse, error) {
-	response, err := c.getEsimDiscovery.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetEsimReadiness calls roamcard.v1.EsimService.GetEsimReadiness.
-func (c *esimServiceClient) GetEsimReadiness(ctx context.Context, req *v1.GetEsimReadinessRequest) (*v1.GetEsimReadinessResponse, error) {
-	response, err := c.getEsimReadiness.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListEsimPlans calls roamcard.v1.EsimService.ListEsimPlans.
-func (c *esimServiceClient) ListEsimPlans(ctx context.Context, req *v1.ListEsimPlansRequest) (*v1.ListEsimPlansResponse, error) {
-	response, err := c.listEsimPlans.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// PurchaseEsim calls roamcard.v1.EsimService.PurchaseEsim.
-func (c *esimServiceClient) PurchaseEsim(ctx context.Context, req *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error) {
-	response, err := c.purchaseEsim.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CreateEsimOrder calls roamcard.v1.EsimService.CreateEsimOrder.
-func (c *esimServiceClient) CreateEsimOrder(ctx context.Context, req *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error) {
-	response, err := c.createEsimOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetEsimOrder calls roamcard.v1.EsimService.GetEsimOrder.
-func (c *esimServiceClient) GetEsimOrder(ctx context.Context, req *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error) {
-	response, err := c.getEsimOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetEsimCredentials calls roamcard.v1.EsimService.GetEsimCredentials.
-func (c *esimServiceClient) GetEsimCredentials(ctx context.Context, req *v1.GetEsimCredentialsRequest) (*v1.GetEsimCredentialsResponse, error) {
-	response, err := c.getEsimCredentials.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetEsimProfile calls roamcard.v1.EsimService.GetEsimProfile.
-func (c *esimServiceClient) GetEsimProfile(ctx context.Context, req *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error) {
-	response, err := c.getEsimProfile.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CancelEsim calls roamcard.v1.EsimService.CancelEsim.
-func (c *esimServiceClient) CancelEsim(ctx context.Context, req *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error) {
-	response, err := c.cancelEsim.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListEsimTopups calls roamcard.v1.EsimService.ListEsimTopups.
-func (c *esimServiceClient) ListEsimTopups(ctx context.Context, req *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error) {
-	response, err := c.listEsimTopups.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// TopUpEsim calls roamcard.v1.EsimService.TopUpEsim.
-func (c *esimServiceClient) TopUpEsim(ctx context.Context, req *v1.TopUpEsimRequest) (*v1.TopUpEsimResponse, error) {
-	response, err := c.topUpEsim.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RotateEsimToken calls roamcard.v1.EsimService.RotateEsimToken.
-func (c *esimServiceClient) RotateEsimToken(ctx context.Context, req *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {
-	response, err := c.rotateEsimToken.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+// NewEsimServiceClient constructs a client for the roamcard.v1.EsimService service. Multiple
+// service clients may share a single connect.Client.
+func NewEsimServiceClient(client *connect.Client) EsimServiceClient {
+	return &esimServiceClient{client: client}
 }
 
 // EsimServiceHandler is an implementation of the roamcard.v1.EsimService service.
@@ -380,171 +249,318 @@ type EsimServiceHandler interface {
 	RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error)
 }
 
-// NewEsimServiceHandler builds an HTTP handler from the service implementation. It returns the path
-// on which to mount the handler and the handler itself.
-//
-// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
-// and JSON codecs. They also support gzip compression.
-func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	esimServiceMethods := v1.File_roamcard_v1_esim_proto.Services().ByName("EsimService").Methods()
-	esimServiceGetEsimDiscoveryHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceGetEsimDiscoveryProcedure,
-		svc.GetEsimDiscovery,
-		connect.WithSchema(esimServiceMethods.ByName("GetEsimDiscovery")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
+// RegisterEsimServiceHandler registers svc as the roamcard.v1.EsimService implementation on server.
+func RegisterEsimServiceHandler(server *connect.Server, svc EsimServiceHandler) {
+	adapter := esimServiceHandler{svc: svc}
+	server.Register(
+		connect.Method{Spec: esimServiceGetEsimDiscoverySpec(), Handler: adapter.getEsimDiscovery},
+		connect.Method{Spec: esimServiceGetEsimReadinessSpec(), Handler: adapter.getEsimReadiness},
+		connect.Method{Spec: esimServiceListEsimPlansSpec(), Handler: adapter.listEsimPlans},
+		connect.Method{Spec: esimServicePurchaseEsimSpec(), Handler: adapter.purchaseEsim},
+		connect.Method{Spec: esimServiceCreateEsimOrderSpec(), Handler: adapter.createEsimOrder},
+		connect.Method{Spec: esimServiceGetEsimOrderSpec(), Handler: adapter.getEsimOrder},
+		connect.Method{Spec: esimServiceGetEsimCredentialsSpec(), Handler: adapter.getEsimCredentials},
+		connect.Method{Spec: esimServiceGetEsimProfileSpec(), Handler: adapter.getEsimProfile},
+		connect.Method{Spec: esimServiceCancelEsimSpec(), Handler: adapter.cancelEsim},
+		connect.Method{Spec: esimServiceListEsimTopupsSpec(), Handler: adapter.listEsimTopups},
+		connect.Method{Spec: esimServiceTopUpEsimSpec(), Handler: adapter.topUpEsim},
+		connect.Method{Spec: esimServiceRotateEsimTokenSpec(), Handler: adapter.rotateEsimToken},
 	)
-	esimServiceGetEsimReadinessHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceGetEsimReadinessProcedure,
-		svc.GetEsimReadiness,
-		connect.WithSchema(esimServiceMethods.ByName("GetEsimReadiness")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceListEsimPlansHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceListEsimPlansProcedure,
-		svc.ListEsimPlans,
-		connect.WithSchema(esimServiceMethods.ByName("ListEsimPlans")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServicePurchaseEsimHandler := connect.NewUnaryHandlerSimple(
-		EsimServicePurchaseEsimProcedure,
-		svc.PurchaseEsim,
-		connect.WithSchema(esimServiceMethods.ByName("PurchaseEsim")),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceCreateEsimOrderHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceCreateEsimOrderProcedure,
-		svc.CreateEsimOrder,
-		connect.WithSchema(esimServiceMethods.ByName("CreateEsimOrder")),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceGetEsimOrderHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceGetEsimOrderProcedure,
-		svc.GetEsimOrder,
-		connect.WithSchema(esimServiceMethods.ByName("GetEsimOrder")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceGetEsimCredentialsHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceGetEsimCredentialsProcedure,
-		svc.GetEsimCredentials,
-		connect.WithSchema(esimServiceMethods.ByName("GetEsimCredentials")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceGetEsimProfileHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceGetEsimProfileProcedure,
-		svc.GetEsimProfile,
-		connect.WithSchema(esimServiceMethods.ByName("GetEsimProfile")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceCancelEsimHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceCancelEsimProcedure,
-		svc.CancelEsim,
-		connect.WithSchema(esimServiceMethods.ByName("CancelEsim")),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceListEsimTopupsHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceListEsimTopupsProcedure,
-		svc.ListEsimTopups,
-		connect.WithSchema(esimServiceMethods.ByName("ListEsimTopups")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceTopUpEsimHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceTopUpEsimProcedure,
-		svc.TopUpEsim,
-		connect.WithSchema(esimServiceMethods.ByName("TopUpEsim")),
-		connect.WithHandlerOptions(opts...),
-	)
-	esimServiceRotateEsimTokenHandler := connect.NewUnaryHandlerSimple(
-		EsimServiceRotateEsimTokenProcedure,
-		svc.RotateEsimToken,
-		connect.WithSchema(esimServiceMethods.ByName("RotateEsimToken")),
-		connect.WithHandlerOptions(opts...),
-	)
-	return "/roamcard.v1.EsimService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case EsimServiceGetEsimDiscoveryProcedure:
-			esimServiceGetEsimDiscoveryHandler.ServeHTTP(w, r)
-		case EsimServiceGetEsimReadinessProcedure:
-			esimServiceGetEsimReadinessHandler.ServeHTTP(w, r)
-		case EsimServiceListEsimPlansProcedure:
-			esimServiceListEsimPlansHandler.ServeHTTP(w, r)
-		case EsimServicePurchaseEsimProcedure:
-			esimServicePurchaseEsimHandler.ServeHTTP(w, r)
-		case EsimServiceCreateEsimOrderProcedure:
-			esimServiceCreateEsimOrderHandler.ServeHTTP(w, r)
-		case EsimServiceGetEsimOrderProcedure:
-			esimServiceGetEsimOrderHandler.ServeHTTP(w, r)
-		case EsimServiceGetEsimCredentialsProcedure:
-			esimServiceGetEsimCredentialsHandler.ServeHTTP(w, r)
-		case EsimServiceGetEsimProfileProcedure:
-			esimServiceGetEsimProfileHandler.ServeHTTP(w, r)
-		case EsimServiceCancelEsimProcedure:
-			esimServiceCancelEsimHandler.ServeHTTP(w, r)
-		case EsimServiceListEsimTopupsProcedure:
-			esimServiceListEsimTopupsHandler.ServeHTTP(w, r)
-		case EsimServiceTopUpEsimProcedure:
-			esimServiceTopUpEsimHandler.ServeHTTP(w, r)
-		case EsimServiceRotateEsimTokenProcedure:
-			esimServiceRotateEsimTokenHandler.ServeHTTP(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
 }
 
 // UnimplementedEsimServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedEsimServiceHandler struct{}
 
 func (UnimplementedEsimServiceHandler) GetEsimDiscovery(context.Context, *v1.GetEsimDiscoveryRequest) (*v1.GetEsimDiscoveryResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.GetEsimDiscovery is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.GetEsimDiscovery is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) GetEsimReadiness(context.Context, *v1.GetEsimReadinessRequest) (*v1.GetEsimReadinessResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.GetEsimReadiness is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.GetEsimReadiness is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) ListEsimPlans(context.Context, *v1.ListEsimPlansRequest) (*v1.ListEsimPlansResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.ListEsimPlans is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.ListEsimPlans is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.PurchaseEsim is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.PurchaseEsim is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.CreateEsimOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.CreateEsimOrder is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) GetEsimOrder(context.Context, *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.GetEsimOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.GetEsimOrder is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) GetEsimCredentials(context.Context, *v1.GetEsimCredentialsRequest) (*v1.GetEsimCredentialsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.GetEsimCredentials is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.GetEsimCredentials is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) GetEsimProfile(context.Context, *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.GetEsimProfile is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.GetEsimProfile is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) CancelEsim(context.Context, *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.CancelEsim is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.CancelEsim is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) ListEsimTopups(context.Context, *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.ListEsimTopups is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.ListEsimTopups is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) TopUpEsim(context.Context, *v1.TopUpEsimRequest) (*v1.TopUpEsimResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.TopUpEsim is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.TopUpEsim is not implemented")
 }
 
 func (UnimplementedEsimServiceHandler) RotateEsimToken(context.Context, *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.RotateEsimToken is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.EsimService.RotateEsimToken is not implemented")
+}
+
+type esimServiceClient struct {
+	client *connect.Client
+}
+
+func (c *esimServiceClient) GetEsimDiscovery(ctx context.Context, req *v1.GetEsimDiscoveryRequest) (*v1.GetEsimDiscoveryResponse, error) {
+	var res v1.GetEsimDiscoveryResponse
+	if err := c.client.CallUnary(ctx, esimServiceGetEsimDiscoverySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) GetEsimReadiness(ctx context.Context, req *v1.GetEsimReadinessRequest) (*v1.GetEsimReadinessResponse, error) {
+	var res v1.GetEsimReadinessResponse
+	if err := c.client.CallUnary(ctx, esimServiceGetEsimReadinessSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) ListEsimPlans(ctx context.Context, req *v1.ListEsimPlansRequest) (*v1.ListEsimPlansResponse, error) {
+	var res v1.ListEsimPlansResponse
+	if err := c.client.CallUnary(ctx, esimServiceListEsimPlansSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) PurchaseEsim(ctx context.Context, req *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error) {
+	var res v1.PurchaseEsimResponse
+	if err := c.client.CallUnary(ctx, esimServicePurchaseEsimSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) CreateEsimOrder(ctx context.Context, req *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error) {
+	var res v1.CreateEsimOrderResponse
+	if err := c.client.CallUnary(ctx, esimServiceCreateEsimOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) GetEsimOrder(ctx context.Context, req *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error) {
+	var res v1.GetEsimOrderResponse
+	if err := c.client.CallUnary(ctx, esimServiceGetEsimOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) GetEsimCredentials(ctx context.Context, req *v1.GetEsimCredentialsRequest) (*v1.GetEsimCredentialsResponse, error) {
+	var res v1.GetEsimCredentialsResponse
+	if err := c.client.CallUnary(ctx, esimServiceGetEsimCredentialsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) GetEsimProfile(ctx context.Context, req *v1.GetEsimProfileRequest) (*v1.GetEsimProfileResponse, error) {
+	var res v1.GetEsimProfileResponse
+	if err := c.client.CallUnary(ctx, esimServiceGetEsimProfileSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) CancelEsim(ctx context.Context, req *v1.CancelEsimRequest) (*v1.CancelEsimResponse, error) {
+	var res v1.CancelEsimResponse
+	if err := c.client.CallUnary(ctx, esimServiceCancelEsimSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) ListEsimTopups(ctx context.Context, req *v1.ListEsimTopupsRequest) (*v1.ListEsimTopupsResponse, error) {
+	var res v1.ListEsimTopupsResponse
+	if err := c.client.CallUnary(ctx, esimServiceListEsimTopupsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) TopUpEsim(ctx context.Context, req *v1.TopUpEsimRequest) (*v1.TopUpEsimResponse, error) {
+	var res v1.TopUpEsimResponse
+	if err := c.client.CallUnary(ctx, esimServiceTopUpEsimSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *esimServiceClient) RotateEsimToken(ctx context.Context, req *v1.RotateEsimTokenRequest) (*v1.RotateEsimTokenResponse, error) {
+	var res v1.RotateEsimTokenResponse
+	if err := c.client.CallUnary(ctx, esimServiceRotateEsimTokenSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+type esimServiceHandler struct{ svc EsimServiceHandler }
+
+func (h esimServiceHandler) getEsimDiscovery(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetEsimDiscoveryRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetEsimDiscovery(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) getEsimReadiness(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetEsimReadinessRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetEsimReadiness(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) listEsimPlans(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListEsimPlansRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListEsimPlans(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) purchaseEsim(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.PurchaseEsimRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.PurchaseEsim(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) createEsimOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CreateEsimOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CreateEsimOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) getEsimOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetEsimOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetEsimOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) getEsimCredentials(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetEsimCredentialsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetEsimCredentials(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) getEsimProfile(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetEsimProfileRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetEsimProfile(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) cancelEsim(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CancelEsimRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CancelEsim(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) listEsimTopups(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListEsimTopupsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListEsimTopups(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) topUpEsim(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.TopUpEsimRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.TopUpEsim(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h esimServiceHandler) rotateEsimToken(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RotateEsimTokenRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RotateEsimToken(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
 }

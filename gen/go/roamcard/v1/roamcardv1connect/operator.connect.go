@@ -5,160 +5,467 @@
 package roamcardv1connect
 
 import (
-	connect "connectrpc.com/connect"
+	connect "connectrpc.com/connect/v2"
 	context "context"
-	errors "errors"
 	v1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	http "net/http"
-	strings "strings"
+	sync "sync"
 )
-
-// This is a compile-time assertion to ensure that this generated file and the connect package are
-// compatible. If you get a compiler error that this constant is not defined, this code was
-// generated with a version of connect newer than the one compiled into your binary. You can fix the
-// problem by either regenerating this code with an older version of connect or updating the connect
-// version compiled into your binary.
-const _ = connect.IsAtLeastVersion1_13_0
 
 const (
 	// OperatorServiceName is the fully-qualified name of the OperatorService service.
 	OperatorServiceName = "roamcard.v1.OperatorService"
 )
 
-// These constants are the fully-qualified names of the RPCs defined in this package. They're
-// exposed at runtime as Spec.Procedure and as the final two segments of the HTTP route.
+// These constants are the procedure names of the RPCs defined in this package. They're exposed at
+// runtime as Spec.Procedure and as the final two segments of the HTTP route.
 //
 // Note that these are different from the fully-qualified method names used by
 // google.golang.org/protobuf/reflect/protoreflect. To convert from these constants to
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// OperatorServiceListFeeJobsProcedure is the fully-qualified name of the OperatorService's
-	// ListFeeJobs RPC.
+	// OperatorServiceListFeeJobsProcedure is the procedure name of the OperatorService's ListFeeJobs
+	// RPC.
 	OperatorServiceListFeeJobsProcedure = "/roamcard.v1.OperatorService/ListFeeJobs"
-	// OperatorServiceReconcileFeeJobProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceReconcileFeeJobProcedure is the procedure name of the OperatorService's
 	// ReconcileFeeJob RPC.
 	OperatorServiceReconcileFeeJobProcedure = "/roamcard.v1.OperatorService/ReconcileFeeJob"
-	// OperatorServiceRetryFeeJobProcedure is the fully-qualified name of the OperatorService's
-	// RetryFeeJob RPC.
+	// OperatorServiceRetryFeeJobProcedure is the procedure name of the OperatorService's RetryFeeJob
+	// RPC.
 	OperatorServiceRetryFeeJobProcedure = "/roamcard.v1.OperatorService/RetryFeeJob"
-	// OperatorServiceWriteOffFeeJobProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceWriteOffFeeJobProcedure is the procedure name of the OperatorService's
 	// WriteOffFeeJob RPC.
 	OperatorServiceWriteOffFeeJobProcedure = "/roamcard.v1.OperatorService/WriteOffFeeJob"
-	// OperatorServiceCloseCardProcedure is the fully-qualified name of the OperatorService's CloseCard
-	// RPC.
+	// OperatorServiceCloseCardProcedure is the procedure name of the OperatorService's CloseCard RPC.
 	OperatorServiceCloseCardProcedure = "/roamcard.v1.OperatorService/CloseCard"
-	// OperatorServiceListCardClosingsProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceListCardClosingsProcedure is the procedure name of the OperatorService's
 	// ListCardClosings RPC.
 	OperatorServiceListCardClosingsProcedure = "/roamcard.v1.OperatorService/ListCardClosings"
-	// OperatorServiceRetryCardClosingProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceRetryCardClosingProcedure is the procedure name of the OperatorService's
 	// RetryCardClosing RPC.
 	OperatorServiceRetryCardClosingProcedure = "/roamcard.v1.OperatorService/RetryCardClosing"
-	// OperatorServiceConcludeCardClosingProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceConcludeCardClosingProcedure is the procedure name of the OperatorService's
 	// ConcludeCardClosing RPC.
 	OperatorServiceConcludeCardClosingProcedure = "/roamcard.v1.OperatorService/ConcludeCardClosing"
-	// OperatorServiceRetryEsimCancellationProcedure is the fully-qualified name of the
-	// OperatorService's RetryEsimCancellation RPC.
+	// OperatorServiceRetryEsimCancellationProcedure is the procedure name of the OperatorService's
+	// RetryEsimCancellation RPC.
 	OperatorServiceRetryEsimCancellationProcedure = "/roamcard.v1.OperatorService/RetryEsimCancellation"
-	// OperatorServiceConcludeEsimCancellationProcedure is the fully-qualified name of the
-	// OperatorService's ConcludeEsimCancellation RPC.
+	// OperatorServiceConcludeEsimCancellationProcedure is the procedure name of the OperatorService's
+	// ConcludeEsimCancellation RPC.
 	OperatorServiceConcludeEsimCancellationProcedure = "/roamcard.v1.OperatorService/ConcludeEsimCancellation"
-	// OperatorServiceReconcileProcedure is the fully-qualified name of the OperatorService's Reconcile
-	// RPC.
+	// OperatorServiceReconcileProcedure is the procedure name of the OperatorService's Reconcile RPC.
 	OperatorServiceReconcileProcedure = "/roamcard.v1.OperatorService/Reconcile"
-	// OperatorServiceGetReconciliationProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceGetReconciliationProcedure is the procedure name of the OperatorService's
 	// GetReconciliation RPC.
 	OperatorServiceGetReconciliationProcedure = "/roamcard.v1.OperatorService/GetReconciliation"
-	// OperatorServiceListReconciliationsProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceListReconciliationsProcedure is the procedure name of the OperatorService's
 	// ListReconciliations RPC.
 	OperatorServiceListReconciliationsProcedure = "/roamcard.v1.OperatorService/ListReconciliations"
-	// OperatorServiceListFindingsProcedure is the fully-qualified name of the OperatorService's
-	// ListFindings RPC.
+	// OperatorServiceListFindingsProcedure is the procedure name of the OperatorService's ListFindings
+	// RPC.
 	OperatorServiceListFindingsProcedure = "/roamcard.v1.OperatorService/ListFindings"
-	// OperatorServiceResolveFindingProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceResolveFindingProcedure is the procedure name of the OperatorService's
 	// ResolveFinding RPC.
 	OperatorServiceResolveFindingProcedure = "/roamcard.v1.OperatorService/ResolveFinding"
-	// OperatorServiceListTransfersProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceListTransfersProcedure is the procedure name of the OperatorService's
 	// ListTransfers RPC.
 	OperatorServiceListTransfersProcedure = "/roamcard.v1.OperatorService/ListTransfers"
-	// OperatorServiceResolveTransferProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceResolveTransferProcedure is the procedure name of the OperatorService's
 	// ResolveTransfer RPC.
 	OperatorServiceResolveTransferProcedure = "/roamcard.v1.OperatorService/ResolveTransfer"
-	// OperatorServiceListOrderQueueProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceListOrderQueueProcedure is the procedure name of the OperatorService's
 	// ListOrderQueue RPC.
 	OperatorServiceListOrderQueueProcedure = "/roamcard.v1.OperatorService/ListOrderQueue"
-	// OperatorServiceInspectOrderProcedure is the fully-qualified name of the OperatorService's
-	// InspectOrder RPC.
-	OperatorServiceInspectOrderProcedure = "/roamcard.v1.OperatorService/InspectOrder"
-	// OperatorServiceDecideOrderProcedure is the fully-qualified name of the OperatorService's
-	// DecideOrder RPC.
-	OperatorServiceDecideOrderProcedure = "/roamcard.v1.OperatorService/DecideOrder"
-	// OperatorServiceProvePaymentProcedure is the fully-qualified name of the OperatorService's
-	// ProvePayment RPC.
-	OperatorServiceProvePaymentProcedure = "/roamcard.v1.OperatorService/ProvePayment"
-	// OperatorServiceListSwitchesProcedure is the fully-qualified name of the OperatorService's
-	// ListSwitches RPC.
-	OperatorServiceListSwitchesProcedure = "/roamcard.v1.OperatorService/ListSwitches"
-	// OperatorServiceSetSwitchProcedure is the fully-qualified name of the OperatorService's SetSwitch
+	// OperatorServiceInspectOrderProcedure is the procedure name of the OperatorService's InspectOrder
 	// RPC.
+	OperatorServiceInspectOrderProcedure = "/roamcard.v1.OperatorService/InspectOrder"
+	// OperatorServiceDecideOrderProcedure is the procedure name of the OperatorService's DecideOrder
+	// RPC.
+	OperatorServiceDecideOrderProcedure = "/roamcard.v1.OperatorService/DecideOrder"
+	// OperatorServiceProvePaymentProcedure is the procedure name of the OperatorService's ProvePayment
+	// RPC.
+	OperatorServiceProvePaymentProcedure = "/roamcard.v1.OperatorService/ProvePayment"
+	// OperatorServiceListSwitchesProcedure is the procedure name of the OperatorService's ListSwitches
+	// RPC.
+	OperatorServiceListSwitchesProcedure = "/roamcard.v1.OperatorService/ListSwitches"
+	// OperatorServiceSetSwitchProcedure is the procedure name of the OperatorService's SetSwitch RPC.
 	OperatorServiceSetSwitchProcedure = "/roamcard.v1.OperatorService/SetSwitch"
-	// OperatorServiceGetChallengeRetentionProcedure is the fully-qualified name of the
-	// OperatorService's GetChallengeRetention RPC.
+	// OperatorServiceGetChallengeRetentionProcedure is the procedure name of the OperatorService's
+	// GetChallengeRetention RPC.
 	OperatorServiceGetChallengeRetentionProcedure = "/roamcard.v1.OperatorService/GetChallengeRetention"
-	// OperatorServicePruneChallengesProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServicePruneChallengesProcedure is the procedure name of the OperatorService's
 	// PruneChallenges RPC.
 	OperatorServicePruneChallengesProcedure = "/roamcard.v1.OperatorService/PruneChallenges"
-	// OperatorServiceWhoAmIProcedure is the fully-qualified name of the OperatorService's WhoAmI RPC.
+	// OperatorServiceWhoAmIProcedure is the procedure name of the OperatorService's WhoAmI RPC.
 	OperatorServiceWhoAmIProcedure = "/roamcard.v1.OperatorService/WhoAmI"
-	// OperatorServiceReviewOrderProcedure is the fully-qualified name of the OperatorService's
-	// ReviewOrder RPC.
+	// OperatorServiceReviewOrderProcedure is the procedure name of the OperatorService's ReviewOrder
+	// RPC.
 	OperatorServiceReviewOrderProcedure = "/roamcard.v1.OperatorService/ReviewOrder"
-	// OperatorServiceCountOrdersProcedure is the fully-qualified name of the OperatorService's
-	// CountOrders RPC.
+	// OperatorServiceCountOrdersProcedure is the procedure name of the OperatorService's CountOrders
+	// RPC.
 	OperatorServiceCountOrdersProcedure = "/roamcard.v1.OperatorService/CountOrders"
-	// OperatorServiceListAuditProcedure is the fully-qualified name of the OperatorService's ListAudit
-	// RPC.
+	// OperatorServiceListAuditProcedure is the procedure name of the OperatorService's ListAudit RPC.
 	OperatorServiceListAuditProcedure = "/roamcard.v1.OperatorService/ListAudit"
-	// OperatorServiceGetGaugesProcedure is the fully-qualified name of the OperatorService's GetGauges
-	// RPC.
+	// OperatorServiceGetGaugesProcedure is the procedure name of the OperatorService's GetGauges RPC.
 	OperatorServiceGetGaugesProcedure = "/roamcard.v1.OperatorService/GetGauges"
-	// OperatorServiceListJobsProcedure is the fully-qualified name of the OperatorService's ListJobs
-	// RPC.
+	// OperatorServiceListJobsProcedure is the procedure name of the OperatorService's ListJobs RPC.
 	OperatorServiceListJobsProcedure = "/roamcard.v1.OperatorService/ListJobs"
-	// OperatorServiceGetJobProcedure is the fully-qualified name of the OperatorService's GetJob RPC.
+	// OperatorServiceGetJobProcedure is the procedure name of the OperatorService's GetJob RPC.
 	OperatorServiceGetJobProcedure = "/roamcard.v1.OperatorService/GetJob"
-	// OperatorServiceRetryJobProcedure is the fully-qualified name of the OperatorService's RetryJob
-	// RPC.
+	// OperatorServiceRetryJobProcedure is the procedure name of the OperatorService's RetryJob RPC.
 	OperatorServiceRetryJobProcedure = "/roamcard.v1.OperatorService/RetryJob"
-	// OperatorServiceDropJobProcedure is the fully-qualified name of the OperatorService's DropJob RPC.
+	// OperatorServiceDropJobProcedure is the procedure name of the OperatorService's DropJob RPC.
 	OperatorServiceDropJobProcedure = "/roamcard.v1.OperatorService/DropJob"
-	// OperatorServiceListApprovalsProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceListApprovalsProcedure is the procedure name of the OperatorService's
 	// ListApprovals RPC.
 	OperatorServiceListApprovalsProcedure = "/roamcard.v1.OperatorService/ListApprovals"
-	// OperatorServiceGetApprovalProcedure is the fully-qualified name of the OperatorService's
-	// GetApproval RPC.
+	// OperatorServiceGetApprovalProcedure is the procedure name of the OperatorService's GetApproval
+	// RPC.
 	OperatorServiceGetApprovalProcedure = "/roamcard.v1.OperatorService/GetApproval"
-	// OperatorServiceApproveDecisionProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceApproveDecisionProcedure is the procedure name of the OperatorService's
 	// ApproveDecision RPC.
 	OperatorServiceApproveDecisionProcedure = "/roamcard.v1.OperatorService/ApproveDecision"
-	// OperatorServiceRejectDecisionProcedure is the fully-qualified name of the OperatorService's
+	// OperatorServiceRejectDecisionProcedure is the procedure name of the OperatorService's
 	// RejectDecision RPC.
 	OperatorServiceRejectDecisionProcedure = "/roamcard.v1.OperatorService/RejectDecision"
-	// OperatorServiceMintTokenProcedure is the fully-qualified name of the OperatorService's MintToken
-	// RPC.
+	// OperatorServiceMintTokenProcedure is the procedure name of the OperatorService's MintToken RPC.
 	OperatorServiceMintTokenProcedure = "/roamcard.v1.OperatorService/MintToken"
-	// OperatorServiceListTokensProcedure is the fully-qualified name of the OperatorService's
-	// ListTokens RPC.
+	// OperatorServiceListTokensProcedure is the procedure name of the OperatorService's ListTokens RPC.
 	OperatorServiceListTokensProcedure = "/roamcard.v1.OperatorService/ListTokens"
-	// OperatorServiceRevokeTokenProcedure is the fully-qualified name of the OperatorService's
-	// RevokeToken RPC.
+	// OperatorServiceRevokeTokenProcedure is the procedure name of the OperatorService's RevokeToken
+	// RPC.
 	OperatorServiceRevokeTokenProcedure = "/roamcard.v1.OperatorService/RevokeToken"
-	// OperatorServiceGetSummaryProcedure is the fully-qualified name of the OperatorService's
-	// GetSummary RPC.
+	// OperatorServiceGetSummaryProcedure is the procedure name of the OperatorService's GetSummary RPC.
 	OperatorServiceGetSummaryProcedure = "/roamcard.v1.OperatorService/GetSummary"
-	// OperatorServiceListEsimCancellationsProcedure is the fully-qualified name of the
-	// OperatorService's ListEsimCancellations RPC.
+	// OperatorServiceListEsimCancellationsProcedure is the procedure name of the OperatorService's
+	// ListEsimCancellations RPC.
 	OperatorServiceListEsimCancellationsProcedure = "/roamcard.v1.OperatorService/ListEsimCancellations"
+)
+
+var (
+	operatorServiceListFeeJobsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListFeeJobs"),
+			Procedure:        OperatorServiceListFeeJobsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceReconcileFeeJobSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ReconcileFeeJob"),
+			Procedure:  OperatorServiceReconcileFeeJobProcedure,
+		}
+	})
+	operatorServiceRetryFeeJobSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("RetryFeeJob"),
+			Procedure:  OperatorServiceRetryFeeJobProcedure,
+		}
+	})
+	operatorServiceWriteOffFeeJobSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("WriteOffFeeJob"),
+			Procedure:  OperatorServiceWriteOffFeeJobProcedure,
+		}
+	})
+	operatorServiceCloseCardSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("CloseCard"),
+			Procedure:  OperatorServiceCloseCardProcedure,
+		}
+	})
+	operatorServiceListCardClosingsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListCardClosings"),
+			Procedure:        OperatorServiceListCardClosingsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceRetryCardClosingSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("RetryCardClosing"),
+			Procedure:  OperatorServiceRetryCardClosingProcedure,
+		}
+	})
+	operatorServiceConcludeCardClosingSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ConcludeCardClosing"),
+			Procedure:  OperatorServiceConcludeCardClosingProcedure,
+		}
+	})
+	operatorServiceRetryEsimCancellationSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("RetryEsimCancellation"),
+			Procedure:  OperatorServiceRetryEsimCancellationProcedure,
+		}
+	})
+	operatorServiceConcludeEsimCancellationSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ConcludeEsimCancellation"),
+			Procedure:  OperatorServiceConcludeEsimCancellationProcedure,
+		}
+	})
+	operatorServiceReconcileSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("Reconcile"),
+			Procedure:  OperatorServiceReconcileProcedure,
+		}
+	})
+	operatorServiceGetReconciliationSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("GetReconciliation"),
+			Procedure:        OperatorServiceGetReconciliationProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceListReconciliationsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListReconciliations"),
+			Procedure:        OperatorServiceListReconciliationsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceListFindingsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListFindings"),
+			Procedure:        OperatorServiceListFindingsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceResolveFindingSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ResolveFinding"),
+			Procedure:  OperatorServiceResolveFindingProcedure,
+		}
+	})
+	operatorServiceListTransfersSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListTransfers"),
+			Procedure:        OperatorServiceListTransfersProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceResolveTransferSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ResolveTransfer"),
+			Procedure:  OperatorServiceResolveTransferProcedure,
+		}
+	})
+	operatorServiceListOrderQueueSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListOrderQueue"),
+			Procedure:        OperatorServiceListOrderQueueProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceInspectOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("InspectOrder"),
+			Procedure:        OperatorServiceInspectOrderProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceDecideOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("DecideOrder"),
+			Procedure:  OperatorServiceDecideOrderProcedure,
+		}
+	})
+	operatorServiceProvePaymentSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ProvePayment"),
+			Procedure:  OperatorServiceProvePaymentProcedure,
+		}
+	})
+	operatorServiceListSwitchesSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListSwitches"),
+			Procedure:        OperatorServiceListSwitchesProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceSetSwitchSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("SetSwitch"),
+			Procedure:  OperatorServiceSetSwitchProcedure,
+		}
+	})
+	operatorServiceGetChallengeRetentionSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("GetChallengeRetention"),
+			Procedure:        OperatorServiceGetChallengeRetentionProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServicePruneChallengesSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("PruneChallenges"),
+			Procedure:  OperatorServicePruneChallengesProcedure,
+		}
+	})
+	operatorServiceWhoAmISpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("WhoAmI"),
+			Procedure:        OperatorServiceWhoAmIProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceReviewOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ReviewOrder"),
+			Procedure:        OperatorServiceReviewOrderProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceCountOrdersSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("CountOrders"),
+			Procedure:        OperatorServiceCountOrdersProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceListAuditSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListAudit"),
+			Procedure:        OperatorServiceListAuditProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceGetGaugesSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("GetGauges"),
+			Procedure:        OperatorServiceGetGaugesProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceListJobsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListJobs"),
+			Procedure:        OperatorServiceListJobsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceGetJobSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("GetJob"),
+			Procedure:        OperatorServiceGetJobProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceRetryJobSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("RetryJob"),
+			Procedure:  OperatorServiceRetryJobProcedure,
+		}
+	})
+	operatorServiceDropJobSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("DropJob"),
+			Procedure:  OperatorServiceDropJobProcedure,
+		}
+	})
+	operatorServiceListApprovalsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListApprovals"),
+			Procedure:        OperatorServiceListApprovalsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceGetApprovalSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("GetApproval"),
+			Procedure:        OperatorServiceGetApprovalProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceApproveDecisionSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ApproveDecision"),
+			Procedure:  OperatorServiceApproveDecisionProcedure,
+		}
+	})
+	operatorServiceRejectDecisionSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("RejectDecision"),
+			Procedure:  OperatorServiceRejectDecisionProcedure,
+		}
+	})
+	operatorServiceMintTokenSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("MintToken"),
+			Procedure:  OperatorServiceMintTokenProcedure,
+		}
+	})
+	operatorServiceListTokensSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListTokens"),
+			Procedure:        OperatorServiceListTokensProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceRevokeTokenSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("RevokeToken"),
+			Procedure:  OperatorServiceRevokeTokenProcedure,
+		}
+	})
+	operatorServiceGetSummarySpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("GetSummary"),
+			Procedure:        OperatorServiceGetSummaryProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	operatorServiceListEsimCancellationsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods().ByName("ListEsimCancellations"),
+			Procedure:        OperatorServiceListEsimCancellationsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
 )
 
 // OperatorServiceClient is a client for the roamcard.v1.OperatorService service.
@@ -292,732 +599,10 @@ type OperatorServiceClient interface {
 	ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error)
 }
 
-// NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service. By
-// default, it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses,
-// and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the
-// connect.WithGRPC() or connect.WithGRPCWeb() options.
-//
-// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
-// http://api.acme.com or https://acme.com/grpc).
-func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) OperatorServiceClient {
-	baseURL = strings.TrimRight(baseURL, "/")
-	operatorServiceMethods := v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods()
-	return &operatorServiceClient{
-		listFeeJobs: connect.NewClient[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse](
-			httpClient,
-			baseURL+OperatorServiceListFeeJobsProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListFeeJobs")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		reconcileFeeJob: connect.NewClient[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse](
-			httpClient,
-			baseURL+OperatorServiceReconcileFeeJobProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ReconcileFeeJob")),
-			connect.WithClientOptions(opts...),
-		),
-		retryFeeJob: connect.NewClient[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse](
-			httpClient,
-			baseURL+OperatorServiceRetryFeeJobProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("RetryFeeJob")),
-			connect.WithClientOptions(opts...),
-		),
-		writeOffFeeJob: connect.NewClient[v1.WriteOffFeeJobRequest, v1.WriteOffFeeJobResponse](
-			httpClient,
-			baseURL+OperatorServiceWriteOffFeeJobProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("WriteOffFeeJob")),
-			connect.WithClientOptions(opts...),
-		),
-		closeCard: connect.NewClient[v1.CloseCardRequest, v1.CloseCardResponse](
-			httpClient,
-			baseURL+OperatorServiceCloseCardProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("CloseCard")),
-			connect.WithClientOptions(opts...),
-		),
-		listCardClosings: connect.NewClient[v1.ListCardClosingsRequest, v1.ListCardClosingsResponse](
-			httpClient,
-			baseURL+OperatorServiceListCardClosingsProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListCardClosings")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		retryCardClosing: connect.NewClient[v1.RetryCardClosingRequest, v1.RetryCardClosingResponse](
-			httpClient,
-			baseURL+OperatorServiceRetryCardClosingProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("RetryCardClosing")),
-			connect.WithClientOptions(opts...),
-		),
-		concludeCardClosing: connect.NewClient[v1.ConcludeCardClosingRequest, v1.ConcludeCardClosingResponse](
-			httpClient,
-			baseURL+OperatorServiceConcludeCardClosingProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ConcludeCardClosing")),
-			connect.WithClientOptions(opts...),
-		),
-		retryEsimCancellation: connect.NewClient[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse](
-			httpClient,
-			baseURL+OperatorServiceRetryEsimCancellationProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("RetryEsimCancellation")),
-			connect.WithClientOptions(opts...),
-		),
-		concludeEsimCancellation: connect.NewClient[v1.ConcludeEsimCancellationRequest, v1.ConcludeEsimCancellationResponse](
-			httpClient,
-			baseURL+OperatorServiceConcludeEsimCancellationProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ConcludeEsimCancellation")),
-			connect.WithClientOptions(opts...),
-		),
-		reconcile: connect.NewClient[v1.ReconcileRequest, v1.ReconcileResponse](
-			httpClient,
-			baseURL+OperatorServiceReconcileProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("Reconcile")),
-			connect.WithClientOptions(opts...),
-		),
-		getReconciliation: connect.NewClient[v1.GetReconciliationRequest, v1.GetReconciliationResponse](
-			httpClient,
-			baseURL+OperatorServiceGetReconciliationProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listReconciliations: connect.NewClient[v1.ListReconciliationsRequest, v1.ListReconciliationsResponse](
-			httpClient,
-			baseURL+OperatorServiceListReconciliationsProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListReconciliations")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listFindings: connect.NewClient[v1.ListFindingsRequest, v1.ListFindingsResponse](
-			httpClient,
-			baseURL+OperatorServiceListFindingsProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListFindings")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		resolveFinding: connect.NewClient[v1.ResolveFindingRequest, v1.ResolveFindingResponse](
-			httpClient,
-			baseURL+OperatorServiceResolveFindingProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ResolveFinding")),
-			connect.WithClientOptions(opts...),
-		),
-		listTransfers: connect.NewClient[v1.ListTransfersRequest, v1.ListTransfersResponse](
-			httpClient,
-			baseURL+OperatorServiceListTransfersProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListTransfers")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		resolveTransfer: connect.NewClient[v1.ResolveTransferRequest, v1.ResolveTransferResponse](
-			httpClient,
-			baseURL+OperatorServiceResolveTransferProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ResolveTransfer")),
-			connect.WithClientOptions(opts...),
-		),
-		listOrderQueue: connect.NewClient[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse](
-			httpClient,
-			baseURL+OperatorServiceListOrderQueueProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListOrderQueue")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		inspectOrder: connect.NewClient[v1.InspectOrderRequest, v1.InspectOrderResponse](
-			httpClient,
-			baseURL+OperatorServiceInspectOrderProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("InspectOrder")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		decideOrder: connect.NewClient[v1.DecideOrderRequest, v1.DecideOrderResponse](
-			httpClient,
-			baseURL+OperatorServiceDecideOrderProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("DecideOrder")),
-			connect.WithClientOptions(opts...),
-		),
-		provePayment: connect.NewClient[v1.ProvePaymentRequest, v1.ProvePaymentResponse](
-			httpClient,
-			baseURL+OperatorServiceProvePaymentProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ProvePayment")),
-			connect.WithClientOptions(opts...),
-		),
-		listSwitches: connect.NewClient[v1.ListSwitchesRequest, v1.ListSwitchesResponse](
-			httpClient,
-			baseURL+OperatorServiceListSwitchesProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListSwitches")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		setSwitch: connect.NewClient[v1.SetSwitchRequest, v1.SetSwitchResponse](
-			httpClient,
-			baseURL+OperatorServiceSetSwitchProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("SetSwitch")),
-			connect.WithClientOptions(opts...),
-		),
-		getChallengeRetention: connect.NewClient[v1.GetChallengeRetentionRequest, v1.GetChallengeRetentionResponse](
-			httpClient,
-			baseURL+OperatorServiceGetChallengeRetentionProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("GetChallengeRetention")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		pruneChallenges: connect.NewClient[v1.PruneChallengesRequest, v1.PruneChallengesResponse](
-			httpClient,
-			baseURL+OperatorServicePruneChallengesProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("PruneChallenges")),
-			connect.WithClientOptions(opts...),
-		),
-		whoAmI: connect.NewClient[v1.WhoAmIRequest, v1.WhoAmIResponse](
-			httpClient,
-			baseURL+OperatorServiceWhoAmIProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("WhoAmI")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		reviewOrder: connect.NewClient[v1.ReviewOrderRequest, v1.ReviewOrderResponse](
-			httpClient,
-			baseURL+OperatorServiceReviewOrderProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ReviewOrder")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		countOrders: connect.NewClient[v1.CountOrdersRequest, v1.CountOrdersResponse](
-			httpClient,
-			baseURL+OperatorServiceCountOrdersProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("CountOrders")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listAudit: connect.NewClient[v1.ListAuditRequest, v1.ListAuditResponse](
-			httpClient,
-			baseURL+OperatorServiceListAuditProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListAudit")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getGauges: connect.NewClient[v1.GetGaugesRequest, v1.GetGaugesResponse](
-			httpClient,
-			baseURL+OperatorServiceGetGaugesProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("GetGauges")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listJobs: connect.NewClient[v1.ListJobsRequest, v1.ListJobsResponse](
-			httpClient,
-			baseURL+OperatorServiceListJobsProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListJobs")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getJob: connect.NewClient[v1.GetJobRequest, v1.GetJobResponse](
-			httpClient,
-			baseURL+OperatorServiceGetJobProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("GetJob")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		retryJob: connect.NewClient[v1.RetryJobRequest, v1.RetryJobResponse](
-			httpClient,
-			baseURL+OperatorServiceRetryJobProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("RetryJob")),
-			connect.WithClientOptions(opts...),
-		),
-		dropJob: connect.NewClient[v1.DropJobRequest, v1.DropJobResponse](
-			httpClient,
-			baseURL+OperatorServiceDropJobProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("DropJob")),
-			connect.WithClientOptions(opts...),
-		),
-		listApprovals: connect.NewClient[v1.ListApprovalsRequest, v1.ListApprovalsResponse](
-			httpClient,
-			baseURL+OperatorServiceListApprovalsProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListApprovals")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getApproval: connect.NewClient[v1.GetApprovalRequest, v1.GetApprovalResponse](
-			httpClient,
-			baseURL+OperatorServiceGetApprovalProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("GetApproval")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		approveDecision: connect.NewClient[v1.ApproveDecisionRequest, v1.ApproveDecisionResponse](
-			httpClient,
-			baseURL+OperatorServiceApproveDecisionProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ApproveDecision")),
-			connect.WithClientOptions(opts...),
-		),
-		rejectDecision: connect.NewClient[v1.RejectDecisionRequest, v1.RejectDecisionResponse](
-			httpClient,
-			baseURL+OperatorServiceRejectDecisionProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("RejectDecision")),
-			connect.WithClientOptions(opts...),
-		),
-		mintToken: connect.NewClient[v1.MintTokenRequest, v1.MintTokenResponse](
-			httpClient,
-			baseURL+OperatorServiceMintTokenProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("MintToken")),
-			connect.WithClientOptions(opts...),
-		),
-		listTokens: connect.NewClient[v1.ListTokensRequest, v1.ListTokensResponse](
-			httpClient,
-			baseURL+OperatorServiceListTokensProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListTokens")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		revokeToken: connect.NewClient[v1.RevokeTokenRequest, v1.RevokeTokenResponse](
-			httpClient,
-			baseURL+OperatorServiceRevokeTokenProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("RevokeToken")),
-			connect.WithClientOptions(opts...),
-		),
-		getSummary: connect.NewClient[v1.GetSummaryRequest, v1.GetSummaryResponse](
-			httpClient,
-			baseURL+OperatorServiceGetSummaryProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("GetSummary")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listEsimCancellations: connect.NewClient[v1.ListEsimCancellationsRequest, v1.ListEsimCancellationsResponse](
-			httpClient,
-			baseURL+OperatorServiceListEsimCancellationsProcedure,
-			connect.WithSchema(operatorServiceMethods.ByName("ListEsimCancellations")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-	}
-}
-
-// operatorServiceClient implements OperatorServiceClient.
-type operatorServiceClient struct {
-	listFeeJobs              *connect.Client[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse]
-	reconcileFeeJob          *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
-	retryFeeJob              *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
-	writeOffFeeJob           *connect.Client[v1.WriteOffFeeJobRequest, v1.WriteOffFeeJobResponse]
-	closeCard                *connect.Client[v1.CloseCardRequest, v1.CloseCardResponse]
-	listCardClosings         *connect.Client[v1.ListCardClosingsRequest, v1.ListCardClosingsResponse]
-	retryCardClosing         *connect.Client[v1.RetryCardClosingRequest, v1.RetryCardClosingResponse]
-	concludeCardClosing      *connect.Client[v1.ConcludeCardClosingRequest, v1.ConcludeCardClosingResponse]
-	retryEsimCancellation    *connect.Client[v1.RetryEsimCancellationRequest, v1.RetryEsimCancellationResponse]
-	concludeEsimCancellation *connect.Client[v1.ConcludeEsimCancellationRequest, v1.ConcludeEsimCancellationResponse]
-	reconcile                *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
-	getReconciliation        *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
-	listReconciliations      *connect.Client[v1.ListReconciliationsRequest, v1.ListReconciliationsResponse]
-	listFindings             *connect.Client[v1.ListFindingsRequest, v1.ListFindingsResponse]
-	resolveFinding           *connect.Client[v1.ResolveFindingRequest, v1.ResolveFindingResponse]
-	listTransfers            *connect.Client[v1.ListTransfersRequest, v1.ListTransfersResponse]
-	resolveTransfer          *connect.Client[v1.ResolveTransferRequest, v1.ResolveTransferResponse]
-	listOrderQueue           *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
-	inspectOrder             *connect.Client[v1.InspectOrderRequest, v1.InspectOrderResponse]
-	decideOrder              *connect.Client[v1.DecideOrderRequest, v1.DecideOrderResponse]
-	provePayment             *connect.Client[v1.ProvePaymentRequest, v1.ProvePaymentResponse]
-	listSwitches             *connect.Client[v1.ListSwitchesRequest, v1.ListSwitchesResponse]
-	setSwitch                *connect.Client[v1.SetSwitchRequest, v1.SetSwitchResponse]
-	getChallengeRetention    *connect.Client[v1.GetChallengeRetentionRequest, v1.GetChallengeRetentionResponse]
-	pruneChallenges          *connect.Client[v1.PruneChallengesRequest, v1.PruneChallengesResponse]
-	whoAmI                   *connect.Client[v1.WhoAmIRequest, v1.WhoAmIResponse]
-	reviewOrder              *connect.Client[v1.ReviewOrderRequest, v1.ReviewOrderResponse]
-	countOrders              *connect.Client[v1.CountOrdersRequest, v1.CountOrdersResponse]
-	listAudit                *connect.Client[v1.ListAuditRequest, v1.ListAuditResponse]
-	getGauges                *connect.Client[v1.GetGaugesRequest, v1.GetGaugesResponse]
-	listJobs                 *connect.Client[v1.ListJobsRequest, v1.ListJobsResponse]
-	getJob                   *connect.Client[v1.GetJobRequest, v1.GetJobResponse]
-	retryJob                 *connect.Client[v1.RetryJobRequest, v1.RetryJobResponse]
-	dropJob                  *connect.Client[v1.DropJobRequest, v1.DropJobResponse]
-	listApprovals            *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
-	getApproval              *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
-	approveDecision          *connect.Client[v1.ApproveDecisionRequest, v1.ApproveDecisionResponse]
-	rejectDecision           *connect.Client[v1.RejectDecisionRequest, v1.RejectDecisionResponse]
-	mintToken                *connect.Client[v1.MintTokenRequest, v1.MintTokenResponse]
-	listTokens               *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
-	revokeToken              *connect.Client[v1.RevokeTokenRequest, v1.RevokeTokenResponse]
-	getSummary               *connect.Client[v1.GetSummaryRequest, v1.GetSummaryResponse]
-	listEsimCancellations    *connect.Client[v1.ListEsimCancellationsRequest, v1.ListEsimCancellationsResponse]
-}
-
-// ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
-func (c *operatorServiceClient) ListFeeJobs(ctx context.Context, req *v1.ListFeeJobsRequest) (*v1.ListFeeJobsResponse, error) {
-	response, err := c.listFeeJobs.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ReconcileFeeJob calls roamcard.v1.OperatorService.ReconcileFeeJob.
-func (c *operatorServiceClient) ReconcileFeeJob(ctx context.Context, req *v1.ReconcileFeeJobRequest) (*v1.ReconcileFeeJobResponse, error) {
-	response, err := c.reconcileFeeJob.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RetryFeeJob calls roamcard.v1.OperatorService.RetryFeeJob.
-func (c *operatorServiceClient) RetryFeeJob(ctx context.Context, req *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error) {
-	response, err := c.retryFeeJob.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// WriteOffFeeJob calls roamcard.v1.OperatorService.WriteOffFeeJob.
-func (c *operatorServiceClient) WriteOffFeeJob(ctx context.Context, req *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
-	response, err := c.writeOffFeeJob.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CloseCard calls roamcard.v1.OperatorService.CloseCard.
-func (c *operatorServiceClient) CloseCard(ctx context.Context, req *v1.CloseCardRequest) (*v1.CloseCardResponse, error) {
-	response, err := c.closeCard.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListCardClosings calls roamcard.v1.OperatorService.ListCardClosings.
-func (c *operatorServiceClient) ListCardClosings(ctx context.Context, req *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error) {
-	response, err := c.listCardClosings.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RetryCardClosing calls roamcard.v1.OperatorService.RetryCardClosing.
-func (c *operatorServiceClient) RetryCardClosing(ctx context.Context, req *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
-	response, err := c.retryCardClosing.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ConcludeCardClosing calls roamcard.v1.OperatorService.ConcludeCardClosing.
-func (c *operatorServiceClient) ConcludeCardClosing(ctx context.Context, req *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error) {
-	response, err := c.concludeCardClosing.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RetryEsimCancellation calls roamcard.v1.OperatorService.RetryEsimCancellation.
-func (c *operatorServiceClient) RetryEsimCancellation(ctx context.Context, req *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error) {
-	response, err := c.retryEsimCancellation.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ConcludeEsimCancellation calls roamcard.v1.OperatorService.ConcludeEsimCancellation.
-func (c *operatorServiceClient) ConcludeEsimCancellation(ctx context.Context, req *v1.ConcludeEsimCancellationRequest) (*v1.ConcludeEsimCancellationResponse, error) {
-	response, err := c.concludeEsimCancellation.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Reconcile calls roamcard.v1.OperatorService.Reconcile.
-func (c *operatorServiceClient) Reconcile(ctx context.Context, req *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {
-	response, err := c.reconcile.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetReconciliation calls roamcard.v1.OperatorService.GetReconciliation.
-func (c *operatorServiceClient) GetReconciliation(ctx context.Context, req *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
-	response, err := c.getReconciliation.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListReconciliations calls roamcard.v1.OperatorService.ListReconciliations.
-func (c *operatorServiceClient) ListReconciliations(ctx context.Context, req *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error) {
-	response, err := c.listReconciliations.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListFindings calls roamcard.v1.OperatorService.ListFindings.
-func (c *operatorServiceClient) ListFindings(ctx context.Context, req *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error) {
-	response, err := c.listFindings.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ResolveFinding calls roamcard.v1.OperatorService.ResolveFinding.
-func (c *operatorServiceClient) ResolveFinding(ctx context.Context, req *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error) {
-	response, err := c.resolveFinding.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListTransfers calls roamcard.v1.OperatorService.ListTransfers.
-func (c *operatorServiceClient) ListTransfers(ctx context.Context, req *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error) {
-	response, err := c.listTransfers.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ResolveTransfer calls roamcard.v1.OperatorService.ResolveTransfer.
-func (c *operatorServiceClient) ResolveTransfer(ctx context.Context, req *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error) {
-	response, err := c.resolveTransfer.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListOrderQueue calls roamcard.v1.OperatorService.ListOrderQueue.
-func (c *operatorServiceClient) ListOrderQueue(ctx context.Context, req *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error) {
-	response, err := c.listOrderQueue.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// InspectOrder calls roamcard.v1.OperatorService.InspectOrder.
-func (c *operatorServiceClient) InspectOrder(ctx context.Context, req *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error) {
-	response, err := c.inspectOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DecideOrder calls roamcard.v1.OperatorService.DecideOrder.
-func (c *operatorServiceClient) DecideOrder(ctx context.Context, req *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error) {
-	response, err := c.decideOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ProvePayment calls roamcard.v1.OperatorService.ProvePayment.
-func (c *operatorServiceClient) ProvePayment(ctx context.Context, req *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error) {
-	response, err := c.provePayment.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListSwitches calls roamcard.v1.OperatorService.ListSwitches.
-func (c *operatorServiceClient) ListSwitches(ctx context.Context, req *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error) {
-	response, err := c.listSwitches.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// SetSwitch calls roamcard.v1.OperatorService.SetSwitch.
-func (c *operatorServiceClient) SetSwitch(ctx context.Context, req *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error) {
-	response, err := c.setSwitch.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetChallengeRetention calls roamcard.v1.OperatorService.GetChallengeRetention.
-func (c *operatorServiceClient) GetChallengeRetention(ctx context.Context, req *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error) {
-	response, err := c.getChallengeRetention.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// PruneChallenges calls roamcard.v1.OperatorService.PruneChallenges.
-func (c *operatorServiceClient) PruneChallenges(ctx context.Context, req *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error) {
-	response, err := c.pruneChallenges.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// WhoAmI calls roamcard.v1.OperatorService.WhoAmI.
-func (c *operatorServiceClient) WhoAmI(ctx context.Context, req *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error) {
-	response, err := c.whoAmI.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ReviewOrder calls roamcard.v1.OperatorService.ReviewOrder.
-func (c *operatorServiceClient) ReviewOrder(ctx context.Context, req *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error) {
-	response, err := c.reviewOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// CountOrders calls roamcard.v1.OperatorService.CountOrders.
-func (c *operatorServiceClient) CountOrders(ctx context.Context, req *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error) {
-	response, err := c.countOrders.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListAudit calls roamcard.v1.OperatorService.ListAudit.
-func (c *operatorServiceClient) ListAudit(ctx context.Context, req *v1.ListAuditRequest) (*v1.ListAuditResponse, error) {
-	response, err := c.listAudit.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetGauges calls roamcard.v1.OperatorService.GetGauges.
-func (c *operatorServiceClient) GetGauges(ctx context.Context, req *v1.GetGaugesRequest) (*v1.GetGaugesResponse, error) {
-	response, err := c.getGauges.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListJobs calls roamcard.v1.OperatorService.ListJobs.
-func (c *operatorServiceClient) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
-	response, err := c.listJobs.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetJob calls roamcard.v1.OperatorService.GetJob.
-func (c *operatorServiceClient) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJobResponse, error) {
-	response, err := c.getJob.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RetryJob calls roamcard.v1.OperatorService.RetryJob.
-func (c *operatorServiceClient) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.RetryJobResponse, error) {
-	response, err := c.retryJob.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// DropJob calls roamcard.v1.OperatorService.DropJob.
-func (c *operatorServiceClient) DropJob(ctx context.Context, req *v1.DropJobRequest) (*v1.DropJobResponse, error) {
-	response, err := c.dropJob.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListApprovals calls roamcard.v1.OperatorService.ListApprovals.
-func (c *operatorServiceClient) ListApprovals(ctx context.Context, req *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
-	response, err := c.listApprovals.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetApproval calls roamcard.v1.OperatorService.GetApproval.
-func (c *operatorServiceClient) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
-	response, err := c.getApproval.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ApproveDecision calls roamcard.v1.OperatorService.ApproveDecision.
-func (c *operatorServiceClient) ApproveDecision(ctx context.Context, req *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error) {
-	response, err := c.approveDecision.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RejectDecision calls roamcard.v1.OperatorService.RejectDecision.
-func (c *operatorServiceClient) RejectDecision(ctx context.Context, req *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error) {
-	response, err := c.rejectDecision.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// MintToken calls roamcard.v1.OperatorService.MintToken.
-func (c *operatorServiceClient) MintToken(ctx context.Context, req *v1.MintTokenRequest) (*v1.MintTokenResponse, error) {
-	response, err := c.mintToken.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListTokens calls roamcard.v1.OperatorService.ListTokens.
-func (c *operatorServiceClient) ListTokens(ctx context.Context, req *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
-	response, err := c.listTokens.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// RevokeToken calls roamcard.v1.OperatorService.RevokeToken.
-func (c *operatorServiceClient) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
-	response, err := c.revokeToken.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetSummary calls roamcard.v1.OperatorService.GetSummary.
-func (c *operatorServiceClient) GetSummary(ctx context.Context, req *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error) {
-	response, err := c.getSummary.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListEsimCancellations calls roamcard.v1.OperatorService.ListEsimCancellations.
-func (c *operatorServiceClient) ListEsimCancellations(ctx context.Context, req *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error) {
-	response, err := c.listEsimCancellations.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+// NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service.
+// Multiple service clients may share a single connect.Client.
+func NewOperatorServiceClient(client *connect.Client) OperatorServiceClient {
+	return &operatorServiceClient{client: client}
 }
 
 // OperatorServiceHandler is an implementation of the roamcard.v1.OperatorService service.
@@ -1151,558 +736,1094 @@ type OperatorServiceHandler interface {
 	ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error)
 }
 
-// NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
-// path on which to mount the handler and the handler itself.
-//
-// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
-// and JSON codecs. They also support gzip compression.
-func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	operatorServiceMethods := v1.File_roamcard_v1_operator_proto.Services().ByName("OperatorService").Methods()
-	operatorServiceListFeeJobsHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListFeeJobsProcedure,
-		svc.ListFeeJobs,
-		connect.WithSchema(operatorServiceMethods.ByName("ListFeeJobs")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
+// RegisterOperatorServiceHandler registers svc as the roamcard.v1.OperatorService implementation on
+// server.
+func RegisterOperatorServiceHandler(server *connect.Server, svc OperatorServiceHandler) {
+	adapter := operatorServiceHandler{svc: svc}
+	server.Register(
+		connect.Method{Spec: operatorServiceListFeeJobsSpec(), Handler: adapter.listFeeJobs},
+		connect.Method{Spec: operatorServiceReconcileFeeJobSpec(), Handler: adapter.reconcileFeeJob},
+		connect.Method{Spec: operatorServiceRetryFeeJobSpec(), Handler: adapter.retryFeeJob},
+		connect.Method{Spec: operatorServiceWriteOffFeeJobSpec(), Handler: adapter.writeOffFeeJob},
+		connect.Method{Spec: operatorServiceCloseCardSpec(), Handler: adapter.closeCard},
+		connect.Method{Spec: operatorServiceListCardClosingsSpec(), Handler: adapter.listCardClosings},
+		connect.Method{Spec: operatorServiceRetryCardClosingSpec(), Handler: adapter.retryCardClosing},
+		connect.Method{Spec: operatorServiceConcludeCardClosingSpec(), Handler: adapter.concludeCardClosing},
+		connect.Method{Spec: operatorServiceRetryEsimCancellationSpec(), Handler: adapter.retryEsimCancellation},
+		connect.Method{Spec: operatorServiceConcludeEsimCancellationSpec(), Handler: adapter.concludeEsimCancellation},
+		connect.Method{Spec: operatorServiceReconcileSpec(), Handler: adapter.reconcile},
+		connect.Method{Spec: operatorServiceGetReconciliationSpec(), Handler: adapter.getReconciliation},
+		connect.Method{Spec: operatorServiceListReconciliationsSpec(), Handler: adapter.listReconciliations},
+		connect.Method{Spec: operatorServiceListFindingsSpec(), Handler: adapter.listFindings},
+		connect.Method{Spec: operatorServiceResolveFindingSpec(), Handler: adapter.resolveFinding},
+		connect.Method{Spec: operatorServiceListTransfersSpec(), Handler: adapter.listTransfers},
+		connect.Method{Spec: operatorServiceResolveTransferSpec(), Handler: adapter.resolveTransfer},
+		connect.Method{Spec: operatorServiceListOrderQueueSpec(), Handler: adapter.listOrderQueue},
+		connect.Method{Spec: operatorServiceInspectOrderSpec(), Handler: adapter.inspectOrder},
+		connect.Method{Spec: operatorServiceDecideOrderSpec(), Handler: adapter.decideOrder},
+		connect.Method{Spec: operatorServiceProvePaymentSpec(), Handler: adapter.provePayment},
+		connect.Method{Spec: operatorServiceListSwitchesSpec(), Handler: adapter.listSwitches},
+		connect.Method{Spec: operatorServiceSetSwitchSpec(), Handler: adapter.setSwitch},
+		connect.Method{Spec: operatorServiceGetChallengeRetentionSpec(), Handler: adapter.getChallengeRetention},
+		connect.Method{Spec: operatorServicePruneChallengesSpec(), Handler: adapter.pruneChallenges},
+		connect.Method{Spec: operatorServiceWhoAmISpec(), Handler: adapter.whoAmI},
+		connect.Method{Spec: operatorServiceReviewOrderSpec(), Handler: adapter.reviewOrder},
+		connect.Method{Spec: operatorServiceCountOrdersSpec(), Handler: adapter.countOrders},
+		connect.Method{Spec: operatorServiceListAuditSpec(), Handler: adapter.listAudit},
+		connect.Method{Spec: operatorServiceGetGaugesSpec(), Handler: adapter.getGauges},
+		connect.Method{Spec: operatorServiceListJobsSpec(), Handler: adapter.listJobs},
+		connect.Method{Spec: operatorServiceGetJobSpec(), Handler: adapter.getJob},
+		connect.Method{Spec: operatorServiceRetryJobSpec(), Handler: adapter.retryJob},
+		connect.Method{Spec: operatorServiceDropJobSpec(), Handler: adapter.dropJob},
+		connect.Method{Spec: operatorServiceListApprovalsSpec(), Handler: adapter.listApprovals},
+		connect.Method{Spec: operatorServiceGetApprovalSpec(), Handler: adapter.getApproval},
+		connect.Method{Spec: operatorServiceApproveDecisionSpec(), Handler: adapter.approveDecision},
+		connect.Method{Spec: operatorServiceRejectDecisionSpec(), Handler: adapter.rejectDecision},
+		connect.Method{Spec: operatorServiceMintTokenSpec(), Handler: adapter.mintToken},
+		connect.Method{Spec: operatorServiceListTokensSpec(), Handler: adapter.listTokens},
+		connect.Method{Spec: operatorServiceRevokeTokenSpec(), Handler: adapter.revokeToken},
+		connect.Method{Spec: operatorServiceGetSummarySpec(), Handler: adapter.getSummary},
+		connect.Method{Spec: operatorServiceListEsimCancellationsSpec(), Handler: adapter.listEsimCancellations},
 	)
-	operatorServiceReconcileFeeJobHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceReconcileFeeJobProcedure,
-		svc.ReconcileFeeJob,
-		connect.WithSchema(operatorServiceMethods.ByName("ReconcileFeeJob")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceRetryFeeJobHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceRetryFeeJobProcedure,
-		svc.RetryFeeJob,
-		connect.WithSchema(operatorServiceMethods.ByName("RetryFeeJob")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceWriteOffFeeJobHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceWriteOffFeeJobProcedure,
-		svc.WriteOffFeeJob,
-		connect.WithSchema(operatorServiceMethods.ByName("WriteOffFeeJob")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceCloseCardHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceCloseCardProcedure,
-		svc.CloseCard,
-		connect.WithSchema(operatorServiceMethods.ByName("CloseCard")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListCardClosingsHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListCardClosingsProcedure,
-		svc.ListCardClosings,
-		connect.WithSchema(operatorServiceMethods.ByName("ListCardClosings")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceRetryCardClosingHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceRetryCardClosingProcedure,
-		svc.RetryCardClosing,
-		connect.WithSchema(operatorServiceMethods.ByName("RetryCardClosing")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceConcludeCardClosingHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceConcludeCardClosingProcedure,
-		svc.ConcludeCardClosing,
-		connect.WithSchema(operatorServiceMethods.ByName("ConcludeCardClosing")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceRetryEsimCancellationHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceRetryEsimCancellationProcedure,
-		svc.RetryEsimCancellation,
-		connect.WithSchema(operatorServiceMethods.ByName("RetryEsimCancellation")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceConcludeEsimCancellationHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceConcludeEsimCancellationProcedure,
-		svc.ConcludeEsimCancellation,
-		connect.WithSchema(operatorServiceMethods.ByName("ConcludeEsimCancellation")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceReconcileHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceReconcileProcedure,
-		svc.Reconcile,
-		connect.WithSchema(operatorServiceMethods.ByName("Reconcile")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceGetReconciliationHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceGetReconciliationProcedure,
-		svc.GetReconciliation,
-		connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListReconciliationsHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListReconciliationsProcedure,
-		svc.ListReconciliations,
-		connect.WithSchema(operatorServiceMethods.ByName("ListReconciliations")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListFindingsHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListFindingsProcedure,
-		svc.ListFindings,
-		connect.WithSchema(operatorServiceMethods.ByName("ListFindings")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceResolveFindingHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceResolveFindingProcedure,
-		svc.ResolveFinding,
-		connect.WithSchema(operatorServiceMethods.ByName("ResolveFinding")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListTransfersHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListTransfersProcedure,
-		svc.ListTransfers,
-		connect.WithSchema(operatorServiceMethods.ByName("ListTransfers")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceResolveTransferHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceResolveTransferProcedure,
-		svc.ResolveTransfer,
-		connect.WithSchema(operatorServiceMethods.ByName("ResolveTransfer")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListOrderQueueHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListOrderQueueProcedure,
-		svc.ListOrderQueue,
-		connect.WithSchema(operatorServiceMethods.ByName("ListOrderQueue")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceInspectOrderHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceInspectOrderProcedure,
-		svc.InspectOrder,
-		connect.WithSchema(operatorServiceMethods.ByName("InspectOrder")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceDecideOrderHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceDecideOrderProcedure,
-		svc.DecideOrder,
-		connect.WithSchema(operatorServiceMethods.ByName("DecideOrder")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceProvePaymentHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceProvePaymentProcedure,
-		svc.ProvePayment,
-		connect.WithSchema(operatorServiceMethods.ByName("ProvePayment")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListSwitchesHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListSwitchesProcedure,
-		svc.ListSwitches,
-		connect.WithSchema(operatorServiceMethods.ByName("ListSwitches")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceSetSwitchHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceSetSwitchProcedure,
-		svc.SetSwitch,
-		connect.WithSchema(operatorServiceMethods.ByName("SetSwitch")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceGetChallengeRetentionHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceGetChallengeRetentionProcedure,
-		svc.GetChallengeRetention,
-		connect.WithSchema(operatorServiceMethods.ByName("GetChallengeRetention")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServicePruneChallengesHandler := connect.NewUnaryHandlerSimple(
-		OperatorServicePruneChallengesProcedure,
-		svc.PruneChallenges,
-		connect.WithSchema(operatorServiceMethods.ByName("PruneChallenges")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceWhoAmIHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceWhoAmIProcedure,
-		svc.WhoAmI,
-		connect.WithSchema(operatorServiceMethods.ByName("WhoAmI")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceReviewOrderHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceReviewOrderProcedure,
-		svc.ReviewOrder,
-		connect.WithSchema(operatorServiceMethods.ByName("ReviewOrder")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceCountOrdersHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceCountOrdersProcedure,
-		svc.CountOrders,
-		connect.WithSchema(operatorServiceMethods.ByName("CountOrders")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListAuditHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListAuditProcedure,
-		svc.ListAudit,
-		connect.WithSchema(operatorServiceMethods.ByName("ListAudit")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceGetGaugesHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceGetGaugesProcedure,
-		svc.GetGauges,
-		connect.WithSchema(operatorServiceMethods.ByName("GetGauges")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListJobsHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListJobsProcedure,
-		svc.ListJobs,
-		connect.WithSchema(operatorServiceMethods.ByName("ListJobs")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceGetJobHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceGetJobProcedure,
-		svc.GetJob,
-		connect.WithSchema(operatorServiceMethods.ByName("GetJob")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceRetryJobHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceRetryJobProcedure,
-		svc.RetryJob,
-		connect.WithSchema(operatorServiceMethods.ByName("RetryJob")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceDropJobHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceDropJobProcedure,
-		svc.DropJob,
-		connect.WithSchema(operatorServiceMethods.ByName("DropJob")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListApprovalsHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListApprovalsProcedure,
-		svc.ListApprovals,
-		connect.WithSchema(operatorServiceMethods.ByName("ListApprovals")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceGetApprovalHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceGetApprovalProcedure,
-		svc.GetApproval,
-		connect.WithSchema(operatorServiceMethods.ByName("GetApproval")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceApproveDecisionHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceApproveDecisionProcedure,
-		svc.ApproveDecision,
-		connect.WithSchema(operatorServiceMethods.ByName("ApproveDecision")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceRejectDecisionHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceRejectDecisionProcedure,
-		svc.RejectDecision,
-		connect.WithSchema(operatorServiceMethods.ByName("RejectDecision")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceMintTokenHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceMintTokenProcedure,
-		svc.MintToken,
-		connect.WithSchema(operatorServiceMethods.ByName("MintToken")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListTokensHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListTokensProcedure,
-		svc.ListTokens,
-		connect.WithSchema(operatorServiceMethods.ByName("ListTokens")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceRevokeTokenHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceRevokeTokenProcedure,
-		svc.RevokeToken,
-		connect.WithSchema(operatorServiceMethods.ByName("RevokeToken")),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceGetSummaryHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceGetSummaryProcedure,
-		svc.GetSummary,
-		connect.WithSchema(operatorServiceMethods.ByName("GetSummary")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	operatorServiceListEsimCancellationsHandler := connect.NewUnaryHandlerSimple(
-		OperatorServiceListEsimCancellationsProcedure,
-		svc.ListEsimCancellations,
-		connect.WithSchema(operatorServiceMethods.ByName("ListEsimCancellations")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	return "/roamcard.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case OperatorServiceListFeeJobsProcedure:
-			operatorServiceListFeeJobsHandler.ServeHTTP(w, r)
-		case OperatorServiceReconcileFeeJobProcedure:
-			operatorServiceReconcileFeeJobHandler.ServeHTTP(w, r)
-		case OperatorServiceRetryFeeJobProcedure:
-			operatorServiceRetryFeeJobHandler.ServeHTTP(w, r)
-		case OperatorServiceWriteOffFeeJobProcedure:
-			operatorServiceWriteOffFeeJobHandler.ServeHTTP(w, r)
-		case OperatorServiceCloseCardProcedure:
-			operatorServiceCloseCardHandler.ServeHTTP(w, r)
-		case OperatorServiceListCardClosingsProcedure:
-			operatorServiceListCardClosingsHandler.ServeHTTP(w, r)
-		case OperatorServiceRetryCardClosingProcedure:
-			operatorServiceRetryCardClosingHandler.ServeHTTP(w, r)
-		case OperatorServiceConcludeCardClosingProcedure:
-			operatorServiceConcludeCardClosingHandler.ServeHTTP(w, r)
-		case OperatorServiceRetryEsimCancellationProcedure:
-			operatorServiceRetryEsimCancellationHandler.ServeHTTP(w, r)
-		case OperatorServiceConcludeEsimCancellationProcedure:
-			operatorServiceConcludeEsimCancellationHandler.ServeHTTP(w, r)
-		case OperatorServiceReconcileProcedure:
-			operatorServiceReconcileHandler.ServeHTTP(w, r)
-		case OperatorServiceGetReconciliationProcedure:
-			operatorServiceGetReconciliationHandler.ServeHTTP(w, r)
-		case OperatorServiceListReconciliationsProcedure:
-			operatorServiceListReconciliationsHandler.ServeHTTP(w, r)
-		case OperatorServiceListFindingsProcedure:
-			operatorServiceListFindingsHandler.ServeHTTP(w, r)
-		case OperatorServiceResolveFindingProcedure:
-			operatorServiceResolveFindingHandler.ServeHTTP(w, r)
-		case OperatorServiceListTransfersProcedure:
-			operatorServiceListTransfersHandler.ServeHTTP(w, r)
-		case OperatorServiceResolveTransferProcedure:
-			operatorServiceResolveTransferHandler.ServeHTTP(w, r)
-		case OperatorServiceListOrderQueueProcedure:
-			operatorServiceListOrderQueueHandler.ServeHTTP(w, r)
-		case OperatorServiceInspectOrderProcedure:
-			operatorServiceInspectOrderHandler.ServeHTTP(w, r)
-		case OperatorServiceDecideOrderProcedure:
-			operatorServiceDecideOrderHandler.ServeHTTP(w, r)
-		case OperatorServiceProvePaymentProcedure:
-			operatorServiceProvePaymentHandler.ServeHTTP(w, r)
-		case OperatorServiceListSwitchesProcedure:
-			operatorServiceListSwitchesHandler.ServeHTTP(w, r)
-		case OperatorServiceSetSwitchProcedure:
-			operatorServiceSetSwitchHandler.ServeHTTP(w, r)
-		case OperatorServiceGetChallengeRetentionProcedure:
-			operatorServiceGetChallengeRetentionHandler.ServeHTTP(w, r)
-		case OperatorServicePruneChallengesProcedure:
-			operatorServicePruneChallengesHandler.ServeHTTP(w, r)
-		case OperatorServiceWhoAmIProcedure:
-			operatorServiceWhoAmIHandler.ServeHTTP(w, r)
-		case OperatorServiceReviewOrderProcedure:
-			operatorServiceReviewOrderHandler.ServeHTTP(w, r)
-		case OperatorServiceCountOrdersProcedure:
-			operatorServiceCountOrdersHandler.ServeHTTP(w, r)
-		case OperatorServiceListAuditProcedure:
-			operatorServiceListAuditHandler.ServeHTTP(w, r)
-		case OperatorServiceGetGaugesProcedure:
-			operatorServiceGetGaugesHandler.ServeHTTP(w, r)
-		case OperatorServiceListJobsProcedure:
-			operatorServiceListJobsHandler.ServeHTTP(w, r)
-		case OperatorServiceGetJobProcedure:
-			operatorServiceGetJobHandler.ServeHTTP(w, r)
-		case OperatorServiceRetryJobProcedure:
-			operatorServiceRetryJobHandler.ServeHTTP(w, r)
-		case OperatorServiceDropJobProcedure:
-			operatorServiceDropJobHandler.ServeHTTP(w, r)
-		case OperatorServiceListApprovalsProcedure:
-			operatorServiceListApprovalsHandler.ServeHTTP(w, r)
-		case OperatorServiceGetApprovalProcedure:
-			operatorServiceGetApprovalHandler.ServeHTTP(w, r)
-		case OperatorServiceApproveDecisionProcedure:
-			operatorServiceApproveDecisionHandler.ServeHTTP(w, r)
-		case OperatorServiceRejectDecisionProcedure:
-			operatorServiceRejectDecisionHandler.ServeHTTP(w, r)
-		case OperatorServiceMintTokenProcedure:
-			operatorServiceMintTokenHandler.ServeHTTP(w, r)
-		case OperatorServiceListTokensProcedure:
-			operatorServiceListTokensHandler.ServeHTTP(w, r)
-		case OperatorServiceRevokeTokenProcedure:
-			operatorServiceRevokeTokenHandler.ServeHTTP(w, r)
-		case OperatorServiceGetSummaryProcedure:
-			operatorServiceGetSummaryHandler.ServeHTTP(w, r)
-		case OperatorServiceListEsimCancellationsProcedure:
-			operatorServiceListEsimCancellationsHandler.ServeHTTP(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
 }
 
 // UnimplementedOperatorServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedOperatorServiceHandler struct{}
 
 func (UnimplementedOperatorServiceHandler) ListFeeJobs(context.Context, *v1.ListFeeJobsRequest) (*v1.ListFeeJobsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListFeeJobs is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListFeeJobs is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ReconcileFeeJob(context.Context, *v1.ReconcileFeeJobRequest) (*v1.ReconcileFeeJobResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ReconcileFeeJob is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ReconcileFeeJob is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) RetryFeeJob(context.Context, *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryFeeJob is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.RetryFeeJob is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.WriteOffFeeJob is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.WriteOffFeeJob is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) CloseCard(context.Context, *v1.CloseCardRequest) (*v1.CloseCardResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.CloseCard is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.CloseCard is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListCardClosings(context.Context, *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListCardClosings is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListCardClosings is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) RetryCardClosing(context.Context, *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryCardClosing is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.RetryCardClosing is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ConcludeCardClosing(context.Context, *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ConcludeCardClosing is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ConcludeCardClosing is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) RetryEsimCancellation(context.Context, *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryEsimCancellation is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.RetryEsimCancellation is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ConcludeEsimCancellation(context.Context, *v1.ConcludeEsimCancellationRequest) (*v1.ConcludeEsimCancellationResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ConcludeEsimCancellation is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ConcludeEsimCancellation is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.Reconcile is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.Reconcile is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetReconciliation is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.GetReconciliation is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListReconciliations(context.Context, *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListReconciliations is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListReconciliations is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListFindings is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListFindings is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ResolveFinding is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ResolveFinding is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListTransfers is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListTransfers is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ResolveTransfer is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ResolveTransfer is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListOrderQueue is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListOrderQueue is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.InspectOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.InspectOrder is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.DecideOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.DecideOrder is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ProvePayment is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ProvePayment is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListSwitches is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListSwitches is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.SetSwitch is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.SetSwitch is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetChallengeRetention is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.GetChallengeRetention is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.PruneChallenges is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.PruneChallenges is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) WhoAmI(context.Context, *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.WhoAmI is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.WhoAmI is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ReviewOrder(context.Context, *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ReviewOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ReviewOrder is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) CountOrders(context.Context, *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.CountOrders is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.CountOrders is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListAudit(context.Context, *v1.ListAuditRequest) (*v1.ListAuditResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListAudit is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListAudit is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) GetGauges(context.Context, *v1.GetGaugesRequest) (*v1.GetGaugesResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetGauges is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.GetGauges is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListJobs(context.Context, *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListJobs is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListJobs is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) GetJob(context.Context, *v1.GetJobRequest) (*v1.GetJobResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetJob is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.GetJob is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) RetryJob(context.Context, *v1.RetryJobRequest) (*v1.RetryJobResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryJob is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.RetryJob is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) DropJob(context.Context, *v1.DropJobRequest) (*v1.DropJobResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.DropJob is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.DropJob is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListApprovals is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListApprovals is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetApproval is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.GetApproval is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ApproveDecision(context.Context, *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ApproveDecision is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ApproveDecision is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) RejectDecision(context.Context, *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RejectDecision is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.RejectDecision is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) MintToken(context.Context, *v1.MintTokenRequest) (*v1.MintTokenResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.MintToken is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.MintToken is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListTokens is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListTokens is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RevokeToken is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.RevokeToken is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) GetSummary(context.Context, *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetSummary is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.GetSummary is not implemented")
 }
 
 func (UnimplementedOperatorServiceHandler) ListEsimCancellations(context.Context, *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListEsimCancellations is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OperatorService.ListEsimCancellations is not implemented")
+}
+
+type operatorServiceClient struct {
+	client *connect.Client
+}
+
+func (c *operatorServiceClient) ListFeeJobs(ctx context.Context, req *v1.ListFeeJobsRequest) (*v1.ListFeeJobsResponse, error) {
+	var res v1.ListFeeJobsResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListFeeJobsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ReconcileFeeJob(ctx context.Context, req *v1.ReconcileFeeJobRequest) (*v1.ReconcileFeeJobResponse, error) {
+	var res v1.ReconcileFeeJobResponse
+	if err := c.client.CallUnary(ctx, operatorServiceReconcileFeeJobSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) RetryFeeJob(ctx context.Context, req *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error) {
+	var res v1.RetryFeeJobResponse
+	if err := c.client.CallUnary(ctx, operatorServiceRetryFeeJobSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) WriteOffFeeJob(ctx context.Context, req *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
+	var res v1.WriteOffFeeJobResponse
+	if err := c.client.CallUnary(ctx, operatorServiceWriteOffFeeJobSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) CloseCard(ctx context.Context, req *v1.CloseCardRequest) (*v1.CloseCardResponse, error) {
+	var res v1.CloseCardResponse
+	if err := c.client.CallUnary(ctx, operatorServiceCloseCardSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListCardClosings(ctx context.Context, req *v1.ListCardClosingsRequest) (*v1.ListCardClosingsResponse, error) {
+	var res v1.ListCardClosingsResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListCardClosingsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) RetryCardClosing(ctx context.Context, req *v1.RetryCardClosingRequest) (*v1.RetryCardClosingResponse, error) {
+	var res v1.RetryCardClosingResponse
+	if err := c.client.CallUnary(ctx, operatorServiceRetryCardClosingSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ConcludeCardClosing(ctx context.Context, req *v1.ConcludeCardClosingRequest) (*v1.ConcludeCardClosingResponse, error) {
+	var res v1.ConcludeCardClosingResponse
+	if err := c.client.CallUnary(ctx, operatorServiceConcludeCardClosingSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) RetryEsimCancellation(ctx context.Context, req *v1.RetryEsimCancellationRequest) (*v1.RetryEsimCancellationResponse, error) {
+	var res v1.RetryEsimCancellationResponse
+	if err := c.client.CallUnary(ctx, operatorServiceRetryEsimCancellationSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ConcludeEsimCancellation(ctx context.Context, req *v1.ConcludeEsimCancellationRequest) (*v1.ConcludeEsimCancellationResponse, error) {
+	var res v1.ConcludeEsimCancellationResponse
+	if err := c.client.CallUnary(ctx, operatorServiceConcludeEsimCancellationSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) Reconcile(ctx context.Context, req *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {
+	var res v1.ReconcileResponse
+	if err := c.client.CallUnary(ctx, operatorServiceReconcileSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) GetReconciliation(ctx context.Context, req *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
+	var res v1.GetReconciliationResponse
+	if err := c.client.CallUnary(ctx, operatorServiceGetReconciliationSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListReconciliations(ctx context.Context, req *v1.ListReconciliationsRequest) (*v1.ListReconciliationsResponse, error) {
+	var res v1.ListReconciliationsResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListReconciliationsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListFindings(ctx context.Context, req *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error) {
+	var res v1.ListFindingsResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListFindingsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ResolveFinding(ctx context.Context, req *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error) {
+	var res v1.ResolveFindingResponse
+	if err := c.client.CallUnary(ctx, operatorServiceResolveFindingSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListTransfers(ctx context.Context, req *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error) {
+	var res v1.ListTransfersResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListTransfersSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ResolveTransfer(ctx context.Context, req *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error) {
+	var res v1.ResolveTransferResponse
+	if err := c.client.CallUnary(ctx, operatorServiceResolveTransferSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListOrderQueue(ctx context.Context, req *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error) {
+	var res v1.ListOrderQueueResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListOrderQueueSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) InspectOrder(ctx context.Context, req *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error) {
+	var res v1.InspectOrderResponse
+	if err := c.client.CallUnary(ctx, operatorServiceInspectOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) DecideOrder(ctx context.Context, req *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error) {
+	var res v1.DecideOrderResponse
+	if err := c.client.CallUnary(ctx, operatorServiceDecideOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ProvePayment(ctx context.Context, req *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error) {
+	var res v1.ProvePaymentResponse
+	if err := c.client.CallUnary(ctx, operatorServiceProvePaymentSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListSwitches(ctx context.Context, req *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error) {
+	var res v1.ListSwitchesResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListSwitchesSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) SetSwitch(ctx context.Context, req *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error) {
+	var res v1.SetSwitchResponse
+	if err := c.client.CallUnary(ctx, operatorServiceSetSwitchSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) GetChallengeRetention(ctx context.Context, req *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error) {
+	var res v1.GetChallengeRetentionResponse
+	if err := c.client.CallUnary(ctx, operatorServiceGetChallengeRetentionSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) PruneChallenges(ctx context.Context, req *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error) {
+	var res v1.PruneChallengesResponse
+	if err := c.client.CallUnary(ctx, operatorServicePruneChallengesSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) WhoAmI(ctx context.Context, req *v1.WhoAmIRequest) (*v1.WhoAmIResponse, error) {
+	var res v1.WhoAmIResponse
+	if err := c.client.CallUnary(ctx, operatorServiceWhoAmISpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ReviewOrder(ctx context.Context, req *v1.ReviewOrderRequest) (*v1.ReviewOrderResponse, error) {
+	var res v1.ReviewOrderResponse
+	if err := c.client.CallUnary(ctx, operatorServiceReviewOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) CountOrders(ctx context.Context, req *v1.CountOrdersRequest) (*v1.CountOrdersResponse, error) {
+	var res v1.CountOrdersResponse
+	if err := c.client.CallUnary(ctx, operatorServiceCountOrdersSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListAudit(ctx context.Context, req *v1.ListAuditRequest) (*v1.ListAuditResponse, error) {
+	var res v1.ListAuditResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListAuditSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) GetGauges(ctx context.Context, req *v1.GetGaugesRequest) (*v1.GetGaugesResponse, error) {
+	var res v1.GetGaugesResponse
+	if err := c.client.CallUnary(ctx, operatorServiceGetGaugesSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
+	var res v1.ListJobsResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListJobsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJobResponse, error) {
+	var res v1.GetJobResponse
+	if err := c.client.CallUnary(ctx, operatorServiceGetJobSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.RetryJobResponse, error) {
+	var res v1.RetryJobResponse
+	if err := c.client.CallUnary(ctx, operatorServiceRetryJobSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) DropJob(ctx context.Context, req *v1.DropJobRequest) (*v1.DropJobResponse, error) {
+	var res v1.DropJobResponse
+	if err := c.client.CallUnary(ctx, operatorServiceDropJobSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListApprovals(ctx context.Context, req *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error) {
+	var res v1.ListApprovalsResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListApprovalsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) GetApproval(ctx context.Context, req *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error) {
+	var res v1.GetApprovalResponse
+	if err := c.client.CallUnary(ctx, operatorServiceGetApprovalSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ApproveDecision(ctx context.Context, req *v1.ApproveDecisionRequest) (*v1.ApproveDecisionResponse, error) {
+	var res v1.ApproveDecisionResponse
+	if err := c.client.CallUnary(ctx, operatorServiceApproveDecisionSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) RejectDecision(ctx context.Context, req *v1.RejectDecisionRequest) (*v1.RejectDecisionResponse, error) {
+	var res v1.RejectDecisionResponse
+	if err := c.client.CallUnary(ctx, operatorServiceRejectDecisionSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) MintToken(ctx context.Context, req *v1.MintTokenRequest) (*v1.MintTokenResponse, error) {
+	var res v1.MintTokenResponse
+	if err := c.client.CallUnary(ctx, operatorServiceMintTokenSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListTokens(ctx context.Context, req *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
+	var res v1.ListTokensResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListTokensSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
+	var res v1.RevokeTokenResponse
+	if err := c.client.CallUnary(ctx, operatorServiceRevokeTokenSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) GetSummary(ctx context.Context, req *v1.GetSummaryRequest) (*v1.GetSummaryResponse, error) {
+	var res v1.GetSummaryResponse
+	if err := c.client.CallUnary(ctx, operatorServiceGetSummarySpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *operatorServiceClient) ListEsimCancellations(ctx context.Context, req *v1.ListEsimCancellationsRequest) (*v1.ListEsimCancellationsResponse, error) {
+	var res v1.ListEsimCancellationsResponse
+	if err := c.client.CallUnary(ctx, operatorServiceListEsimCancellationsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+type operatorServiceHandler struct{ svc OperatorServiceHandler }
+
+func (h operatorServiceHandler) listFeeJobs(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListFeeJobsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListFeeJobs(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) reconcileFeeJob(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ReconcileFeeJobRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ReconcileFeeJob(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) retryFeeJob(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RetryFeeJobRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RetryFeeJob(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) writeOffFeeJob(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.WriteOffFeeJobRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.WriteOffFeeJob(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) closeCard(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CloseCardRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CloseCard(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listCardClosings(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListCardClosingsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListCardClosings(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) retryCardClosing(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RetryCardClosingRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RetryCardClosing(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) concludeCardClosing(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ConcludeCardClosingRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ConcludeCardClosing(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) retryEsimCancellation(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RetryEsimCancellationRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RetryEsimCancellation(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) concludeEsimCancellation(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ConcludeEsimCancellationRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ConcludeEsimCancellation(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) reconcile(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ReconcileRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.Reconcile(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) getReconciliation(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetReconciliationRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetReconciliation(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listReconciliations(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListReconciliationsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListReconciliations(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listFindings(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListFindingsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListFindings(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) resolveFinding(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ResolveFindingRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ResolveFinding(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listTransfers(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListTransfersRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListTransfers(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) resolveTransfer(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ResolveTransferRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ResolveTransfer(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listOrderQueue(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListOrderQueueRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListOrderQueue(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) inspectOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.InspectOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.InspectOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) decideOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.DecideOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.DecideOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) provePayment(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ProvePaymentRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ProvePayment(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listSwitches(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListSwitchesRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListSwitches(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) setSwitch(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.SetSwitchRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.SetSwitch(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) getChallengeRetention(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetChallengeRetentionRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetChallengeRetention(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) pruneChallenges(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.PruneChallengesRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.PruneChallenges(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) whoAmI(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.WhoAmIRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.WhoAmI(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) reviewOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ReviewOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ReviewOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) countOrders(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CountOrdersRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CountOrders(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listAudit(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListAuditRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListAudit(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) getGauges(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetGaugesRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetGauges(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listJobs(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListJobsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListJobs(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) getJob(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetJobRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetJob(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) retryJob(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RetryJobRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RetryJob(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) dropJob(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.DropJobRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.DropJob(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listApprovals(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListApprovalsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListApprovals(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) getApproval(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetApprovalRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetApproval(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) approveDecision(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ApproveDecisionRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ApproveDecision(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) rejectDecision(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RejectDecisionRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RejectDecision(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) mintToken(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.MintTokenRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.MintToken(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listTokens(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListTokensRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListTokens(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) revokeToken(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.RevokeTokenRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.RevokeToken(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) getSummary(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetSummaryRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetSummary(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h operatorServiceHandler) listEsimCancellations(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListEsimCancellationsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListEsimCancellations(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
 }

@@ -5,57 +5,116 @@
 package roamcardv1connect
 
 import (
-	connect "connectrpc.com/connect"
+	connect "connectrpc.com/connect/v2"
 	context "context"
-	errors "errors"
 	v1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	http "net/http"
-	strings "strings"
+	sync "sync"
 )
-
-// This is a compile-time assertion to ensure that this generated file and the connect package are
-// compatible. If you get a compiler error that this constant is not defined, this code was
-// generated with a version of connect newer than the one compiled into your binary. You can fix the
-// problem by either regenerating this code with an older version of connect or updating the connect
-// version compiled into your binary.
-const _ = connect.IsAtLeastVersion1_13_0
 
 const (
 	// OrderServiceName is the fully-qualified name of the OrderService service.
 	OrderServiceName = "roamcard.v1.OrderService"
 )
 
-// These constants are the fully-qualified names of the RPCs defined in this package. They're
-// exposed at runtime as Spec.Procedure and as the final two segments of the HTTP route.
+// These constants are the procedure names of the RPCs defined in this package. They're exposed at
+// runtime as Spec.Procedure and as the final two segments of the HTTP route.
 //
 // Note that these are different from the fully-qualified method names used by
 // google.golang.org/protobuf/reflect/protoreflect. To convert from these constants to
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// OrderServiceListOrdersProcedure is the fully-qualified name of the OrderService's ListOrders RPC.
+	// OrderServiceListOrdersProcedure is the procedure name of the OrderService's ListOrders RPC.
 	OrderServiceListOrdersProcedure = "/roamcard.v1.OrderService/ListOrders"
-	// OrderServiceGetOrderProcedure is the fully-qualified name of the OrderService's GetOrder RPC.
+	// OrderServiceGetOrderProcedure is the procedure name of the OrderService's GetOrder RPC.
 	OrderServiceGetOrderProcedure = "/roamcard.v1.OrderService/GetOrder"
-	// OrderServiceListReceiptsProcedure is the fully-qualified name of the OrderService's ListReceipts
-	// RPC.
+	// OrderServiceListReceiptsProcedure is the procedure name of the OrderService's ListReceipts RPC.
 	OrderServiceListReceiptsProcedure = "/roamcard.v1.OrderService/ListReceipts"
-	// OrderServiceWatchOrderProcedure is the fully-qualified name of the OrderService's WatchOrder RPC.
+	// OrderServiceWatchOrderProcedure is the procedure name of the OrderService's WatchOrder RPC.
 	OrderServiceWatchOrderProcedure = "/roamcard.v1.OrderService/WatchOrder"
-	// OrderServiceWatchOrdersProcedure is the fully-qualified name of the OrderService's WatchOrders
-	// RPC.
+	// OrderServiceWatchOrdersProcedure is the procedure name of the OrderService's WatchOrders RPC.
 	OrderServiceWatchOrdersProcedure = "/roamcard.v1.OrderService/WatchOrders"
-	// OrderServiceCreateOrderProcedure is the fully-qualified name of the OrderService's CreateOrder
-	// RPC.
+	// OrderServiceCreateOrderProcedure is the procedure name of the OrderService's CreateOrder RPC.
 	OrderServiceCreateOrderProcedure = "/roamcard.v1.OrderService/CreateOrder"
-	// OrderServicePayOrderProcedure is the fully-qualified name of the OrderService's PayOrder RPC.
+	// OrderServicePayOrderProcedure is the procedure name of the OrderService's PayOrder RPC.
 	OrderServicePayOrderProcedure = "/roamcard.v1.OrderService/PayOrder"
-	// OrderServiceSubmitPaymentProcedure is the fully-qualified name of the OrderService's
-	// SubmitPayment RPC.
+	// OrderServiceSubmitPaymentProcedure is the procedure name of the OrderService's SubmitPayment RPC.
 	OrderServiceSubmitPaymentProcedure = "/roamcard.v1.OrderService/SubmitPayment"
-	// OrderServiceGetPayableOrderProcedure is the fully-qualified name of the OrderService's
-	// GetPayableOrder RPC.
+	// OrderServiceGetPayableOrderProcedure is the procedure name of the OrderService's GetPayableOrder
+	// RPC.
 	OrderServiceGetPayableOrderProcedure = "/roamcard.v1.OrderService/GetPayableOrder"
+)
+
+var (
+	orderServiceListOrdersSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("ListOrders"),
+			Procedure:        OrderServiceListOrdersProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	orderServiceGetOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("GetOrder"),
+			Procedure:        OrderServiceGetOrderProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	orderServiceListReceiptsSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("ListReceipts"),
+			Procedure:        OrderServiceListReceiptsProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	orderServiceWatchOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeServer,
+			Schema:           v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("WatchOrder"),
+			Procedure:        OrderServiceWatchOrderProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	orderServiceWatchOrdersSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeServer,
+			Schema:           v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("WatchOrders"),
+			Procedure:        OrderServiceWatchOrdersProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	orderServiceCreateOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("CreateOrder"),
+			Procedure:  OrderServiceCreateOrderProcedure,
+		}
+	})
+	orderServicePayOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("PayOrder"),
+			Procedure:  OrderServicePayOrderProcedure,
+		}
+	})
+	orderServiceSubmitPaymentSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("SubmitPayment"),
+			Procedure:  OrderServiceSubmitPaymentProcedure,
+		}
+	})
+	orderServiceGetPayableOrderSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods().ByName("GetPayableOrder"),
+			Procedure:        OrderServiceGetPayableOrderProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
 )
 
 // OrderServiceClient is a client for the roamcard.v1.OrderService service.
@@ -72,12 +131,12 @@ type OrderServiceClient interface {
 	// now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
 	// the latest; call again with `after` to go on without missing a change. It has no REST form: there,
 	// poll the order.
-	WatchOrder(context.Context, *v1.WatchOrderRequest) (*connect.ServerStreamForClient[v1.WatchOrderResponse], error)
+	WatchOrder(context.Context, *v1.WatchOrderRequest) (OrderServiceWatchOrderClientStream, error)
 	// Follows several orders of the signed-in wallet by one stream: sends each now, and again whenever it
 	// changes. One whose `after` was the last change is sent again only when it has changed or is final. The
 	// stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
 	// of those that are not final. It has no REST form: there, poll the orders.
-	WatchOrders(context.Context, *v1.WatchOrdersRequest) (*connect.ServerStreamForClient[v1.WatchOrdersResponse], error)
+	WatchOrders(context.Context, *v1.WatchOrdersRequest) (OrderServiceWatchOrdersClientStream, error)
 	// Creates an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
@@ -95,164 +154,50 @@ type OrderServiceClient interface {
 	GetPayableOrder(context.Context, *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error)
 }
 
-// NewOrderServiceClient constructs a client for the roamcard.v1.OrderService service. By default,
-// it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and
-// sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC()
-// or connect.WithGRPCWeb() options.
-//
-// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
-// http://api.acme.com or https://acme.com/grpc).
-func NewOrderServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) OrderServiceClient {
-	baseURL = strings.TrimRight(baseURL, "/")
-	orderServiceMethods := v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods()
-	return &orderServiceClient{
-		listOrders: connect.NewClient[v1.ListOrdersRequest, v1.ListOrdersResponse](
-			httpClient,
-			baseURL+OrderServiceListOrdersProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("ListOrders")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getOrder: connect.NewClient[v1.GetOrderRequest, v1.GetOrderResponse](
-			httpClient,
-			baseURL+OrderServiceGetOrderProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("GetOrder")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		listReceipts: connect.NewClient[v1.ListReceiptsRequest, v1.ListReceiptsResponse](
-			httpClient,
-			baseURL+OrderServiceListReceiptsProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("ListReceipts")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		watchOrder: connect.NewClient[v1.WatchOrderRequest, v1.WatchOrderResponse](
-			httpClient,
-			baseURL+OrderServiceWatchOrderProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("WatchOrder")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		watchOrders: connect.NewClient[v1.WatchOrdersRequest, v1.WatchOrdersResponse](
-			httpClient,
-			baseURL+OrderServiceWatchOrdersProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("WatchOrders")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		createOrder: connect.NewClient[v1.CreateOrderRequest, v1.CreateOrderResponse](
-			httpClient,
-			baseURL+OrderServiceCreateOrderProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("CreateOrder")),
-			connect.WithClientOptions(opts...),
-		),
-		payOrder: connect.NewClient[v1.PayOrderRequest, v1.PayOrderResponse](
-			httpClient,
-			baseURL+OrderServicePayOrderProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("PayOrder")),
-			connect.WithClientOptions(opts...),
-		),
-		submitPayment: connect.NewClient[v1.SubmitPaymentRequest, v1.SubmitPaymentResponse](
-			httpClient,
-			baseURL+OrderServiceSubmitPaymentProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("SubmitPayment")),
-			connect.WithClientOptions(opts...),
-		),
-		getPayableOrder: connect.NewClient[v1.GetPayableOrderRequest, v1.GetPayableOrderResponse](
-			httpClient,
-			baseURL+OrderServiceGetPayableOrderProcedure,
-			connect.WithSchema(orderServiceMethods.ByName("GetPayableOrder")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
+// NewOrderServiceClient constructs a client for the roamcard.v1.OrderService service. Multiple
+// service clients may share a single connect.Client.
+func NewOrderServiceClient(client *connect.Client) OrderServiceClient {
+	return &orderServiceClient{client: client}
+}
+
+// OrderServiceWatchOrderClientStream is the client stream for the OrderService's WatchOrder RPC.
+type OrderServiceWatchOrderClientStream struct {
+	stream connect.ClientStream
+}
+
+// Receive returns the next response message from the server.
+func (s OrderServiceWatchOrderClientStream) Receive() (*v1.WatchOrderResponse, error) {
+	var res v1.WatchOrderResponse
+	if err := s.stream.Receive(&res); err != nil {
+		return nil, err
 	}
+	return &res, nil
 }
 
-// orderServiceClient implements OrderServiceClient.
-type orderServiceClient struct {
-	listOrders      *connect.Client[v1.ListOrdersRequest, v1.ListOrdersResponse]
-	getOrder        *connect.Client[v1.GetOrderRequest, v1.GetOrderResponse]
-	listReceipts    *connect.Client[v1.ListReceiptsRequest, v1.ListReceiptsResponse]
-	watchOrder      *connect.Client[v1.WatchOrderRequest, v1.WatchOrderResponse]
-	watchOrders     *connect.Client[v1.WatchOrdersRequest, v1.WatchOrdersResponse]
-	createOrder     *connect.Client[v1.CreateOrderRequest, v1.CreateOrderResponse]
-	payOrder        *connect.Client[v1.PayOrderRequest, v1.PayOrderResponse]
-	submitPayment   *connect.Client[v1.SubmitPaymentRequest, v1.SubmitPaymentResponse]
-	getPayableOrder *connect.Client[v1.GetPayableOrderRequest, v1.GetPayableOrderResponse]
+// Close releases the stream's resources. It is idempotent and is typically deferred to clean up a
+// stream abandoned before io.EOF.
+func (s OrderServiceWatchOrderClientStream) Close() error {
+	return s.stream.Close()
 }
 
-// ListOrders calls roamcard.v1.OrderService.ListOrders.
-func (c *orderServiceClient) ListOrders(ctx context.Context, req *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error) {
-	response, err := c.listOrders.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
+// OrderServiceWatchOrdersClientStream is the client stream for the OrderService's WatchOrders RPC.
+type OrderServiceWatchOrdersClientStream struct {
+	stream connect.ClientStream
+}
+
+// Receive returns the next response message from the server.
+func (s OrderServiceWatchOrdersClientStream) Receive() (*v1.WatchOrdersResponse, error) {
+	var res v1.WatchOrdersResponse
+	if err := s.stream.Receive(&res); err != nil {
+		return nil, err
 	}
-	return nil, err
+	return &res, nil
 }
 
-// GetOrder calls roamcard.v1.OrderService.GetOrder.
-func (c *orderServiceClient) GetOrder(ctx context.Context, req *v1.GetOrderRequest) (*v1.GetOrderResponse, error) {
-	response, err := c.getOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// ListReceipts calls roamcard.v1.OrderService.ListReceipts.
-func (c *orderServiceClient) ListReceipts(ctx context.Context, req *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error) {
-	response, err := c.listReceipts.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// WatchOrder calls roamcard.v1.OrderService.WatchOrder.
-func (c *orderServiceClient) WatchOrder(ctx context.Context, req *v1.WatchOrderRequest) (*connect.ServerStreamForClient[v1.WatchOrderResponse], error) {
-	return c.watchOrder.CallServerStream(ctx, connect.NewRequest(req))
-}
-
-// WatchOrders calls roamcard.v1.OrderService.WatchOrders.
-func (c *orderServiceClient) WatchOrders(ctx context.Context, req *v1.WatchOrdersRequest) (*connect.ServerStreamForClient[v1.WatchOrdersResponse], error) {
-	return c.watchOrders.CallServerStream(ctx, connect.NewRequest(req))
-}
-
-// CreateOrder calls roamcard.v1.OrderService.CreateOrder.
-func (c *orderServiceClient) CreateOrder(ctx context.Context, req *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error) {
-	response, err := c.createOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// PayOrder calls roamcard.v1.OrderService.PayOrder.
-func (c *orderServiceClient) PayOrder(ctx context.Context, req *v1.PayOrderRequest) (*v1.PayOrderResponse, error) {
-	response, err := c.payOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// SubmitPayment calls roamcard.v1.OrderService.SubmitPayment.
-func (c *orderServiceClient) SubmitPayment(ctx context.Context, req *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error) {
-	response, err := c.submitPayment.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetPayableOrder calls roamcard.v1.OrderService.GetPayableOrder.
-func (c *orderServiceClient) GetPayableOrder(ctx context.Context, req *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error) {
-	response, err := c.getPayableOrder.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+// Close releases the stream's resources. It is idempotent and is typically deferred to clean up a
+// stream abandoned before io.EOF.
+func (s OrderServiceWatchOrdersClientStream) Close() error {
+	return s.stream.Close()
 }
 
 // OrderServiceHandler is an implementation of the roamcard.v1.OrderService service.
@@ -269,12 +214,12 @@ type OrderServiceHandler interface {
 	// now, and again whenever it changes. The stream ends when the order is final, and after 30 seconds at
 	// the latest; call again with `after` to go on without missing a change. It has no REST form: there,
 	// poll the order.
-	WatchOrder(context.Context, *v1.WatchOrderRequest, *connect.ServerStream[v1.WatchOrderResponse]) error
+	WatchOrder(context.Context, *v1.WatchOrderRequest, OrderServiceWatchOrderServerStream) error
 	// Follows several orders of the signed-in wallet by one stream: sends each now, and again whenever it
 	// changes. One whose `after` was the last change is sent again only when it has changed or is final. The
 	// stream ends when all of them are final, and after 30 seconds at the latest; call again with the cursors
 	// of those that are not final. It has no REST form: there, poll the orders.
-	WatchOrders(context.Context, *v1.WatchOrdersRequest, *connect.ServerStream[v1.WatchOrdersResponse]) error
+	WatchOrders(context.Context, *v1.WatchOrdersRequest, OrderServiceWatchOrdersServerStream) error
 	// Creates an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
@@ -292,134 +237,266 @@ type OrderServiceHandler interface {
 	GetPayableOrder(context.Context, *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error)
 }
 
-// NewOrderServiceHandler builds an HTTP handler from the service implementation. It returns the
-// path on which to mount the handler and the handler itself.
-//
-// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
-// and JSON codecs. They also support gzip compression.
-func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	orderServiceMethods := v1.File_roamcard_v1_order_proto.Services().ByName("OrderService").Methods()
-	orderServiceListOrdersHandler := connect.NewUnaryHandlerSimple(
-		OrderServiceListOrdersProcedure,
-		svc.ListOrders,
-		connect.WithSchema(orderServiceMethods.ByName("ListOrders")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
+// RegisterOrderServiceHandler registers svc as the roamcard.v1.OrderService implementation on
+// server.
+func RegisterOrderServiceHandler(server *connect.Server, svc OrderServiceHandler) {
+	adapter := orderServiceHandler{svc: svc}
+	server.Register(
+		connect.Method{Spec: orderServiceListOrdersSpec(), Handler: adapter.listOrders},
+		connect.Method{Spec: orderServiceGetOrderSpec(), Handler: adapter.getOrder},
+		connect.Method{Spec: orderServiceListReceiptsSpec(), Handler: adapter.listReceipts},
+		connect.Method{Spec: orderServiceWatchOrderSpec(), Handler: adapter.watchOrder},
+		connect.Method{Spec: orderServiceWatchOrdersSpec(), Handler: adapter.watchOrders},
+		connect.Method{Spec: orderServiceCreateOrderSpec(), Handler: adapter.createOrder},
+		connect.Method{Spec: orderServicePayOrderSpec(), Handler: adapter.payOrder},
+		connect.Method{Spec: orderServiceSubmitPaymentSpec(), Handler: adapter.submitPayment},
+		connect.Method{Spec: orderServiceGetPayableOrderSpec(), Handler: adapter.getPayableOrder},
 	)
-	orderServiceGetOrderHandler := connect.NewUnaryHandlerSimple(
-		OrderServiceGetOrderProcedure,
-		svc.GetOrder,
-		connect.WithSchema(orderServiceMethods.ByName("GetOrder")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	orderServiceListReceiptsHandler := connect.NewUnaryHandlerSimple(
-		OrderServiceListReceiptsProcedure,
-		svc.ListReceipts,
-		connect.WithSchema(orderServiceMethods.ByName("ListReceipts")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	orderServiceWatchOrderHandler := connect.NewServerStreamHandlerSimple(
-		OrderServiceWatchOrderProcedure,
-		svc.WatchOrder,
-		connect.WithSchema(orderServiceMethods.ByName("WatchOrder")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	orderServiceWatchOrdersHandler := connect.NewServerStreamHandlerSimple(
-		OrderServiceWatchOrdersProcedure,
-		svc.WatchOrders,
-		connect.WithSchema(orderServiceMethods.ByName("WatchOrders")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	orderServiceCreateOrderHandler := connect.NewUnaryHandlerSimple(
-		OrderServiceCreateOrderProcedure,
-		svc.CreateOrder,
-		connect.WithSchema(orderServiceMethods.ByName("CreateOrder")),
-		connect.WithHandlerOptions(opts...),
-	)
-	orderServicePayOrderHandler := connect.NewUnaryHandlerSimple(
-		OrderServicePayOrderProcedure,
-		svc.PayOrder,
-		connect.WithSchema(orderServiceMethods.ByName("PayOrder")),
-		connect.WithHandlerOptions(opts...),
-	)
-	orderServiceSubmitPaymentHandler := connect.NewUnaryHandlerSimple(
-		OrderServiceSubmitPaymentProcedure,
-		svc.SubmitPayment,
-		connect.WithSchema(orderServiceMethods.ByName("SubmitPayment")),
-		connect.WithHandlerOptions(opts...),
-	)
-	orderServiceGetPayableOrderHandler := connect.NewUnaryHandlerSimple(
-		OrderServiceGetPayableOrderProcedure,
-		svc.GetPayableOrder,
-		connect.WithSchema(orderServiceMethods.ByName("GetPayableOrder")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	return "/roamcard.v1.OrderService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case OrderServiceListOrdersProcedure:
-			orderServiceListOrdersHandler.ServeHTTP(w, r)
-		case OrderServiceGetOrderProcedure:
-			orderServiceGetOrderHandler.ServeHTTP(w, r)
-		case OrderServiceListReceiptsProcedure:
-			orderServiceListReceiptsHandler.ServeHTTP(w, r)
-		case OrderServiceWatchOrderProcedure:
-			orderServiceWatchOrderHandler.ServeHTTP(w, r)
-		case OrderServiceWatchOrdersProcedure:
-			orderServiceWatchOrdersHandler.ServeHTTP(w, r)
-		case OrderServiceCreateOrderProcedure:
-			orderServiceCreateOrderHandler.ServeHTTP(w, r)
-		case OrderServicePayOrderProcedure:
-			orderServicePayOrderHandler.ServeHTTP(w, r)
-		case OrderServiceSubmitPaymentProcedure:
-			orderServiceSubmitPaymentHandler.ServeHTTP(w, r)
-		case OrderServiceGetPayableOrderProcedure:
-			orderServiceGetPayableOrderHandler.ServeHTTP(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
+}
+
+// OrderServiceWatchOrderServerStream is the server stream for the OrderService's WatchOrder RPC.
+type OrderServiceWatchOrderServerStream struct {
+	stream connect.ServerStream
+}
+
+// SendHeaders flushes the response headers without a message. The first Send does this implicitly.
+func (s OrderServiceWatchOrderServerStream) SendHeaders() error {
+	return s.stream.SendHeaders()
+}
+
+// Send sends a response message to the client.
+func (s OrderServiceWatchOrderServerStream) Send(res *v1.WatchOrderResponse) error {
+	return s.stream.Send(res)
+}
+
+// OrderServiceWatchOrdersServerStream is the server stream for the OrderService's WatchOrders RPC.
+type OrderServiceWatchOrdersServerStream struct {
+	stream connect.ServerStream
+}
+
+// SendHeaders flushes the response headers without a message. The first Send does this implicitly.
+func (s OrderServiceWatchOrdersServerStream) SendHeaders() error {
+	return s.stream.SendHeaders()
+}
+
+// Send sends a response message to the client.
+func (s OrderServiceWatchOrdersServerStream) Send(res *v1.WatchOrdersResponse) error {
+	return s.stream.Send(res)
 }
 
 // UnimplementedOrderServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedOrderServiceHandler struct{}
 
 func (UnimplementedOrderServiceHandler) ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.ListOrders is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.ListOrders is not implemented")
 }
 
 func (UnimplementedOrderServiceHandler) GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.GetOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.GetOrder is not implemented")
 }
 
 func (UnimplementedOrderServiceHandler) ListReceipts(context.Context, *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.ListReceipts is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.ListReceipts is not implemented")
 }
 
-func (UnimplementedOrderServiceHandler) WatchOrder(context.Context, *v1.WatchOrderRequest, *connect.ServerStream[v1.WatchOrderResponse]) error {
-	return connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.WatchOrder is not implemented"))
+func (UnimplementedOrderServiceHandler) WatchOrder(context.Context, *v1.WatchOrderRequest, OrderServiceWatchOrderServerStream) error {
+	return connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.WatchOrder is not implemented")
 }
 
-func (UnimplementedOrderServiceHandler) WatchOrders(context.Context, *v1.WatchOrdersRequest, *connect.ServerStream[v1.WatchOrdersResponse]) error {
-	return connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.WatchOrders is not implemented"))
+func (UnimplementedOrderServiceHandler) WatchOrders(context.Context, *v1.WatchOrdersRequest, OrderServiceWatchOrdersServerStream) error {
+	return connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.WatchOrders is not implemented")
 }
 
 func (UnimplementedOrderServiceHandler) CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.CreateOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.CreateOrder is not implemented")
 }
 
 func (UnimplementedOrderServiceHandler) PayOrder(context.Context, *v1.PayOrderRequest) (*v1.PayOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.PayOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.PayOrder is not implemented")
 }
 
 func (UnimplementedOrderServiceHandler) SubmitPayment(context.Context, *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.SubmitPayment is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.SubmitPayment is not implemented")
 }
 
 func (UnimplementedOrderServiceHandler) GetPayableOrder(context.Context, *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.GetPayableOrder is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.OrderService.GetPayableOrder is not implemented")
+}
+
+type orderServiceClient struct {
+	client *connect.Client
+}
+
+func (c *orderServiceClient) ListOrders(ctx context.Context, req *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error) {
+	var res v1.ListOrdersResponse
+	if err := c.client.CallUnary(ctx, orderServiceListOrdersSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *orderServiceClient) GetOrder(ctx context.Context, req *v1.GetOrderRequest) (*v1.GetOrderResponse, error) {
+	var res v1.GetOrderResponse
+	if err := c.client.CallUnary(ctx, orderServiceGetOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *orderServiceClient) ListReceipts(ctx context.Context, req *v1.ListReceiptsRequest) (*v1.ListReceiptsResponse, error) {
+	var res v1.ListReceiptsResponse
+	if err := c.client.CallUnary(ctx, orderServiceListReceiptsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *orderServiceClient) WatchOrder(ctx context.Context, req *v1.WatchOrderRequest) (OrderServiceWatchOrderClientStream, error) {
+	stream, err := c.client.CallServerStream(ctx, orderServiceWatchOrderSpec(), req)
+	if err != nil {
+		return OrderServiceWatchOrderClientStream{}, err
+	}
+	return OrderServiceWatchOrderClientStream{stream: stream}, nil
+}
+
+func (c *orderServiceClient) WatchOrders(ctx context.Context, req *v1.WatchOrdersRequest) (OrderServiceWatchOrdersClientStream, error) {
+	stream, err := c.client.CallServerStream(ctx, orderServiceWatchOrdersSpec(), req)
+	if err != nil {
+		return OrderServiceWatchOrdersClientStream{}, err
+	}
+	return OrderServiceWatchOrdersClientStream{stream: stream}, nil
+}
+
+func (c *orderServiceClient) CreateOrder(ctx context.Context, req *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error) {
+	var res v1.CreateOrderResponse
+	if err := c.client.CallUnary(ctx, orderServiceCreateOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *orderServiceClient) PayOrder(ctx context.Context, req *v1.PayOrderRequest) (*v1.PayOrderResponse, error) {
+	var res v1.PayOrderResponse
+	if err := c.client.CallUnary(ctx, orderServicePayOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *orderServiceClient) SubmitPayment(ctx context.Context, req *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error) {
+	var res v1.SubmitPaymentResponse
+	if err := c.client.CallUnary(ctx, orderServiceSubmitPaymentSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *orderServiceClient) GetPayableOrder(ctx context.Context, req *v1.GetPayableOrderRequest) (*v1.GetPayableOrderResponse, error) {
+	var res v1.GetPayableOrderResponse
+	if err := c.client.CallUnary(ctx, orderServiceGetPayableOrderSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+type orderServiceHandler struct{ svc OrderServiceHandler }
+
+func (h orderServiceHandler) listOrders(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListOrdersRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListOrders(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h orderServiceHandler) getOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h orderServiceHandler) listReceipts(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListReceiptsRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListReceipts(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h orderServiceHandler) watchOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.WatchOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	return h.svc.WatchOrder(ctx, &req, OrderServiceWatchOrderServerStream{stream: stream})
+}
+
+func (h orderServiceHandler) watchOrders(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.WatchOrdersRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	return h.svc.WatchOrders(ctx, &req, OrderServiceWatchOrdersServerStream{stream: stream})
+}
+
+func (h orderServiceHandler) createOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.CreateOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.CreateOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h orderServiceHandler) payOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.PayOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.PayOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h orderServiceHandler) submitPayment(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.SubmitPaymentRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.SubmitPayment(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h orderServiceHandler) getPayableOrder(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetPayableOrderRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetPayableOrder(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
 }

@@ -5,49 +5,79 @@
 package roamcardv1connect
 
 import (
-	connect "connectrpc.com/connect"
+	connect "connectrpc.com/connect/v2"
 	context "context"
-	errors "errors"
 	v1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	http "net/http"
-	strings "strings"
+	sync "sync"
 )
-
-// This is a compile-time assertion to ensure that this generated file and the connect package are
-// compatible. If you get a compiler error that this constant is not defined, this code was
-// generated with a version of connect newer than the one compiled into your binary. You can fix the
-// problem by either regenerating this code with an older version of connect or updating the connect
-// version compiled into your binary.
-const _ = connect.IsAtLeastVersion1_13_0
 
 const (
 	// RuntimeServiceName is the fully-qualified name of the RuntimeService service.
 	RuntimeServiceName = "roamcard.v1.RuntimeService"
 )
 
-// These constants are the fully-qualified names of the RPCs defined in this package. They're
-// exposed at runtime as Spec.Procedure and as the final two segments of the HTTP route.
+// These constants are the procedure names of the RPCs defined in this package. They're exposed at
+// runtime as Spec.Procedure and as the final two segments of the HTTP route.
 //
 // Note that these are different from the fully-qualified method names used by
 // google.golang.org/protobuf/reflect/protoreflect. To convert from these constants to
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// RuntimeServiceGetHealthProcedure is the fully-qualified name of the RuntimeService's GetHealth
-	// RPC.
+	// RuntimeServiceGetHealthProcedure is the procedure name of the RuntimeService's GetHealth RPC.
 	RuntimeServiceGetHealthProcedure = "/roamcard.v1.RuntimeService/GetHealth"
-	// RuntimeServiceGetLivenessProcedure is the fully-qualified name of the RuntimeService's
-	// GetLiveness RPC.
+	// RuntimeServiceGetLivenessProcedure is the procedure name of the RuntimeService's GetLiveness RPC.
 	RuntimeServiceGetLivenessProcedure = "/roamcard.v1.RuntimeService/GetLiveness"
-	// RuntimeServiceGetReadinessProcedure is the fully-qualified name of the RuntimeService's
-	// GetReadiness RPC.
+	// RuntimeServiceGetReadinessProcedure is the procedure name of the RuntimeService's GetReadiness
+	// RPC.
 	RuntimeServiceGetReadinessProcedure = "/roamcard.v1.RuntimeService/GetReadiness"
-	// RuntimeServiceGetConfigProcedure is the fully-qualified name of the RuntimeService's GetConfig
-	// RPC.
+	// RuntimeServiceGetConfigProcedure is the procedure name of the RuntimeService's GetConfig RPC.
 	RuntimeServiceGetConfigProcedure = "/roamcard.v1.RuntimeService/GetConfig"
-	// RuntimeServiceGetStatusProcedure is the fully-qualified name of the RuntimeService's GetStatus
-	// RPC.
+	// RuntimeServiceGetStatusProcedure is the procedure name of the RuntimeService's GetStatus RPC.
 	RuntimeServiceGetStatusProcedure = "/roamcard.v1.RuntimeService/GetStatus"
+)
+
+var (
+	runtimeServiceGetHealthSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_service_proto.Services().ByName("RuntimeService").Methods().ByName("GetHealth"),
+			Procedure:        RuntimeServiceGetHealthProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	runtimeServiceGetLivenessSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_service_proto.Services().ByName("RuntimeService").Methods().ByName("GetLiveness"),
+			Procedure:        RuntimeServiceGetLivenessProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	runtimeServiceGetReadinessSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_service_proto.Services().ByName("RuntimeService").Methods().ByName("GetReadiness"),
+			Procedure:        RuntimeServiceGetReadinessProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	runtimeServiceGetConfigSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_service_proto.Services().ByName("RuntimeService").Methods().ByName("GetConfig"),
+			Procedure:        RuntimeServiceGetConfigProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	runtimeServiceGetStatusSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_roamcard_v1_service_proto.Services().ByName("RuntimeService").Methods().ByName("GetStatus"),
+			Procedure:        RuntimeServiceGetStatusProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
 )
 
 // RuntimeServiceClient is a client for the roamcard.v1.RuntimeService service.
@@ -65,107 +95,10 @@ type RuntimeServiceClient interface {
 	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
 }
 
-// NewRuntimeServiceClient constructs a client for the roamcard.v1.RuntimeService service. By
-// default, it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses,
-// and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the
-// connect.WithGRPC() or connect.WithGRPCWeb() options.
-//
-// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
-// http://api.acme.com or https://acme.com/grpc).
-func NewRuntimeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) RuntimeServiceClient {
-	baseURL = strings.TrimRight(baseURL, "/")
-	runtimeServiceMethods := v1.File_roamcard_v1_service_proto.Services().ByName("RuntimeService").Methods()
-	return &runtimeServiceClient{
-		getHealth: connect.NewClient[v1.GetHealthRequest, v1.GetHealthResponse](
-			httpClient,
-			baseURL+RuntimeServiceGetHealthProcedure,
-			connect.WithSchema(runtimeServiceMethods.ByName("GetHealth")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getLiveness: connect.NewClient[v1.GetLivenessRequest, v1.GetLivenessResponse](
-			httpClient,
-			baseURL+RuntimeServiceGetLivenessProcedure,
-			connect.WithSchema(runtimeServiceMethods.ByName("GetLiveness")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getReadiness: connect.NewClient[v1.GetReadinessRequest, v1.GetReadinessResponse](
-			httpClient,
-			baseURL+RuntimeServiceGetReadinessProcedure,
-			connect.WithSchema(runtimeServiceMethods.ByName("GetReadiness")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getConfig: connect.NewClient[v1.GetConfigRequest, v1.GetConfigResponse](
-			httpClient,
-			baseURL+RuntimeServiceGetConfigProcedure,
-			connect.WithSchema(runtimeServiceMethods.ByName("GetConfig")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		getStatus: connect.NewClient[v1.GetStatusRequest, v1.GetStatusResponse](
-			httpClient,
-			baseURL+RuntimeServiceGetStatusProcedure,
-			connect.WithSchema(runtimeServiceMethods.ByName("GetStatus")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-	}
-}
-
-// runtimeServiceClient implements RuntimeServiceClient.
-type runtimeServiceClient struct {
-	getHealth    *connect.Client[v1.GetHealthRequest, v1.GetHealthResponse]
-	getLiveness  *connect.Client[v1.GetLivenessRequest, v1.GetLivenessResponse]
-	getReadiness *connect.Client[v1.GetReadinessRequest, v1.GetReadinessResponse]
-	getConfig    *connect.Client[v1.GetConfigRequest, v1.GetConfigResponse]
-	getStatus    *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
-}
-
-// GetHealth calls roamcard.v1.RuntimeService.GetHealth.
-func (c *runtimeServiceClient) GetHealth(ctx context.Context, req *v1.GetHealthRequest) (*v1.GetHealthResponse, error) {
-	response, err := c.getHealth.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetLiveness calls roamcard.v1.RuntimeService.GetLiveness.
-func (c *runtimeServiceClient) GetLiveness(ctx context.Context, req *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error) {
-	response, err := c.getLiveness.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetReadiness calls roamcard.v1.RuntimeService.GetReadiness.
-func (c *runtimeServiceClient) GetReadiness(ctx context.Context, req *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error) {
-	response, err := c.getReadiness.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetConfig calls roamcard.v1.RuntimeService.GetConfig.
-func (c *runtimeServiceClient) GetConfig(ctx context.Context, req *v1.GetConfigRequest) (*v1.GetConfigResponse, error) {
-	response, err := c.getConfig.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// GetStatus calls roamcard.v1.RuntimeService.GetStatus.
-func (c *runtimeServiceClient) GetStatus(ctx context.Context, req *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
-	response, err := c.getStatus.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
+// NewRuntimeServiceClient constructs a client for the roamcard.v1.RuntimeService service. Multiple
+// service clients may share a single connect.Client.
+func NewRuntimeServiceClient(client *connect.Client) RuntimeServiceClient {
+	return &runtimeServiceClient{client: client}
 }
 
 // RuntimeServiceHandler is an implementation of the roamcard.v1.RuntimeService service.
@@ -183,85 +116,144 @@ type RuntimeServiceHandler interface {
 	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
 }
 
-// NewRuntimeServiceHandler builds an HTTP handler from the service implementation. It returns the
-// path on which to mount the handler and the handler itself.
-//
-// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
-// and JSON codecs. They also support gzip compression.
-func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	runtimeServiceMethods := v1.File_roamcard_v1_service_proto.Services().ByName("RuntimeService").Methods()
-	runtimeServiceGetHealthHandler := connect.NewUnaryHandlerSimple(
-		RuntimeServiceGetHealthProcedure,
-		svc.GetHealth,
-		connect.WithSchema(runtimeServiceMethods.ByName("GetHealth")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
+// RegisterRuntimeServiceHandler registers svc as the roamcard.v1.RuntimeService implementation on
+// server.
+func RegisterRuntimeServiceHandler(server *connect.Server, svc RuntimeServiceHandler) {
+	adapter := runtimeServiceHandler{svc: svc}
+	server.Register(
+		connect.Method{Spec: runtimeServiceGetHealthSpec(), Handler: adapter.getHealth},
+		connect.Method{Spec: runtimeServiceGetLivenessSpec(), Handler: adapter.getLiveness},
+		connect.Method{Spec: runtimeServiceGetReadinessSpec(), Handler: adapter.getReadiness},
+		connect.Method{Spec: runtimeServiceGetConfigSpec(), Handler: adapter.getConfig},
+		connect.Method{Spec: runtimeServiceGetStatusSpec(), Handler: adapter.getStatus},
 	)
-	runtimeServiceGetLivenessHandler := connect.NewUnaryHandlerSimple(
-		RuntimeServiceGetLivenessProcedure,
-		svc.GetLiveness,
-		connect.WithSchema(runtimeServiceMethods.ByName("GetLiveness")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	runtimeServiceGetReadinessHandler := connect.NewUnaryHandlerSimple(
-		RuntimeServiceGetReadinessProcedure,
-		svc.GetReadiness,
-		connect.WithSchema(runtimeServiceMethods.ByName("GetReadiness")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	runtimeServiceGetConfigHandler := connect.NewUnaryHandlerSimple(
-		RuntimeServiceGetConfigProcedure,
-		svc.GetConfig,
-		connect.WithSchema(runtimeServiceMethods.ByName("GetConfig")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	runtimeServiceGetStatusHandler := connect.NewUnaryHandlerSimple(
-		RuntimeServiceGetStatusProcedure,
-		svc.GetStatus,
-		connect.WithSchema(runtimeServiceMethods.ByName("GetStatus")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	return "/roamcard.v1.RuntimeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case RuntimeServiceGetHealthProcedure:
-			runtimeServiceGetHealthHandler.ServeHTTP(w, r)
-		case RuntimeServiceGetLivenessProcedure:
-			runtimeServiceGetLivenessHandler.ServeHTTP(w, r)
-		case RuntimeServiceGetReadinessProcedure:
-			runtimeServiceGetReadinessHandler.ServeHTTP(w, r)
-		case RuntimeServiceGetConfigProcedure:
-			runtimeServiceGetConfigHandler.ServeHTTP(w, r)
-		case RuntimeServiceGetStatusProcedure:
-			runtimeServiceGetStatusHandler.ServeHTTP(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
 }
 
 // UnimplementedRuntimeServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedRuntimeServiceHandler struct{}
 
 func (UnimplementedRuntimeServiceHandler) GetHealth(context.Context, *v1.GetHealthRequest) (*v1.GetHealthResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetHealth is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.RuntimeService.GetHealth is not implemented")
 }
 
 func (UnimplementedRuntimeServiceHandler) GetLiveness(context.Context, *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetLiveness is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.RuntimeService.GetLiveness is not implemented")
 }
 
 func (UnimplementedRuntimeServiceHandler) GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetReadiness is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.RuntimeService.GetReadiness is not implemented")
 }
 
 func (UnimplementedRuntimeServiceHandler) GetConfig(context.Context, *v1.GetConfigRequest) (*v1.GetConfigResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetConfig is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.RuntimeService.GetConfig is not implemented")
 }
 
 func (UnimplementedRuntimeServiceHandler) GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetStatus is not implemented"))
+	return nil, connect.NewError(connect.CodeUnimplemented, "roamcard.v1.RuntimeService.GetStatus is not implemented")
+}
+
+type runtimeServiceClient struct {
+	client *connect.Client
+}
+
+func (c *runtimeServiceClient) GetHealth(ctx context.Context, req *v1.GetHealthRequest) (*v1.GetHealthResponse, error) {
+	var res v1.GetHealthResponse
+	if err := c.client.CallUnary(ctx, runtimeServiceGetHealthSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *runtimeServiceClient) GetLiveness(ctx context.Context, req *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error) {
+	var res v1.GetLivenessResponse
+	if err := c.client.CallUnary(ctx, runtimeServiceGetLivenessSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *runtimeServiceClient) GetReadiness(ctx context.Context, req *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error) {
+	var res v1.GetReadinessResponse
+	if err := c.client.CallUnary(ctx, runtimeServiceGetReadinessSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *runtimeServiceClient) GetConfig(ctx context.Context, req *v1.GetConfigRequest) (*v1.GetConfigResponse, error) {
+	var res v1.GetConfigResponse
+	if err := c.client.CallUnary(ctx, runtimeServiceGetConfigSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *runtimeServiceClient) GetStatus(ctx context.Context, req *v1.GetStatusRequest) (*v1.GetStatusResponse, error) {
+	var res v1.GetStatusResponse
+	if err := c.client.CallUnary(ctx, runtimeServiceGetStatusSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+type runtimeServiceHandler struct{ svc RuntimeServiceHandler }
+
+func (h runtimeServiceHandler) getHealth(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetHealthRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetHealth(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h runtimeServiceHandler) getLiveness(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetLivenessRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetLiveness(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h runtimeServiceHandler) getReadiness(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetReadinessRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetReadiness(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h runtimeServiceHandler) getConfig(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetConfigRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetConfig(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h runtimeServiceHandler) getStatus(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetStatusRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetStatus(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
 }
