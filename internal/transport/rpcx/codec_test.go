@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"connectrpc.com/connect/v2"
 	"connectrpc.com/connect/v2/connecthttp"
@@ -159,6 +160,24 @@ func TestMalformedJSONIsProblemOnEveryProtocol(t *testing.T) {
 		_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{})
 		if diff := cmp.Diff([]string{"nope json.unknown"}, rules(problemOf(t, err))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestMessageThatCannotBeReadIsItsCallers: a query that is no base64, and a body that ends before its end.
+func TestMessageThatCannotBeReadIsItsCallers(t *testing.T) {
+	server := serve(t, &signIn{})
+	const query = roamcardv1connect.AuthServiceGetSessionProcedure + "?connect=v1&encoding=proto&base64=1&message=%7B"
+	cut := httptest.NewRequest(http.MethodPost, roamcardv1connect.AuthServiceCreateChallengeProcedure,
+		io.MultiReader(strings.NewReader(`{"address"`), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	cut.Header.Set("Content-Type", "application/json")
+	for name, r := range map[string]*http.Request{
+		"a query": httptest.NewRequest(http.MethodGet, query, http.NoBody), "a body": cut,
+	} {
+		w := httptest.NewRecorder()
+		server.Config.Handler.ServeHTTP(w, r)
+		if w.Code != 400 || !strings.Contains(w.Body.String(), string(fault.SchemaInvalid)) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
 }

@@ -149,9 +149,6 @@ func Policies(c Config, rules protovalidate.Validator) connect.ServerInterceptor
 					a.leave()
 				}
 			}()
-			if p.GetNoStore() {
-				call.ResponseHeader().Set("Cache-Control", PrivateNoStore)
-			}
 			return next(usedFor(ctx, p), spec, a)
 		}
 	}
@@ -174,13 +171,22 @@ type admission struct {
 // Receive implements connect.ServerStream.
 func (a *admission) Receive(message any) error {
 	if err := a.ServerStream.Receive(message); err != nil {
-		return err
+		return unread(err)
 	}
 	m, ok := message.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%T is not a protobuf message", message)
 	}
 	return a.admit(m)
+}
+
+// unread is the error of a message that does not arrive, which is the caller's: connect says of some that it does not
+// know what they are.
+func unread(err error) error {
+	if _, told := fault.As(err); !told && connect.CodeOf(err) == connect.CodeUnknown {
+		return errors.Join(fault.New(fault.SchemaInvalid, "The message cannot be read to its end."), err)
+	}
+	return err
 }
 
 func (a *admission) admit(message proto.Message) error {
