@@ -114,7 +114,14 @@ racing_programs() {
 # What nothing has changed in since it passed is not run again, except in CI.
 quiet_packages() {
   # shellcheck disable=SC2046
-  gotests "go" . ${CI:+-count=1} -timeout 15m -p 1 $(grep -vE "$programs|$concurrent|$simulated" <<<"$packages")
+  gotests "go" . ${CI:+-count=1} -timeout 15m -p 1 \
+    $(grep -vE "$programs|$concurrent|$simulated|$structural" <<<"$packages")
+}
+# What the sources say of themselves, which takes seconds and is what is forgotten most.
+structural='/internal(/faultpoint)?$'
+structure() {
+  # shellcheck disable=SC2046
+  gotests "go, structure" . $(grep -E "$structural" <<<"$packages")
 }
 # Each run draws worlds of its own, so its result is never one of an earlier run.
 simulated='/internal/testing/simulation$'
@@ -151,6 +158,7 @@ export ROAMCARD_BIN_UNDER_TEST=$root/bin/roamcard
 GOWORK=off go build -C tools -o ../bin/ ./testcost
 # Those of every module of go.work: ./... alone is the service's.
 packages=$(go list -m -f '{{.Dir}}/...' | xargs go list)
+structure
 # Two at a time, because two processors are what a change is tried on, the longest first. They wait for blocks, leases
 # and each other's answers for half of their time. A third worker has what the processors have left: it begins with the
 # steps that only compute, at the other end of the queue, and gives way to the others: what waits for a processor looks
