@@ -45,8 +45,8 @@ func Errors() connect.ServerInterceptor {
 			info.problem = shown.Problem
 			if onWire {
 				to := wire.ResponseHeader()
-				if strings.HasPrefix(wire.Protocol, connect.ProtocolNameGRPC) {
-					to = wire.ResponseTrailer() // where gRPC has what belongs to an error
+				if spec.StreamType != connect.StreamTypeUnary || strings.HasPrefix(wire.Protocol, connect.ProtocolNameGRPC) {
+					to = wire.ResponseTrailer() // where a stream, and gRPC, has what belongs to an error
 				}
 				for name, values := range shown.Headers {
 					to.SetValues(name, values)
