@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -58,10 +59,10 @@ func (a *Auth) OfferRequestSignIn(uri string) RequestOffer {
 		return RequestOffer{}
 	}
 	m := a.requestMessage(uri, a.now().UTC().Truncate(time.Millisecond))
+	before, after := aroundSalt(m)
 	renew := func() string {
-		m := m
-		m.Nonce = rand.Text()[:saltLength]
-		return m.Nonce + signNonce(a.nonceKeys[0], m)
+		salt := rand.Text()[:saltLength]
+		return salt + signSalt(a.nonceKeys[0], before, salt, after)
 	}
 	nonce := renew()
 	return RequestOffer{Nonce: nonce, Renew: renew, Extension: x402.DeclareSignIn(x402.SignIn{
@@ -81,11 +82,19 @@ func (a *Auth) requestMessage(uri string, issued time.Time) handshake.Message {
 // network is the chain by its name in CAIP-2.
 func (a *Auth) network() string { return "eip155:" + strconv.FormatUint(a.site.chainID, 10) }
 
-// signNonce signs the salt that a nonce begins with, and the message that it is for, whoever signs that.
-func signNonce(key []byte, m handshake.Message) string {
-	m.Address, m.Nonce = x402.Address{}, m.Nonce[:saltLength]
+// aroundSalt is a message before and behind the salt that its nonce begins with, whoever signs it.
+func aroundSalt(m handshake.Message) (before, after string) {
+	m.Address, m.Nonce = x402.Address{}, ""
+	const label = "\nNonce: "
+	text := m.Format()
+	at := strings.LastIndex(text, label) + len(label) // the times behind it are ours
+	return text[:at], text[at:]
+}
+
+// signSalt signs a salt, and the message that it is in.
+func signSalt(key []byte, before, salt, after string) string {
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte(nonceContext + m.Format()))
+	_, _ = io.WriteString(h, nonceContext+before+salt+after) // never fails
 	return nonceText.EncodeToString(h.Sum(nil)[:macBytes])
 }
 
@@ -95,8 +104,10 @@ func (a *Auth) ours(m handshake.Message) bool {
 		return false
 	}
 	found := false
+	before, after := aroundSalt(m)
+	salt, signed := m.Nonce[:saltLength], []byte(m.Nonce[saltLength:])
 	for _, key := range a.nonceKeys {
-		found = hmac.Equal([]byte(m.Nonce[saltLength:]), []byte(signNonce(key, m))) || found
+		found = hmac.Equal(signed, []byte(signSalt(key, before, salt, after))) || found
 	}
 	return found
 }

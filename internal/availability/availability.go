@@ -148,6 +148,12 @@ func AnyOf(ctx context.Context, checks []Check) error {
 func FirstOf(
 	ctx context.Context, n int, hedgeDelay time.Duration, ask func(ctx context.Context, i int) error,
 ) (at int, errs []error) {
+	if n == 1 { // nobody could be asked instead
+		if err := ask(ctx, 0); err != nil {
+			return -1, []error{err}
+		}
+		return 0, []error{nil}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
