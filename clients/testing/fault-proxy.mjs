@@ -5,8 +5,8 @@
 //
 // POST controlUrl takes a list of faults for the requests to come, and forgets what was there before. Each fault is
 // used by the first request it fits, once. GET controlUrl lists the requests that came: [{ path, payment,
-// authorization, fault }]. PUT controlUrl closes the proxy and starts another one, with no faults and no requests, for
-// the next test; it answers with its { "baseUrl" }.
+// authorization, fault, status }], with the status that the service answered, if it has. PUT controlUrl closes the proxy
+// and starts another one, with no faults and no requests, for the next test; it answers with its { "baseUrl" }.
 //
 //   on        "paid", "unpaid" (of the paid routes), or the path; every request when absent
 //   cut       how many bytes of the answer pass before the connection is reset, a negative number counted from its end;
@@ -55,7 +55,8 @@ async function pass(upstream, state, request, response) {
   const body = await bytesOf(request);
   const payment = request.headers["payment-signature"] ?? null;
   const fault = take(state, request.url, payment !== null) ?? {};
-  state.requests.push({ path: request.url, payment, authorization: request.headers.authorization ?? null, fault });
+  const came = { path: request.url, payment, authorization: request.headers.authorization ?? null, fault };
+  state.requests.push(came);
   if (fault.dead) delete request.headers["payment-signature"];
   const reply = fault.forward === false ? undefined : forward(upstream, request, body);
   if (fault.cut === "request") {
@@ -65,6 +66,7 @@ async function pass(upstream, state, request, response) {
     return request.socket.resetAndDestroy();
   }
   const answered = await reply;
+  came.status = answered?.incoming.statusCode;
   if (answered?.stream && !fault.status) return relay(answered.incoming, response.socket, fault);
   answered?.incoming.destroy();
   const bytes = fault.status ? problem(fault.status) : raw(changed(answered, fault));

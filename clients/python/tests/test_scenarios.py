@@ -17,6 +17,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -355,7 +356,9 @@ def test_parallel(dev: Dev, proxy: Proxy, side: Side, moved: Moved, tmp_path: Pa
     results = side.at_once(*[lambda c=c: c.cards.purchase(idempotency_key=key) for c in clients * 4])
     assert len({bought.order_id for bought in results}) == 1
     assert (len(signer.signed), len(set(proxy.payments()))) == (1, 1)
-    assert len(proxy.payments()) <= 2, "the calls in one client are one"
+    # What the service answers with "not yet" is sent again, as often as a slow machine needs.
+    answered = [r for r in proxy.requests() if r["payment"] and r.get("status") == HTTPStatus.OK]
+    assert len(answered) <= 2, "the calls in one client are one"
     assert [p.name for p in tmp_path.glob("0x*.lock")] == []
     paid_once(dev, account, moved)
 
