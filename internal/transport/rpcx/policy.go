@@ -237,15 +237,18 @@ func (a *admission) caller(message proto.Message) (auth.Caller, error) {
 	}
 }
 
-// wallet is the wallet of a request's session, or else the one that signed in for this request alone.
+// wallet is the wallet of a request's session, or else the one that signed in for this request alone: not for a reveal,
+// which is bound to a session, and not for what is about the session itself and has no scope.
 func (a *admission) wallet() (who auth.Caller, err error) {
-	if len(a.headers.Values("Authorization")) == 0 && len(a.headers.Values(x402.HeaderSignIn)) > 0 {
+	scope := auth.Scope(a.policy.GetScope())
+	signs := scope != "" && scope != auth.ScopeReveal
+	if signs && len(a.headers.Values("Authorization")) == 0 && len(a.headers.Values(x402.HeaderSignIn)) > 0 {
 		who, err = a.Callers.AuthenticateRequest(a.ctx, a.headers.Get(x402.HeaderSignIn))
 	} else {
 		who, err = a.Callers.Authenticate(a.ctx, a.headers.Get("Authorization"))
 	}
-	if s := auth.Scope(a.policy.GetScope()); err == nil && s != "" && !who.Has(s) {
-		err = fault.Newf(fault.SessionInvalid, "The session lacks the scope %s.", s)
+	if err == nil && scope != "" && !who.Has(scope) {
+		err = fault.Newf(fault.SessionInvalid, "The session lacks the scope %s.", scope)
 	}
 	return who, err
 }

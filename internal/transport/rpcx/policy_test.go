@@ -123,7 +123,9 @@ func TestSignInForOneRequestIsReadWhereNothingElseSaysWhoAsks(t *testing.T) {
 	}{
 		{"at an owner's", roamcardv1.Access_ACCESS_SESSION, "orders", "signed", false, "", true},
 		{"at an order's", roamcardv1.Access_ACCESS_DELIVERY, "orders", "signed", false, "", true},
-		{"for a scope it lacks", roamcardv1.Access_ACCESS_SESSION, "reveal", "signed", false, fault.SessionInvalid, true},
+		{"for a scope it lacks", roamcardv1.Access_ACCESS_SESSION, "activity", "signed", false, fault.SessionInvalid, true},
+		{"at a reveal", roamcardv1.Access_ACCESS_SESSION, "reveal", "signed", false, fault.SessionInvalid, false},
+		{"at the session's own", roamcardv1.Access_ACCESS_SESSION, "", "signed", false, fault.SessionInvalid, false},
 		{"not signed", roamcardv1.Access_ACCESS_SESSION, "orders", "", false, fault.SignatureInvalid, false},
 		{"next to a session", roamcardv1.Access_ACCESS_SESSION, "orders", "signed", true, "", false},
 		{"at a public method", roamcardv1.Access_ACCESS_PUBLIC, "", "signed", false, "", false},
