@@ -20,6 +20,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 var update = flag.Bool("update", false, "write testdata")
@@ -77,6 +78,9 @@ func TestSuccessIsCompactJSON(t *testing.T) {
 		if w.Code != 200 || w.Body.String() != c.want || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s: %d %s %s, want %s", c.method, c.target, w.Code, w.Header().Get("Content-Type"), w.Body,
 				c.want)
+		}
+		if got := w.Header()["Cache-Control"]; !slices.Equal(got, []string{rpcx.PrivateNoStore}) {
+			t.Errorf("%s %s: Cache-Control %q", c.method, c.target, got)
 		}
 		if got := w.Header().Get("Payment-Response"); got != "receipt" {
 			t.Errorf("%s %s: the handler's header is lost: %q", c.method, c.target, got)

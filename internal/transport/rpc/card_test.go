@@ -45,7 +45,7 @@ func TestRevealShowsCardOnceToOwnersSignature(t *testing.T) {
 	c := h.issue(ada)
 	token := h.session(ada, auth.ScopeCards, auth.ScopeReveal)
 	request := h.reveal(ada, token, c.ID, "")
-	ctx, info := as(t, token)
+	ctx, _ := as(t, token)
 	res, err := h.client.RevealCard(ctx, request)
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +55,6 @@ func TestRevealShowsCardOnceToOwnersSignature(t *testing.T) {
 		len(shown.GetSecurityCode()) != 3 ||
 		shown.GetExpiryMonth() != 12 || shown.GetExpiryYear() == 0 || res.GetSealed() != nil {
 		t.Errorf("revealed %d digits", len(number))
-	}
-	if got := info.ResponseHeader().Get("Cache-Control"); got != "private, no-store" {
-		t.Errorf("Cache-Control %q", got)
 	}
 	ctx, _ = as(t, token)
 	_, err = h.client.RevealCard(ctx, request)

@@ -62,21 +62,3 @@ func TestPolicyRefusesRevealWithoutItsScope(t *testing.T) {
 		t.Errorf("challenge: %s %s", p.GetCode(), p.GetDetail())
 	}
 }
-
-func TestPolicySetsNoStoreOnPrivateAnswers(t *testing.T) {
-	h := newHarness(t)
-	ctx, info := as(t, h.session(authtest.NewWallet(t, "ada"), auth.ScopeCards))
-	if _, err := h.client.ListCards(ctx, &roamcardv1.ListCardsRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := info.ResponseHeader().Get("Cache-Control"); got != "private, no-store" {
-		t.Errorf("a list of cards: Cache-Control %q", got)
-	}
-	ctx, info = as(t, "")
-	if _, err := h.client.GetCardDiscovery(ctx, &roamcardv1.GetCardDiscoveryRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := info.ResponseHeader().Get("Cache-Control"); got != "" {
-		t.Errorf("a public document: Cache-Control %q", got)
-	}
-}
