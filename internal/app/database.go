@@ -9,8 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"go.opentelemetry.io/otel"
+
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 // DatabaseConfig says how the database is used.
@@ -38,7 +41,7 @@ func (c Config) StoreConfig() store.Config {
 	return store.Config{
 		URL: c.DatabaseURL.Reveal(), ListenURL: c.Database.ListenURL.Reveal(), QueryMode: c.Database.QueryMode,
 		MaxConns: cmp.Or(c.Database.MaxConns, defaultMaxConns), Now: c.now, Products: c.StoredProducts(),
-		SecondOperator: c.SecondOperator, Dial: c.Outside.Dial,
+		SecondOperator: c.SecondOperator, Dial: c.Outside.Dial, Tracer: telemetry.SQL(otel.GetTracerProvider()),
 	}
 }
 

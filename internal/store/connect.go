@@ -99,6 +99,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	config.ConnConfig.RuntimeParams["application_name"] = "roamcard"
+	config.ConnConfig.Tracer = c.Tracer
 	c.dialBy(config.ConnConfig)
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		readTimesInUTC(conn.TypeMap())

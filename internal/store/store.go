@@ -30,6 +30,8 @@ type Config struct {
 	MaxConns int
 	// QueryMode is one of QueryModes; empty is what URL says, and the first one when it says nothing.
 	QueryMode string
+	// Tracer follows statements; nil follows none.
+	Tracer pgx.QueryTracer
 	// Dial is how the server is reached; nil is the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Log  *slog.Logger

@@ -30,6 +30,7 @@ var shownAttributes = []string{
 	"network.protocol.version",
 	"rpc.method", "rpc.service", "rpc.system", "rpc.system.name", "rpc.response.status_code", "rpc.connect_rpc.error_code",
 	"error.type", "exception.type",
+	"db.system.name", "db.operation.name", "db.query.text",
 	"order.id", "order.kind", "job.", "issuer.refusal", "facilitator.outcome", "facilitator.reason",
 }
 
