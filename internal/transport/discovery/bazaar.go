@@ -38,32 +38,30 @@ func Products(c Config) (map[string]Product, error) {
 	return all, nil
 }
 
-// Extensions are those of a challenge of a paid route, and nil for every other path: payment-identifier, and of a
-// preview, which has no key, bazaar, by which x402 crawlers read how the route is called and what it answers. Proxies
-// bound headers by 4 KiB: who has a key has read that, and needs the room for what checkout adds, an offer and a
-// sign-in.
+// Extensions are those of the challenge of a purchase, by whatever path it is asked: payment-identifier, and of the
+// preview of a product, which has no key, bazaar, by which x402 crawlers read how the route is called and what it
+// answers. Proxies bound headers by 4 KiB: who has a key has read that, and needs the room for what checkout adds, an
+// offer and a sign-in.
 func (s *Site) Extensions(path string, preview bool) map[string]any {
-	all := s.extensions[path]
-	if preview || all == nil {
+	if all := s.extensions[path]; preview && all != nil {
 		return all
 	}
-	return map[string]any{x402.PaymentIdentifier: all[x402.PaymentIdentifier]}
+	return map[string]any{x402.PaymentIdentifier: s.identifier}
 }
 
 // challenges makes the extensions of every product once, because every unpaid call has a challenge.
-func (s *Site) challenges() (map[string]object, error) {
-	identifier, err := json.Marshal(x402.DeclarePaymentIdentifier())
-	if err != nil {
+func (s *Site) challenges() (all map[string]object, err error) {
+	if s.identifier, err = json.Marshal(x402.DeclarePaymentIdentifier()); err != nil {
 		return nil, err
 	}
-	all := map[string]object{}
+	all = map[string]object{}
 	for _, op := range s.api.products() {
 		extension, err := json.Marshal(s.bazaarOf(op))
 		if err != nil {
 			return nil, err
 		}
 		all[op.path] = object{
-			"bazaar": json.RawMessage(extension), x402.PaymentIdentifier: json.RawMessage(identifier),
+			"bazaar": json.RawMessage(extension), x402.PaymentIdentifier: s.identifier,
 		}
 	}
 	return all, nil

@@ -7,6 +7,7 @@ package discovery
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -51,6 +52,8 @@ type Site struct {
 	// card is the MCP server card.
 	card       []byte
 	extensions map[string]object
+	// identifier declares payment-identifier.
+	identifier json.RawMessage
 	pages      map[string]*static.Body
 	// reference are the handlers of the API reference, by their patterns.
 	reference map[string]http.Handler

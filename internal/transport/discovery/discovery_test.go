@@ -420,9 +420,11 @@ func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes: %s", op.path, err, len(text), text)
 		}
 	}
-	for _, at := range []string{"", "/api/config", "/api/auth/verify", "/api/cards", "/nowhere"} {
-		if s.Extensions(at, true) != nil || s.Extensions(at, false) != nil {
-			t.Errorf("%q has extensions", at)
+	for _, at := range []string{"/api/esim/orders/ord_1/topup", "/roamcard.v1.CardService/PurchaseCard"} {
+		for _, preview := range []bool{true, false} {
+			if got := s.Extensions(at, preview); len(got) != 1 || got[x402.PaymentIdentifier] == nil {
+				t.Errorf("%q, a preview: %t, has %v", at, preview, got)
+			}
 		}
 	}
 }
