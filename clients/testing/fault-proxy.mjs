@@ -5,8 +5,8 @@
 //
 // POST controlUrl takes a list of faults for the requests to come, and forgets what was there before. Each fault is
 // used by the first request it fits, once. GET controlUrl lists the requests that came: [{ path, payment,
-// authorization, fault, status }], with the status that the service answered, if it has. PUT controlUrl closes the proxy
-// and starts another one, with no faults and no requests, for the next test; it answers with its { "baseUrl" }.
+// authorization, fault, status }], with the status that the service answered, if it has. PUT controlUrl closes the
+// proxy and starts another one, with no faults and no requests, for the next test; it answers with its { "baseUrl" }.
 //
 //   on        "paid", "unpaid" (of the paid routes), or the path; every request when absent
 //   cut       how many bytes of the answer pass before the connection is reset, a negative number counted from its end;

@@ -34,7 +34,8 @@ func TestStatementsAreInTheTrace(t *testing.T) {
 	ctx, request := provider.Tracer("test").Start(t.Context(), "request")
 	_, _ = s.Orders().Find(ctx, secret)
 	request.End()
-	at := slices.IndexFunc(spans.GetSpans(), func(s tracetest.SpanStub) bool { return strings.HasSuffix(s.Name, "SELECT") })
+	isSelect := func(s tracetest.SpanStub) bool { return strings.HasSuffix(s.Name, "SELECT") }
+	at := slices.IndexFunc(spans.GetSpans(), isSelect)
 	if at < 0 {
 		t.Fatalf("no statement is in %v", spans.GetSpans())
 	}
