@@ -11,5 +11,5 @@ import (
 // the statement, which holds no values.
 func SQL(provider trace.TracerProvider) pgx.QueryTracer {
 	return otelpgx.NewTracer(otelpgx.WithTracerProvider(provider), otelpgx.WithMeterProvider(noop.NewMeterProvider()),
-		otelpgx.WithTrimSQLInSpanName(), otelpgx.WithDisableConnectionDetailsInAttributes())
+		otelpgx.WithDisableConnectionDetailsInAttributes())
 }
