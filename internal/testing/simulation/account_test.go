@@ -66,6 +66,15 @@ func (a *account) signed(digest x402.Hash) x402.Signature {
 	return a.Sign(at, digest)
 }
 
+// sender is who sends what the buyer has signed to the chain. A smart account sends nothing itself: an address that has
+// sent something before it is made cannot be made any more, as when the block of its creation is replaced.
+func (b *buyer) sender() x402.Address {
+	if b.account == nil {
+		return b.address
+	}
+	return x402.Address(common.BytesToAddress(b.account.Owners[1].Bytes()))
+}
+
 // removesOwner takes from the account the owner that has signed so far. What it has signed moves nothing any more, and
 // the other one signs from now on.
 func (b *buyer) removesOwner() {

@@ -299,7 +299,7 @@ func (p *purchase) crowd(header string) *sync.WaitGroup {
 		if err != nil {
 			panic(err)
 		}
-		do(soon(), func() { b.world.settleForeign(b.address, pay) })
+		do(soon(), func() { b.world.settleForeign(b.sender(), pay) })
 	case 6:
 		if b.world.plan.reorganisations > 0 {
 			break // what was paid in a block that is then replaced would be lost, as chain.paid_at says

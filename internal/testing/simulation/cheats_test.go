@@ -39,7 +39,7 @@ func (p *purchase) cheats(header string, do func(after time.Duration, f func()))
 		}
 		do(soon, func() {
 			b.spendElsewhere(pay.Authorization)
-			w.settleForeign(b.address, paid)
+			w.settleForeign(b.sender(), paid)
 			_, _ = other.askAt(at, second)
 		})
 	default:

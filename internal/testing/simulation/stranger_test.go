@@ -439,7 +439,7 @@ func (s *stranger) takeBack() {
 	go func() {
 		defer close(done)
 		time.Sleep(after)
-		s.world.transact(of.address, of.cancelCall(pay.Authorization.Nonce))
+		s.world.transact(of.sender(), of.cancelCall(pay.Authorization.Nonce))
 	}()
 	p.buy()
 	<-done
