@@ -32,6 +32,13 @@ func (c *Client) connected(layers ...func(unary) unary) *connect.Client {
 	})
 }
 
+// inner is the context of a call that another one needs: connect keeps the headers of a call in its context, and each
+// has its own.
+func inner(ctx context.Context) context.Context {
+	ctx, _ = connect.NewClientContext(ctx)
+	return ctx
+}
+
 // whole makes a call of a stream, from its request to its answer.
 func whole(open connect.ClientFunc) unary {
 	return func(ctx context.Context, spec connect.Spec, request, answer any) error {

@@ -150,7 +150,7 @@ func (c *Client) transport() http.RoundTripper {
 // price is what the service publishes for a card or a top-up of no named amount, or what an order of the wallet costs.
 func (c *Client) price(ctx context.Context, operation, orderID string) (Cents, error) {
 	if operation == OpOrder {
-		order, err := c.Orders.Get(ctx, orderID)
+		order, err := c.Orders.Get(inner(ctx), orderID)
 		if err != nil {
 			return 0, fmt.Errorf("read the order's price: %w", err)
 		}
@@ -212,7 +212,7 @@ func (c *Client) settings(ctx context.Context) (*roamcardv1.GetConfigResponse, e
 	}
 	defer c.publishing.give()
 	if c.published == nil {
-		published, err := c.Services.Runtime.GetConfig(ctx, &roamcardv1.GetConfigRequest{})
+		published, err := c.Services.Runtime.GetConfig(inner(ctx), &roamcardv1.GetConfigRequest{})
 		if err != nil {
 			return nil, fmt.Errorf("read the service's settings: %w", err)
 		}

@@ -84,7 +84,7 @@ func (e ESIMs) Purchase(ctx context.Context, planID, key string) (*BoughtESIM, e
 
 // plan is a published plan and what it costs now; the cheapest, and of those the first by id, when id is empty.
 func (c *Client) plan(ctx context.Context, id string) (planID string, price Cents, err error) {
-	for p, err := range c.Plans.List(ctx, "", "") {
+	for p, err := range c.Plans.List(inner(ctx), "", "") {
 		if err != nil {
 			return "", 0, fmt.Errorf("read the catalogue: %w", err)
 		}

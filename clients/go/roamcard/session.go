@@ -68,7 +68,7 @@ func (c *Client) token(ctx context.Context, stale string) (string, error) {
 		return "", ErrNoSigner
 	}
 	address := c.config.Signer.Address()
-	ch, err := c.Services.Auth.CreateChallenge(ctx,
+	ch, err := c.Services.Auth.CreateChallenge(inner(ctx),
 		&roamcardv1.CreateChallengeRequest{Address: address, PreferredMessageSchemes: []string{messageScheme}})
 	if err != nil {
 		return "", fmt.Errorf("ask for a sign-in message: %w", err)
@@ -78,7 +78,7 @@ func (c *Client) token(ctx context.Context, stale string) (string, error) {
 		return "", err
 	}
 	scheme, intent := messageScheme, ch.GetIntentId()
-	in, err := c.Services.Auth.VerifyChallenge(ctx, &roamcardv1.VerifyChallengeRequest{
+	in, err := c.Services.Auth.VerifyChallenge(inner(ctx), &roamcardv1.VerifyChallengeRequest{
 		Address: address, Signature: signature, IntentId: &intent, MessageScheme: &scheme,
 	})
 	if err != nil {
