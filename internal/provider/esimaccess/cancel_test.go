@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess/esimaccessfake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // profile orders a package and lets its profile be allocated.
@@ -98,10 +99,10 @@ func TestVendorHasTheLastWordOnACancellation(t *testing.T) {
 
 // An answer that is lost leaves the outcome unknown, and the next call finds it.
 func TestLostCancellationIsReadBack(t *testing.T) {
-	for mode, done := range map[esimaccessfake.Mode]bool{
-		esimaccessfake.TimeoutAfter: true, esimaccessfake.ErrorAfter: true, esimaccessfake.Malformed: true,
-		esimaccessfake.TimeoutBefore: false, esimaccessfake.ErrorBefore: false, esimaccessfake.BusyBefore: false,
-		esimaccessfake.RateLimited: false, esimaccessfake.Unauthorized: false,
+	for mode, done := range map[vendorfake.Mode]bool{
+		vendorfake.TimeoutAfter: true, vendorfake.ErrorAfter: true, vendorfake.Malformed: true,
+		vendorfake.TimeoutBefore: false, vendorfake.ErrorBefore: false, esimaccessfake.BusyBefore: false,
+		vendorfake.RateLimited: false, vendorfake.Unauthorized: false,
 	} {
 		b := start(t, esimaccessfake.Config{})
 		before := b.fake.Balance()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess/esimaccessfake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 const gigabyte = 1 << 30
@@ -148,8 +149,8 @@ func TestPackagesThatAreNotWholeSettleNothing(t *testing.T) {
 			b.handles().WantUnknown(t, err)
 		})
 	}
-	for _, mode := range []esimaccessfake.Mode{
-		esimaccessfake.Inexact, esimaccessfake.WrongUnit, esimaccessfake.WrongCurrency,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.Inexact, vendorfake.WrongUnit, vendorfake.WrongCurrency,
 	} {
 		b := start(t, esimaccessfake.Config{})
 		b.fake.Fault("plans", mode)
@@ -178,11 +179,11 @@ func TestCheckKnowsOnlyThePackageThatItAskedFor(t *testing.T) {
 	if _, err := b.Check(t.Context(), france); !errors.Is(err, esim.ErrNoPlan) {
 		t.Errorf("Check of a package that is gone = %v", err)
 	}
-	b.fake.Fault("check", esimaccessfake.WrongOwner)
+	b.fake.Fault("check", vendorfake.WrongOwner)
 	if _, err := b.Check(t.Context(), "FKE001"); !errors.Is(err, esim.ErrNoPlan) {
 		t.Errorf("Check of a package that another is shown for = %v", err)
 	}
-	b.fake.Fault("balance", esimaccessfake.ErrorBefore)
+	b.fake.Fault("balance", vendorfake.ErrorBefore)
 	_, err := b.Check(t.Context(), "FKE001")
 	b.handles().WantUnknown(t, err)
 	b.fake.SetBalance(-1)

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess/esimaccessfake"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // clock is a time that moves when a test says so.
@@ -78,7 +79,7 @@ func (b *bench) handles() fulfilmenttest.Handles {
 	return fulfilmenttest.Handles{
 		Traits: b.Traits(), Settle: b.fake.Settle,
 		Fault: func(op fulfilmenttest.Op, mode fulfilmenttest.Mode) bool {
-			return b.fake.Fault(string(op), esimaccessfake.Mode(mode))
+			return b.fake.Fault(string(op), vendorfake.Mode(mode))
 		},
 		Executed: b.executed,
 	}
@@ -116,7 +117,7 @@ func (b *bench) ordered(code string) (fulfilment.Ref, esim.Purchase) {
 }
 
 // lost orders a package, and the answer is lost.
-func (b *bench) lost(mode esimaccessfake.Mode) fulfilment.Ref {
+func (b *bench) lost(mode vendorfake.Mode) fulfilment.Ref {
 	b.Helper()
 	b.fake.Fault("order", mode)
 	r := request(france)
@@ -155,7 +156,7 @@ func TestSupplierPassesTheKitWithoutMemory(t *testing.T) {
 			// A list of everybody's orders may well have none of ours.
 			return false
 		}
-		return b.fake.Fault(string(op), esimaccessfake.Mode(mode))
+		return b.fake.Fault(string(op), vendorfake.Mode(mode))
 	}
 	esimtest.Run(t, esimtest.Harness{Handles: h, Supplier: forgetful{b}, NamedLate: true})
 }
@@ -224,7 +225,7 @@ func TestProbeMakesEveryCallThatCostsNothing(t *testing.T) {
 		t.Errorf("the probe made %v", seen)
 	}
 	for _, op := range []string{"plans", "check", "balance", "ordered"} {
-		b.fake.Fault(op, esimaccessfake.Unauthorized)
+		b.fake.Fault(op, vendorfake.Unauthorized)
 		if _, err := b.Probe(t.Context()); err == nil {
 			t.Errorf("the probe does not notice a key that %s refuses", op)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/esimaccess"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess/esimaccessfake"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 func refusal(err error) *fulfilment.Refusal {
@@ -46,7 +47,7 @@ func TestOrderNamesThePriceThatItIsMadeAt(t *testing.T) {
 // The price is read before the order; the vendor is the one that compares it.
 func TestPriceThatChangesBeforeTheOrderIsRefused(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
-	b.fake.Fault("check", esimaccessfake.WrongAmount)
+	b.fake.Fault("check", vendorfake.WrongAmount)
 	_, err := b.Order(t.Context(), request(france))
 	if refusalCode(err) != esim.RefusedPrice || len(b.fake.Orders()) != 0 || b.fake.Requests()["order"] != 1 {
 		t.Errorf("Order = %v, the vendor has %+v", err, b.fake.Orders())
@@ -83,21 +84,21 @@ func TestVendorsRefusalsAreOurs(t *testing.T) {
 func TestOnlyTheLookAtThePriceIsRepeated(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	b.fake.Fault("check", esimaccessfake.BusyBefore)
-	b.fake.Fault("check", esimaccessfake.TimeoutBefore)
+	b.fake.Fault("check", vendorfake.TimeoutBefore)
 	b.ordered(france)
 	if n := b.fake.Requests()["check"]; n != 3 {
 		t.Errorf("%d looks at the price, want 3", n)
 	}
 	for range 3 {
-		b.fake.Fault("check", esimaccessfake.ErrorBefore)
+		b.fake.Fault("check", vendorfake.ErrorBefore)
 	}
 	_, err := b.Order(t.Context(), request(france))
 	b.handles().WantUnknown(t, err)
 	if n := b.fake.Requests()["order"]; n != 1 {
 		t.Errorf("%d orders were sent, want 1", n)
 	}
-	for _, mode := range []esimaccessfake.Mode{
-		esimaccessfake.BusyBefore, esimaccessfake.RateLimited, esimaccessfake.TimeoutAfter, esimaccessfake.ErrorAfter,
+	for _, mode := range []vendorfake.Mode{
+		esimaccessfake.BusyBefore, vendorfake.RateLimited, vendorfake.TimeoutAfter, vendorfake.ErrorAfter,
 	} {
 		sent := b.fake.Requests()["order"]
 		b.lost(mode)

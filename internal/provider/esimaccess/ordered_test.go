@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess/esimaccessfake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // looks are the two ways to read an order: with its number, and without any memory of it.
@@ -77,7 +78,7 @@ func TestOrderThatIsNotListedYetIsNotLost(t *testing.T) {
 	if got, err := again.Ordered(t.Context(), ref); err != nil || got.State != esim.PurchaseReady {
 		t.Errorf("when it is allocated: %+v, %v", got, err)
 	}
-	lost := b.lost(esimaccessfake.Late)
+	lost := b.lost(vendorfake.Late)
 	if _, err := b.Ordered(t.Context(), lost); !errors.Is(err, fulfilment.ErrNoRef) || b.executed(lost) != 1 {
 		t.Errorf("a late effect: %v, want ErrNoRef until it appears", err)
 	}
@@ -89,7 +90,7 @@ func TestOrderThatIsNotListedYetIsNotLost(t *testing.T) {
 // The account has other orders, too: of other programs, and made by hand.
 func TestOnlyTheReferenceMakesAnOrderOurs(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
-	ref := b.lost(esimaccessfake.TimeoutAfter)
+	ref := b.lost(vendorfake.TimeoutAfter)
 	other, _ := b.ordered(france)
 	for _, name := range []string{"", "ABC-210-2s7Fr", "12068951785848-1-1", other.String()[:35]} {
 		b.fake.Add(name, france)
@@ -112,7 +113,7 @@ func TestAmbiguousAnswerIsNoRecord(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	ref, _ := b.ordered(france)
 	b.fake.Settle()
-	for _, mode := range []esimaccessfake.Mode{esimaccessfake.Contradiction, esimaccessfake.Partial} {
+	for _, mode := range []vendorfake.Mode{vendorfake.Contradiction, vendorfake.Partial} {
 		for name, look := range b.looks() {
 			b.fake.Fault("ordered", mode)
 			if got, err := look(t.Context(), ref); err == nil || errors.Is(err, fulfilment.ErrNoRef) || refusal(err) != nil {
@@ -131,7 +132,7 @@ func TestAmbiguousAnswerIsNoRecord(t *testing.T) {
 			t.Errorf("%+v, %v; want an error that settles nothing", got, err)
 		}
 	}
-	b.fake.Fault("ordered", esimaccessfake.Reversed)
+	b.fake.Fault("ordered", vendorfake.Reordered)
 	if got, err := b.dial().Ordered(t.Context(), ref); err != nil || got.Ref != ref {
 		t.Errorf("in another order: %+v, %v", got, err)
 	}
@@ -197,11 +198,11 @@ func TestOrderedPackageIsFoundAmongTopUps(t *testing.T) {
 
 func TestEveryPageOfTheLookbackIsSearched(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
-	first := b.lost(esimaccessfake.TimeoutAfter)
+	first := b.lost(vendorfake.TimeoutAfter)
 	for n := range 998 {
 		b.fake.Add(fmt.Sprintf("another-%d", n), france)
 	}
-	last := b.lost(esimaccessfake.TimeoutAfter)
+	last := b.lost(vendorfake.TimeoutAfter)
 	seen := b.fake.Requests()["ordered"]
 	for _, ref := range []fulfilment.Ref{first, last} {
 		if got, err := b.dial().Ordered(t.Context(), ref); err != nil || got.Ref != ref {
@@ -213,7 +214,7 @@ func TestEveryPageOfTheLookbackIsSearched(t *testing.T) {
 	}
 	// Half a list says nothing about what is not on it.
 	b.fake.Fault("ordered", "")
-	b.fake.Fault("ordered", esimaccessfake.RateLimited)
+	b.fake.Fault("ordered", vendorfake.RateLimited)
 	_, err := b.Ordered(t.Context(), fulfilmenttest.NewRef())
 	b.handles().WantUnknown(t, err)
 
@@ -256,14 +257,14 @@ func TestStatementHasNoActivationData(t *testing.T) {
 	ref, _ := b.ordered(france)
 	b.fake.Settle()
 	other, _ := b.ordered("FKE001")
-	b.fake.Fault("ordered", esimaccessfake.Duplicate)
+	b.fake.Fault("ordered", vendorfake.Duplicate)
 	all, err := b.Purchases(t.Context())
 	if err != nil || len(all) != 2 || all[0].Ref != ref || all[0].State != esim.PurchaseReady ||
 		all[0].ActivationData != nil || all[0].Cost != 750_000 || all[1].Ref != other ||
 		all[1].State != esim.PurchasePending {
 		t.Errorf("%+v, %v", all, err)
 	}
-	b.fake.Fault("ordered", esimaccessfake.ErrorBefore)
+	b.fake.Fault("ordered", vendorfake.ErrorBefore)
 	if all, err := b.Purchases(t.Context()); err == nil || all != nil {
 		t.Errorf("half a statement: %+v, %v", all, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimaccess/esimaccessfake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // sold is a profile that is ready.
@@ -77,7 +78,7 @@ func TestTopupIsFoundByAnotherProcess(t *testing.T) {
 	b := start(t, esimaccessfake.Config{})
 	h, other := b.sold(france), b.sold(france)
 	r := esim.TopUpRequest{Request: request(franceMore), Held: h}
-	b.fake.Fault("topup", esimaccessfake.TimeoutAfter)
+	b.fake.Fault("topup", vendorfake.TimeoutAfter)
 	_, err := b.TopUp(t.Context(), r)
 	b.handles().WantUnknown(b.T, err)
 	p, err := b.dial().ToppedUp(t.Context(), h, r.Ref)

@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store/memory"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // clock is a time that moves when a test says so.
@@ -83,7 +84,7 @@ func (b *bench) dial() *esimgo.Supplier {
 	return s
 }
 
-func (b *bench) fault(op string, mode esimgofake.Mode) {
+func (b *bench) fault(op string, mode vendorfake.Mode) {
 	b.t.Helper()
 	if !b.vendor.Fault(op, mode) {
 		b.t.Fatalf("the fake cannot %s on %s", mode, op)
@@ -145,7 +146,7 @@ func TestSupplierPassesTheKit(t *testing.T) {
 				Handles: fulfilmenttest.Handles{
 					Traits: a.Traits(), Settle: a.vendor.Settle,
 					Fault: func(op fulfilmenttest.Op, mode fulfilmenttest.Mode) bool {
-						return a.vendor.Fault(string(op), esimgofake.Mode(mode))
+						return a.vendor.Fault(string(op), vendorfake.Mode(mode))
 					},
 					Executed: func(ref fulfilment.Ref) int { return a.executed[ref] },
 				},
@@ -266,14 +267,14 @@ func TestProbeReadsOnly(t *testing.T) {
 	if said, err := b.Probe(t.Context()); err != nil || said != "5 plans, 12.340000 USD left" {
 		t.Errorf("Probe = %q, %v", said, err)
 	}
-	if b.vendor.Calls("order")+b.vendor.Calls("check") != 0 {
+	if b.vendor.Requests()["order"]+b.vendor.Requests()["check"] != 0 {
 		t.Error("the probe orders")
 	}
-	b.fault("organisation", esimgofake.WrongCurrency)
+	b.fault("organisation", vendorfake.WrongCurrency)
 	if said, err := b.Probe(t.Context()); err == nil {
 		t.Errorf("Probe of an organisation in another currency = %q", said)
 	}
-	b.fault("organisation", esimgofake.Unauthorized)
+	b.fault("organisation", vendorfake.Unauthorized)
 	if said, err := b.Probe(t.Context()); err == nil {
 		t.Errorf("Probe with a bad key = %q", said)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 func TestOnlyValidateRefuses(t *testing.T) {
@@ -32,7 +33,7 @@ func TestOnlyValidateRefuses(t *testing.T) {
 		if refusalOf(err) != want {
 			t.Errorf("Order = %v, want the refusal %s", err, want)
 		}
-		if b.vendor.Calls("order") != 0 {
+		if b.vendor.Requests()["order"] != 0 {
 			t.Errorf("%s: an order was sent that validate did not take", want)
 		}
 		b.wantNone(r)
@@ -90,18 +91,18 @@ func TestAnswersThatDoNotMatchAreUnknown(t *testing.T) {
 }
 
 func TestNothingIsSentWhenValidateDoesNotAnswer(t *testing.T) {
-	for _, mode := range []esimgofake.Mode{
-		esimgofake.ErrorBefore, esimgofake.ErrorAfter, esimgofake.TimeoutBefore, esimgofake.Malformed,
-		esimgofake.Truncated, esimgofake.Huge, esimgofake.RateLimited, esimgofake.Unauthorized, esimgofake.Processing,
-		esimgofake.Inexact, esimgofake.WrongCurrency, esimgofake.WrongOwner,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.ErrorBefore, vendorfake.ErrorAfter, vendorfake.TimeoutBefore, vendorfake.Malformed,
+		vendorfake.Truncated, vendorfake.Huge, vendorfake.RateLimited, vendorfake.Unauthorized, esimgofake.Processing,
+		vendorfake.Inexact, vendorfake.WrongCurrency, vendorfake.WrongOwner,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			b := start(t, esimgofake.Config{})
 			b.fault("check", mode)
 			r := asking(france)
 			_, err := b.Order(t.Context(), r)
-			if !errors.Is(err, fulfilment.ErrNotSent) || refusalOf(err) != "" || b.vendor.Calls("order") != 0 {
-				t.Errorf("Order = %v after %d orders, want ErrNotSent", err, b.vendor.Calls("order"))
+			if !errors.Is(err, fulfilment.ErrNotSent) || refusalOf(err) != "" || b.vendor.Requests()["order"] != 0 {
+				t.Errorf("Order = %v after %d orders, want ErrNotSent", err, b.vendor.Requests()["order"])
 			}
 			b.wantNone(r)
 			// So the same reference may be sent after all.
@@ -113,7 +114,7 @@ func TestNothingIsSentWhenValidateDoesNotAnswer(t *testing.T) {
 }
 
 func TestReferenceIsSentOnce(t *testing.T) {
-	for _, mode := range []esimgofake.Mode{esimgofake.TimeoutBefore, esimgofake.TimeoutAfter, ""} {
+	for _, mode := range []vendorfake.Mode{vendorfake.TimeoutBefore, vendorfake.TimeoutAfter, ""} {
 		b := start(t, esimgofake.Config{})
 		if mode != "" {
 			b.fault("order", mode)
@@ -124,7 +125,7 @@ func TestReferenceIsSentOnce(t *testing.T) {
 			_, err := b.dial().Order(t.Context(), r)
 			wantUnknown(t, err)
 		}
-		if n := b.vendor.Calls("order"); n != 1 {
+		if n := b.vendor.Requests()["order"]; n != 1 {
 			t.Errorf("%q: %d orders were sent under one reference", mode, n)
 		}
 	}
@@ -186,13 +187,13 @@ func TestNothingIsDecidedWithoutTheJournal(t *testing.T) {
 			if p.ActivationData != nil {
 				t.Error("an eSIM is handed on that the journal does not know")
 			}
-			if sent := b.vendor.Calls("order"); sent != 0 && name != "name" {
+			if sent := b.vendor.Requests()["order"]; sent != 0 && name != "name" {
 				t.Errorf("%d orders were sent that the journal does not have", sent)
 			}
 		})
 	}
 	b := start(t, esimgofake.Config{})
-	r := b.lose(france, esimgofake.TimeoutAfter)
+	r := b.lose(france, vendorfake.TimeoutAfter)
 	for name, j := range map[string]broken{
 		"sent": {sent: true}, "between": {between: true}, "name": {name: true}, "named": {named: true},
 	} {
@@ -272,16 +273,16 @@ func TestCheckSaysWhatAnOrderWouldCost(t *testing.T) {
 			t.Errorf("Check(%q) = %v, want ErrNoPlan", code, err)
 		}
 	}
-	if b.vendor.Calls("order") != 0 {
+	if b.vendor.Requests()["order"] != 0 {
 		t.Error("a check orders")
 	}
 	b.vendor.Withdraw(france)
 	for _, op := range []string{"plan", "organisation"} {
-		b.fault(op, esimgofake.Unauthorized)
+		b.fault(op, vendorfake.Unauthorized)
 		if _, err := b.Check(t.Context(), france); err == nil || errors.Is(err, esim.ErrNoPlan) {
 			t.Errorf("%s is unauthorized: Check = %v", op, err)
 		}
-		b.fault(op, esimgofake.Unauthorized)
+		b.fault(op, vendorfake.Unauthorized)
 		if _, err := b.Order(t.Context(), asking(france)); op == "plan" && !errors.Is(err, fulfilment.ErrNotSent) {
 			t.Errorf("%s is unauthorized: Order = %v", op, err)
 		}

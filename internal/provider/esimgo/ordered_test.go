@@ -12,10 +12,11 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // lose sends an order whose answer is lost, before or after the vendor made it.
-func (b *bench) lose(code string, mode esimgofake.Mode) esim.Request {
+func (b *bench) lose(code string, mode vendorfake.Mode) esim.Request {
 	b.t.Helper()
 	r := asking(code)
 	b.fault("order", mode)
@@ -60,7 +61,7 @@ func (b *bench) wantAmbiguous(r esim.Request) {
 
 func TestLostAnswerIsFoundByAnotherProcess(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	r := b.lose(france, esimgofake.TimeoutAfter)
+	r := b.lose(france, vendorfake.TimeoutAfter)
 	b.Supplier = b.dial()
 	b.wantFound(r, b.vendor.Orders()[0].Reference)
 	// From then on it is read by its name, whatever else is bought.
@@ -70,7 +71,7 @@ func TestLostAnswerIsFoundByAnotherProcess(t *testing.T) {
 
 func TestOrderOfAnotherReferenceIsNotTaken(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	first := b.lose(france, esimgofake.TimeoutBefore)
+	first := b.lose(france, vendorfake.TimeoutBefore)
 	second, p := b.buy(france)
 	b.wantNone(first)
 	b.wantFound(second, p.ID)
@@ -80,9 +81,9 @@ func TestOrderOfAnotherReferenceIsNotTaken(t *testing.T) {
 // back, and nothing tells which.
 func TestOrderThatTwoReferencesCanHaveMadeIsNobodys(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	first := b.lose(france, esimgofake.TimeoutBefore)
+	first := b.lose(france, vendorfake.TimeoutBefore)
 	b.clock.pass(time.Second)
-	second := b.lose(france, esimgofake.TimeoutAfter)
+	second := b.lose(france, vendorfake.TimeoutAfter)
 	b.wantAmbiguous(first)
 	b.wantAmbiguous(second)
 	if n := len(b.vendor.Orders()); n != 1 {
@@ -92,25 +93,25 @@ func TestOrderThatTwoReferencesCanHaveMadeIsNobodys(t *testing.T) {
 
 func TestTwoOrdersThatFitAreNobodys(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	first, second := b.lose(france, esimgofake.TimeoutAfter), b.lose(france, esimgofake.TimeoutAfter)
+	first, second := b.lose(france, vendorfake.TimeoutAfter), b.lose(france, vendorfake.TimeoutAfter)
 	b.wantAmbiguous(first)
 	b.wantAmbiguous(second)
 }
 
 func TestLostAnswersOfDifferentBundlesAreFound(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	first, second := b.lose(france, esimgofake.TimeoutAfter), b.lose(japan, esimgofake.ErrorAfter)
+	first, second := b.lose(france, vendorfake.TimeoutAfter), b.lose(japan, vendorfake.ErrorAfter)
 	b.wantFound(second, b.vendor.Orders()[1].Reference)
 	b.wantFound(first, b.vendor.Orders()[0].Reference)
 }
 
 func TestLostAnswersFarApartAreFound(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	first := b.lose(france, esimgofake.TimeoutAfter)
+	first := b.lose(france, vendorfake.TimeoutAfter)
 	b.clock.pass(time.Hour)
-	second := b.lose(france, esimgofake.TimeoutAfter)
+	second := b.lose(france, vendorfake.TimeoutAfter)
 	b.clock.pass(time.Hour)
-	third := b.lose(france, esimgofake.TimeoutBefore)
+	third := b.lose(france, vendorfake.TimeoutBefore)
 	b.wantFound(second, b.vendor.Orders()[1].Reference)
 	b.wantFound(first, b.vendor.Orders()[0].Reference)
 	b.wantNone(third)
@@ -120,11 +121,11 @@ func TestLostAnswersFarApartAreFound(t *testing.T) {
 // in the list.
 func TestOrderSentDuringTheSearchIsNotTaken(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	first := b.lose(france, esimgofake.TimeoutBefore)
+	first := b.lose(france, vendorfake.TimeoutBefore)
 	var second esim.Request
 	searching := b.over(between{before: func(r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.Path == "/orders" && second.Code == "" {
-			second = b.lose(france, esimgofake.TimeoutAfter)
+			second = b.lose(france, vendorfake.TimeoutAfter)
 		}
 	}})
 	p, err := searching.Ordered(t.Context(), first.Ref)
@@ -140,7 +141,7 @@ func TestOrderSentDuringTheSearchIsNotTaken(t *testing.T) {
 // TestSearchOfTwoProcessesGivesAnOrderOnce: both may see one order as the only one.
 func TestSearchOfTwoProcessesGivesAnOrderOnce(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	first := b.lose(france, esimgofake.TimeoutAfter)
+	first := b.lose(france, vendorfake.TimeoutAfter)
 	made := b.vendor.Orders()[0].Reference
 	other := asking(japan)
 	slow := b.over(between{before: func(r *http.Request) {
@@ -161,7 +162,7 @@ func TestOrderThatSomebodyMadeByHandIsNotTaken(t *testing.T) {
 	b := start(t, esimgofake.Config{})
 	b.vendor.Buy(france)
 	b.clock.pass(time.Hour)
-	r := b.lose(france, esimgofake.TimeoutBefore)
+	r := b.lose(france, vendorfake.TimeoutBefore)
 	b.wantNone(r)
 
 	b.vendor.Install(b.vendor.Buy(france))
@@ -169,7 +170,7 @@ func TestOrderThatSomebodyMadeByHandIsNotTaken(t *testing.T) {
 	if sent, err := b.journal.Sent(t.Context(), r.Ref); err != nil || sent.Account != "" {
 		t.Errorf("the journal gives it to %+v, %v", sent, err)
 	}
-	other := b.lose(japan, esimgofake.TimeoutAfter)
+	other := b.lose(japan, vendorfake.TimeoutAfter)
 	b.vendor.Buy(japan)
 	b.wantAmbiguous(other)
 }
@@ -192,7 +193,7 @@ func TestListThatCannotBeReadSettlesNothing(t *testing.T) {
 	b := start(t, esimgofake.Config{})
 	b.vendor.Buy(france)
 	b.clock.pass(time.Hour)
-	r := b.lose(france, esimgofake.TimeoutBefore)
+	r := b.lose(france, vendorfake.TimeoutBefore)
 	b.clock.pass(time.Second)
 	b.vendor.Buy(japan)
 	b.wantNone(r)
@@ -226,7 +227,7 @@ func TestOldOrdersOfOtherKindsDoNotMatter(t *testing.T) {
 	b := start(t, esimgofake.Config{PageSize: 1})
 	b.vendor.Buy(japan)
 	b.clock.pass(time.Hour)
-	r := b.lose(france, esimgofake.TimeoutAfter)
+	r := b.lose(france, vendorfake.TimeoutAfter)
 	odd := b.over(between{after: func(_ *http.Request, status int, body string) (int, string) {
 		return status, strings.ReplaceAll(body, `"item":"`+japan+`"`, `"item":""`)
 	}})
@@ -241,17 +242,17 @@ func TestSearchReadsNoFurtherThanItHasTo(t *testing.T) {
 		b.vendor.Buy(japan)
 	}
 	b.clock.pass(time.Hour)
-	r := b.lose(france, esimgofake.TimeoutAfter)
-	before := b.vendor.Calls("ordered")
+	r := b.lose(france, vendorfake.TimeoutAfter)
+	before := b.vendor.Requests()["ordered"]
 	b.wantFound(r, b.vendor.Orders()[40].Reference)
-	if n := b.vendor.Calls("ordered") - before; n != 2 {
+	if n := b.vendor.Requests()["ordered"] - before; n != 2 {
 		t.Errorf("%d requests; want one page and the order", n)
 	}
 }
 
 func TestListThatIsTooLongSettlesNothing(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	r := b.lose(france, esimgofake.TimeoutBefore)
+	r := b.lose(france, vendorfake.TimeoutBefore)
 	b.vendor.Buy(japan)
 	endless := b.over(between{after: func(_ *http.Request, status int, body string) (int, string) {
 		return status, strings.ReplaceAll(body, `"pageCount":1`, `"pageCount":1000000`)
@@ -267,7 +268,7 @@ func TestESIMIsReadWhenItIsMade(t *testing.T) {
 		t.Errorf("ordered %+v", p)
 	}
 	b.vendor.Settle()
-	for mode, pending := range map[esimgofake.Mode]bool{esimgofake.Processing: true, esimgofake.ErrorBefore: false} {
+	for mode, pending := range map[vendorfake.Mode]bool{esimgofake.Processing: true, vendorfake.ErrorBefore: false} {
 		b.fault("assignments", mode)
 		p, err := b.Ordered(t.Context(), r.Ref)
 		if pending && (err != nil || p.State != esim.PurchasePending) {
@@ -348,7 +349,7 @@ func TestOrderThatIsGoneIsUnknown(t *testing.T) {
 func TestBookHasEveryOrder(t *testing.T) {
 	b := start(t, esimgofake.Config{PageSize: 2})
 	first, p := b.buy(france)
-	lost := b.lose(japan, esimgofake.TimeoutAfter)
+	lost := b.lose(japan, vendorfake.TimeoutAfter)
 	byHand := b.vendor.Buy(japan)
 	book, err := b.Purchases(t.Context())
 	if err != nil || len(book) != 3 {
@@ -371,7 +372,7 @@ func TestBookHasEveryOrder(t *testing.T) {
 	if diff := cmp.Diff(book, again); err != nil || diff != "" {
 		t.Errorf("%v, the second time (-first +second):\n%s", err, diff)
 	}
-	b.fault("ordered", esimgofake.Truncated)
+	b.fault("ordered", vendorfake.Truncated)
 	if half, err := b.Purchases(t.Context()); err == nil || half != nil {
 		t.Errorf("half a book: %+v, %v", half, err)
 	}
@@ -380,7 +381,7 @@ func TestBookHasEveryOrder(t *testing.T) {
 // TestOrderOfAnyTimeHasOneReference: what another reference has is not searched again, whenever that was sent.
 func TestOrderOfAnyTimeHasOneReference(t *testing.T) {
 	b := start(t, esimgofake.Config{})
-	r := b.lose(france, esimgofake.TimeoutAfter)
+	r := b.lose(france, vendorfake.TimeoutAfter)
 	other := esim.Sent{Ref: asking(france).Ref, Code: france, Cost: 1, At: b.clock.now().Add(-100 * time.Hour)}
 	if err := errors.Join(b.journal.Begin(t.Context(), other),
 		b.journal.Name(t.Context(), other.Ref, b.vendor.Orders()[0].Reference)); err != nil {

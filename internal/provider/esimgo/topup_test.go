@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // sold is an eSIM that was ordered.
@@ -39,8 +40,8 @@ func TestEsimTakesTheBundlesOfItsCountries(t *testing.T) {
 		t.Errorf("deleted it can have %+v, %v", stock, err)
 	}
 	_, err = b.TopUp(t.Context(), esim.TopUpRequest{Request: asking(france), Held: h})
-	if refusalOf(err) != esim.RefusedProfile || b.vendor.Calls("topup") != 0 {
-		t.Errorf("deleted it is topped up: %v after %d orders", err, b.vendor.Calls("topup"))
+	if refusalOf(err) != esim.RefusedProfile || b.vendor.Requests()["topup"] != 0 {
+		t.Errorf("deleted it is topped up: %v after %d orders", err, b.vendor.Requests()["topup"])
 	}
 }
 
@@ -59,7 +60,7 @@ func TestLostTopupIsTheOneOnItsEsim(t *testing.T) {
 			b := start(t, esimgofake.Config{})
 			h, other := b.sold(france), b.sold(france)
 			r := esim.TopUpRequest{Request: asking(france), Held: h}
-			b.fault("topup", esimgofake.TimeoutAfter)
+			b.fault("topup", vendorfake.TimeoutAfter)
 			_, err := b.TopUp(t.Context(), r)
 			wantUnknown(t, err)
 			c.meanwhile(b, other)
@@ -80,7 +81,7 @@ func TestTopupNeverMadeIsNotAnotherOnes(t *testing.T) {
 	b := start(t, esimgofake.Config{})
 	h, other := b.sold(france), b.sold(france)
 	r := esim.TopUpRequest{Request: asking(france), Held: h}
-	b.fault("topup", esimgofake.TimeoutBefore)
+	b.fault("topup", vendorfake.TimeoutBefore)
 	_, err := b.TopUp(t.Context(), r)
 	wantUnknown(t, err)
 	b.vendor.Add(france, other.ID)

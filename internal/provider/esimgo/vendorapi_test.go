@@ -10,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/esimgo"
 	"github.com/roamcard/roamcard/internal/provider/esimgo/esimgofake"
 	"github.com/roamcard/roamcard/internal/testing/vendorapi"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 const document = "esimgo.yml"
@@ -60,7 +61,7 @@ func TestRequestsAndAnswersMatchTheDocument(t *testing.T) {
 	if added, err := checked.ToppedUp(t.Context(), held, more.Ref); err != nil || added.Onto != held.ID {
 		t.Errorf("%+v, %v", added, err)
 	}
-	lost := b.lose(france, esimgofake.TimeoutAfter)
+	lost := b.lose(france, vendorfake.TimeoutAfter)
 	p, err = checked.Ordered(t.Context(), lost.Ref)
 	if err != nil || p.State != esim.PurchaseReady {
 		t.Errorf("%+v, %v", p, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // books are the lines that a reader has, each as it came last.
@@ -92,8 +93,8 @@ func TestBooksAreReadWholeAndThenByEvents(t *testing.T) {
 	b.fake.Donate(all[4].ID, 7, "another gift")
 	b.fake.SetState(all[3].ID, "CLOSED")
 	b.clock.pass(time.Second)
-	b.fake.Fault("events", lithicfake.Reordered)
-	b.fake.Fault("events", lithicfake.Duplicate)
+	b.fake.Fault("events", vendorfake.Reordered)
+	b.fake.Fault("events", vendorfake.Duplicate)
 	next = b.read(got, next)
 	b.want(got)
 	if got[all[3].ID].Card.State != card.AccountClosed {
@@ -117,7 +118,7 @@ func TestBooksAreReadWholeAndThenByEvents(t *testing.T) {
 
 func TestCardWithoutItsLoadIsPendingInTheBooks(t *testing.T) {
 	b := start(t, lithicfake.Config{}, false)
-	b.fake.Fault("move", lithicfake.TimeoutBefore)
+	b.fake.Fault("move", vendorfake.TimeoutBefore)
 	if _, err := b.Open(t.Context(), opening(2500)); err == nil {
 		t.Fatal("opened without its load")
 	}
@@ -160,7 +161,7 @@ func TestFailedPagesAndCursorsThatAreNoneReadNothing(t *testing.T) {
 	got := books{}
 	next := b.read(got, "")
 	for _, op := range []string{"accounts", "balance", "moved", "transfers"} {
-		b.fake.Fault(op, lithicfake.ErrorBefore)
+		b.fake.Fault(op, vendorfake.ErrorBefore)
 		after := ""
 		for range 2 {
 			page, err := b.Changes(t.Context(), after)
@@ -174,7 +175,7 @@ func TestFailedPagesAndCursorsThatAreNoneReadNothing(t *testing.T) {
 			t.Errorf("the books were read without %s", op)
 		}
 	}
-	b.fake.Fault("events", lithicfake.Malformed)
+	b.fake.Fault("events", vendorfake.Malformed)
 	if page, err := b.Changes(t.Context(), next); err == nil {
 		t.Errorf("a page was read as %+v", page)
 	}

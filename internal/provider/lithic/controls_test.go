@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // charge is a merchant's attempt at a card.
@@ -84,8 +85,8 @@ func TestWhatStaffHasPausedStaysPaused(t *testing.T) {
 func TestOnlyAClosedCardRefusesAChangeOfState(t *testing.T) {
 	b := start(t, lithicfake.Config{}, false)
 	a := b.opened(2500)
-	for _, mode := range []lithicfake.Mode{
-		lithicfake.Refused, lithicfake.Conflict, lithicfake.NotFound, lithicfake.TimeoutBefore,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.Refused, vendorfake.Conflict, vendorfake.NotFound, vendorfake.TimeoutBefore,
 	} {
 		b.fake.Fault("state", mode)
 		state, err := b.SetFrozen(t.Context(), a.ID, true)
@@ -95,11 +96,11 @@ func TestOnlyAClosedCardRefusesAChangeOfState(t *testing.T) {
 		}
 	}
 	// An answer about another card, and one with a state that is new, after the state was changed.
-	b.fake.Fault("state", lithicfake.WrongOwner)
+	b.fake.Fault("state", vendorfake.WrongOwner)
 	_, err := b.SetFrozen(t.Context(), a.ID, true)
 	b.handles().WantUnknown(t, err)
 	b.fake.SetState(a.ID, "OPEN")
-	b.fake.Fault("state", lithicfake.UnknownState)
+	b.fake.Fault("state", vendorfake.UnknownState)
 	if state, err := b.SetFrozen(t.Context(), a.ID, true); err != nil || state != card.AccountPending {
 		t.Errorf("a state that is new reads as %q, %v", state, err)
 	}
@@ -223,9 +224,9 @@ func TestTransactionsThatAreNotTheCardsAreNotShown(t *testing.T) {
 		b.charge(t, a.ID, 100)
 		b.clock.pass(time.Minute)
 	}
-	for _, mode := range []lithicfake.Mode{
-		lithicfake.WrongOwner, lithicfake.WrongCurrency, lithicfake.Inexact, lithicfake.Reordered, lithicfake.NotFound,
-		lithicfake.Refused,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.WrongOwner, vendorfake.WrongCurrency, vendorfake.Inexact, vendorfake.Reordered, vendorfake.NotFound,
+		vendorfake.Refused,
 	} {
 		b.fake.Fault("purchases", mode)
 		page, next, err := b.Transactions(t.Context(), a.ID, "", 10)
@@ -233,12 +234,12 @@ func TestTransactionsThatAreNotTheCardsAreNotShown(t *testing.T) {
 			t.Errorf("%s: %+v, %q, %v", mode, page, next, err)
 		}
 	}
-	b.fake.Fault("purchases", lithicfake.UnknownState)
+	b.fake.Fault("purchases", vendorfake.UnknownState)
 	page, _, err := b.Transactions(t.Context(), a.ID, "", 10)
 	if err != nil || len(page) != 3 || page[0].Status != card.TransactionPending || page[0].Declined != "" {
 		t.Errorf("a status that is new: %+v, %v", page, err)
 	}
-	b.fake.Fault("purchases", lithicfake.Duplicate)
+	b.fake.Fault("purchases", vendorfake.Duplicate)
 	// The vendor was asked for no more than six, and lists each of three twice.
 	if page, _, err = b.Transactions(t.Context(), a.ID, "", 6); err == nil {
 		t.Errorf("a list that is not in its order: %+v", page)

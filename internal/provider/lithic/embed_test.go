@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // frame asks for a frame, and returns its status and whether a text is in it.
@@ -83,8 +84,8 @@ func TestCardWithoutASessionIsNotShown(t *testing.T) {
 		}
 	}
 	page := card.Look{Origin: "https://cards.example", Until: until}
-	for _, mode := range []lithicfake.Mode{
-		lithicfake.ErrorAfter, lithicfake.TimeoutAfter, lithicfake.Malformed, lithicfake.Truncated, lithicfake.RateLimited,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.ErrorAfter, vendorfake.TimeoutAfter, vendorfake.Malformed, vendorfake.Truncated, vendorfake.RateLimited,
 	} {
 		if !b.fake.Fault("embed", mode) {
 			t.Fatalf("the fake has no %s", mode)

@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/lithic"
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // clock is a time that moves when a test says so.
@@ -105,7 +106,7 @@ func (b *bench) handles() fulfilmenttest.Handles {
 			case cardtest.Left:
 				op = "balance"
 			}
-			return b.fake.Fault(string(op), lithicfake.Mode(mode))
+			return b.fake.Fault(string(op), vendorfake.Mode(mode))
 		},
 		Executed: b.executed,
 	}
@@ -220,7 +221,7 @@ func TestProbeReadsAndChangesNothing(t *testing.T) {
 		}
 	}
 	for _, op := range []string{"account", "moved", "stock", "program", "accounts", "events"} {
-		b.fake.Fault(op, lithicfake.ErrorBefore)
+		b.fake.Fault(op, vendorfake.ErrorBefore)
 		if said, err := b.Probe(t.Context()); err == nil {
 			t.Errorf("Probe without %s = %q", op, said)
 		}

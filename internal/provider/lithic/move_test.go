@@ -21,6 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 func newToken() uuid.UUID { return uuid.UUID(fulfilmenttest.NewRef()) }
@@ -37,7 +38,7 @@ func TestLoadsAndWithdrawalsAtOnceAddUp(t *testing.T) {
 	var done sync.WaitGroup
 	for n, account := range accounts {
 		if n%10 == 0 {
-			b.fake.Fault("move", lithicfake.TimeoutAfter)
+			b.fake.Fault("move", vendorfake.TimeoutAfter)
 		}
 		for direction, amount := range map[card.Direction]money.Cents{card.Load: 2450, card.Withdrawal: 1000} {
 			m := card.Movement{Ref: fulfilmenttest.NewRef(), Account: account, Direction: direction, Amount: amount}
@@ -65,9 +66,9 @@ func TestLoadsAndWithdrawalsAtOnceAddUp(t *testing.T) {
 }
 
 func TestAnswersThatAreNotOursSettleNothing(t *testing.T) {
-	for _, mode := range []lithicfake.Mode{
-		lithicfake.WrongAmount, lithicfake.Inexact, lithicfake.WrongUnit, lithicfake.WrongCurrency, lithicfake.Partial,
-		lithicfake.WrongOwner,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.WrongAmount, vendorfake.Inexact, vendorfake.WrongUnit, vendorfake.WrongCurrency, vendorfake.Partial,
+		vendorfake.WrongOwner,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			b := start(t, lithicfake.Config{}, false)
@@ -95,7 +96,7 @@ func TestTransferThatWasTakenBackStaysPending(t *testing.T) {
 	if _, err := b.Move(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	for _, mode := range []lithicfake.Mode{lithicfake.Reversed, lithicfake.UnknownState} {
+	for _, mode := range []vendorfake.Mode{lithicfake.Reversed, vendorfake.UnknownState} {
 		b.fake.Fault("moved", mode)
 		moved, err := b.Moved(t.Context(), a.ID, m.Ref)
 		if err != nil || moved.State != card.MovePending || moved.Refusal != nil {
@@ -144,7 +145,7 @@ func TestOverspentCardShowsItsDebt(t *testing.T) {
 func TestBalancesInOtherUnitsAreRefused(t *testing.T) {
 	b := start(t, lithicfake.Config{}, false)
 	a := b.opened(2500)
-	for _, mode := range []lithicfake.Mode{lithicfake.Inexact, lithicfake.WrongCurrency} {
+	for _, mode := range []vendorfake.Mode{vendorfake.Inexact, vendorfake.WrongCurrency} {
 		b.fake.Fault("balance", mode)
 		if got, err := b.Balance(t.Context(), a.ID); err == nil {
 			t.Errorf("%s reads as %+v", mode, got)

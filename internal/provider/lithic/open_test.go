@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 func refusalOf(err error) *fulfilment.Refusal {
@@ -20,15 +21,15 @@ func refusalOf(err error) *fulfilment.Refusal {
 func TestOpeningThatWasInterruptedIsFinished(t *testing.T) {
 	for name, c := range map[string]struct {
 		op    string
-		mode  lithicfake.Mode
+		mode  vendorfake.Mode
 		cards int
 	}{
-		"the answer to the card is lost":      {"open", lithicfake.TimeoutAfter, 1},
-		"the answer to the card is a failure": {"open", lithicfake.ErrorAfter, 1},
-		"the card is not made":                {"open", lithicfake.TimeoutBefore, 0},
-		"the load is not made":                {"move", lithicfake.TimeoutBefore, 1},
-		"the load is limited":                 {"move", lithicfake.RateLimited, 1},
-		"the load is in conflict":             {"move", lithicfake.Conflict, 1},
+		"the answer to the card is lost":      {"open", vendorfake.TimeoutAfter, 1},
+		"the answer to the card is a failure": {"open", vendorfake.ErrorAfter, 1},
+		"the card is not made":                {"open", vendorfake.TimeoutBefore, 0},
+		"the load is not made":                {"move", vendorfake.TimeoutBefore, 1},
+		"the load is limited":                 {"move", vendorfake.RateLimited, 1},
+		"the load is in conflict":             {"move", vendorfake.Conflict, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := start(t, lithicfake.Config{}, false)
@@ -59,7 +60,7 @@ func TestOpeningThatWasInterruptedIsFinished(t *testing.T) {
 func TestCardThatAppearsLateIsMadeOnce(t *testing.T) {
 	b := start(t, lithicfake.Config{}, false)
 	o := opening(2500)
-	b.fake.Fault("open", lithicfake.Late)
+	b.fake.Fault("open", vendorfake.Late)
 	_, err := b.Open(t.Context(), o)
 	b.handles().WantUnknown(t, err)
 	opened, err := b.Open(t.Context(), o)
@@ -81,10 +82,10 @@ func TestLostAnswerAndAnotherBodyIsUnknown(t *testing.T) {
 		otherOpening.Load, otherMove.Amount = 2600, 1100
 		back := m
 		back.Direction = card.Withdrawal
-		b.fake.Fault("move", lithicfake.TimeoutAfter)
+		b.fake.Fault("move", vendorfake.TimeoutAfter)
 		_, err := b.Open(t.Context(), o)
 		b.handles().WantUnknown(t, err)
-		b.fake.Fault("move", lithicfake.TimeoutAfter)
+		b.fake.Fault("move", vendorfake.TimeoutAfter)
 		_, err = b.Move(t.Context(), m)
 		b.handles().WantUnknown(t, err)
 		for name, send := range map[string]func() error{
@@ -101,15 +102,15 @@ func TestLostAnswerAndAnotherBodyIsUnknown(t *testing.T) {
 // TestRejectionThatCannotBeReadBackIsNoRefusal: the vendor rejects a name that was used before, too.
 func TestRejectionThatCannotBeReadBackIsNoRefusal(t *testing.T) {
 	b := start(t, lithicfake.Config{}, false)
-	b.fake.Fault("account", lithicfake.Reordered) // the search before, which is right
-	b.fake.Fault("account", lithicfake.ErrorBefore)
-	b.fake.Fault("open", lithicfake.Refused)
+	b.fake.Fault("account", vendorfake.Reordered) // the search before, which is right
+	b.fake.Fault("account", vendorfake.ErrorBefore)
+	b.fake.Fault("open", vendorfake.Refused)
 	_, err := b.Open(t.Context(), opening(2500))
 	b.handles().WantUnknown(t, err)
 
 	a := b.opened(2500)
-	b.fake.Fault("move", lithicfake.Refused)
-	b.fake.Fault("moved", lithicfake.ErrorBefore)
+	b.fake.Fault("move", vendorfake.Refused)
+	b.fake.Fault("moved", vendorfake.ErrorBefore)
 	_, err = b.Move(t.Context(), card.Movement{
 		Ref: fulfilmenttest.NewRef(), Account: a.ID, Direction: card.Load, Amount: 1000,
 	})
@@ -137,10 +138,10 @@ func TestRefusedOpeningLeavesNoOpenCard(t *testing.T) {
 }
 
 func TestOnlyWhatTheVendorDocumentsIsARefusal(t *testing.T) {
-	for mode, want := range map[lithicfake.Mode]string{
-		lithicfake.Refused: fulfilment.RefusedRequest, lithicfake.Conflict: "", lithicfake.RateLimited: "",
-		lithicfake.ErrorBefore: "", lithicfake.ErrorAfter: "", lithicfake.Unauthorized: "", lithicfake.NotFound: "",
-		lithicfake.Malformed: "", lithicfake.Truncated: "", lithicfake.Huge: "", lithicfake.TimeoutBefore: "",
+	for mode, want := range map[vendorfake.Mode]string{
+		vendorfake.Refused: fulfilment.RefusedRequest, vendorfake.Conflict: "", vendorfake.RateLimited: "",
+		vendorfake.ErrorBefore: "", vendorfake.ErrorAfter: "", vendorfake.Unauthorized: "", vendorfake.NotFound: "",
+		vendorfake.Malformed: "", vendorfake.Truncated: "", vendorfake.Huge: "", vendorfake.TimeoutBefore: "",
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			b := start(t, lithicfake.Config{}, false)
@@ -184,7 +185,7 @@ func TestCardOfAnotherProgrammeIsNotTaken(t *testing.T) {
 func TestAmbiguousSearchIsNoRecord(t *testing.T) {
 	b := start(t, lithicfake.Config{}, false)
 	a := b.opened(2500)
-	for _, mode := range []lithicfake.Mode{lithicfake.Contradiction, lithicfake.WrongOwner} {
+	for _, mode := range []vendorfake.Mode{vendorfake.Contradiction, vendorfake.WrongOwner} {
 		b.fake.Fault("account", mode)
 		_, err := b.Account(t.Context(), a.Ref)
 		b.handles().WantUnknown(t, err)

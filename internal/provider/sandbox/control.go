@@ -2,52 +2,22 @@ package sandbox
 
 import (
 	"cmp"
-	"encoding/json"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
-// controlRoutes is the control API for tests and developers. It needs no key, so it answers loopback only.
+// controlRoutes is the control API for tests and developers.
 func (s *Server) controlRoutes() {
-	s.mux.HandleFunc("GET /control/books", s.control(s.showBooks))
-	s.mux.HandleFunc("GET /control/faults", s.control(s.showFaults))
-	s.mux.HandleFunc("POST /control/faults", s.control(s.addFault(faultOps)))
-	s.mux.HandleFunc("DELETE /control/faults", s.control(s.clearFaults))
-	s.mux.HandleFunc("POST /control/float", s.control(s.setFloat))
-	s.mux.HandleFunc("POST /control/bins", s.control(s.setBIN))
-	s.mux.HandleFunc("POST /control/settle", s.control(s.settle))
-	s.mux.HandleFunc("POST /control/webhooks", s.control(s.setWebhooks))
-	s.mux.HandleFunc("POST /control/cards/{id}", s.control(s.setCard))
-	s.mux.HandleFunc("POST /control/cards/{id}/purchases", s.control(s.charge))
-}
-
-// control decodes and encodes; nothing under it sees HTTP.
-func (f *front) control(do func(call) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil || !net.ParseIP(host).IsLoopback() {
-			writeJSON(w, http.StatusForbidden, errorBody{"forbidden", "the control API answers loopback only"})
-			return
-		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-		if err != nil {
-			writeJSON(w, http.StatusBadRequest, errorBody{codeInvalidRequest, "the body cannot be read"})
-			return
-		}
-		data, err := do(call{request: r, body: body})
-		rep := answered(data, err)
-		if rep.body.Error != nil {
-			writeJSON(w, rep.status, rep.body.Error)
-			return
-		}
-		writeJSON(w, rep.status, data)
-	}
+	s.Control(s.mux, "/control/", s.showBooks)
+	s.mux.HandleFunc("POST /control/float", vendorfake.Local(s.setFloat))
+	s.mux.HandleFunc("POST /control/bins", vendorfake.Local(s.setBIN))
+	s.mux.HandleFunc("POST /control/settle", vendorfake.Local(s.settle))
+	s.mux.HandleFunc("POST /control/webhooks", vendorfake.Local(s.setWebhooks))
+	s.mux.HandleFunc("POST /control/cards/{id}", vendorfake.Local(s.setCard))
+	s.mux.HandleFunc("POST /control/cards/{id}/purchases", vendorfake.Local(s.charge))
 }
 
 // booksBody is all the issuer knows, without card numbers.
@@ -69,7 +39,7 @@ type cardShown struct {
 	Number string `json:"number"`
 }
 
-func (s *Server) showBooks(call) (any, error) {
+func (s *Server) showBooks() (any, error) {
 	b := s.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,41 +58,15 @@ func (s *Server) showBooks(call) (any, error) {
 	}
 	slices.SortFunc(shown.Cards, func(a, b cardShown) int { return cmp.Compare(a.Seq, b.Seq) })
 	slices.SortFunc(shown.Movements, func(a, b moveRow) int { return cmp.Compare(a.Seq, b.Seq) })
-	shown.Requests, shown.Sent = s.seen.shown()
+	shown.Requests, shown.Sent = s.Requests(), s.Sent()
 	return shown, nil
-}
-
-func (f *front) showFaults(call) (any, error) {
-	return map[string]any{"faults": f.faults.standing()}, nil
-}
-
-func (f *front) addFault(ops []string) func(call) (any, error) {
-	return func(c call) (any, error) { return f.add(ops, c) }
-}
-
-func (f *front) add(ops []string, c call) (any, error) {
-	var asked fault
-	if err := read(c.body, &asked); err != nil {
-		return nil, err
-	}
-	if !slices.Contains(ops, asked.Op) || !slices.Contains(faultModes, asked.Mode) || asked.Times < 0 ||
-		asked.DelayMS < 0 {
-		return nil, invalid("there is no such fault")
-	}
-	f.faults.add(asked)
-	return asked, nil
-}
-
-func (f *front) clearFaults(call) (any, error) {
-	f.faults.clear()
-	return struct{}{}, nil
 }
 
 func (s *Server) setFloat(c call) (any, error) {
 	var asked struct {
 		Cents *money.Cents `json:"cents"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if asked.Cents == nil || *asked.Cents < 0 {
@@ -139,7 +83,7 @@ func (s *Server) setBIN(c call) (any, error) {
 		Prefix string `json:"prefix"`
 		Open   *bool  `json:"open"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if !isPrefix(asked.Prefix) || asked.Open == nil {
@@ -178,10 +122,10 @@ func (s *Server) setCard(c call) (any, error) {
 		Take    money.Cents `json:"takeCents"`
 		Release money.Cents `json:"releaseCents"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
-	id := c.request.PathValue("id")
+	id := c.PathValue("id")
 	return struct{}{}, s.books.edit(func(ch *change) error {
 		row, ok := ch.card(id)
 		if !ok {
@@ -230,32 +174,4 @@ func (b *books) edit(do func(*change) error) error {
 		return err
 	}
 	return ch.commit()
-}
-
-// tally counts requests, whatever the answer was.
-type tally struct {
-	mu    sync.Mutex
-	byOp  map[string]int
-	byRef map[string]int
-}
-
-func newTally() *tally { return &tally{byOp: map[string]int{}, byRef: map[string]int{}} }
-
-func (t *tally) count(op string, body []byte) {
-	var asked struct {
-		Reference string `json:"reference"`
-	}
-	_ = json.Unmarshal(body, &asked) // a look-up has no body
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.byOp[op]++
-	if asked.Reference != "" {
-		t.byRef[asked.Reference]++
-	}
-}
-
-func (t *tally) shown() (byOp, byRef map[string]int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.byOp), maps.Clone(t.byRef)
 }

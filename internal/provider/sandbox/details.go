@@ -33,7 +33,7 @@ type billingBody struct {
 const challengeAutomatic = "automatic"
 
 func (s *Server) getDetails(c call) (any, error) {
-	row, err := s.books.card(c.request.PathValue("id"))
+	row, err := s.books.card(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

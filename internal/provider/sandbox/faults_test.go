@@ -3,7 +3,6 @@ package sandbox_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"testing"
 	"time"
 
@@ -152,37 +151,5 @@ func TestStockIsRightOrAnError(t *testing.T) {
 		if stock, err := b.Stock(t.Context()); err == nil {
 			t.Errorf("%s: Stock = %+v", mode, stock)
 		}
-	}
-}
-
-func TestFaultsLastForTheirTimes(t *testing.T) {
-	b := start(t, sandbox.Config{})
-	order := func(times int) {
-		b.control(http.MethodPost, "faults", map[string]any{"op": "*", "mode": "error_before", "times": times}, nil)
-	}
-	failures := func() (n int) {
-		for range 4 {
-			if _, err := b.Account(t.Context(), fulfilmenttest.NewRef()); !errors.Is(err, fulfilment.ErrNoRef) {
-				n++
-			}
-		}
-		return n
-	}
-	order(2)
-	if n := failures(); n != 2 {
-		t.Errorf("a fault ordered twice happened %d times", n)
-	}
-	order(0)
-	if n := failures(); n != 4 {
-		t.Errorf("a standing fault happened %d times of 4", n)
-	}
-	var standing struct{ Faults []map[string]any }
-	b.control(http.MethodGet, "faults", nil, &standing)
-	if len(standing.Faults) != 1 {
-		t.Errorf("standing faults are %v", standing.Faults)
-	}
-	b.control(http.MethodDelete, "faults", nil, nil)
-	if n := failures(); n != 0 {
-		t.Errorf("a cleared fault happened %d times", n)
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // DevKey is the API key of a server that is configured with none.
@@ -65,7 +66,7 @@ type Config struct {
 // Server is the issuer and the supplier: an http.Handler with the vendor's API under /v1/ and the control API under
 // /control/. Close it when nothing calls it any more.
 type Server struct {
-	*front
+	front
 	books *books
 	// limits says that cards are opened with a limit instead of money.
 	limits   bool
@@ -105,9 +106,10 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the sandbox issuer: %w", err)
 	}
-	closing := make(chan struct{})
-	s := &Server{front: newFront(cfg, cfg.Latency, closing), books: b, limits: cfg.SpendLimits, mux: http.NewServeMux()}
-	if s.supplier, err = newSupplier(cfg, newFront(cfg, 0, closing), now); err != nil {
+	s := &Server{
+		front: newFront(cfg, cfg.Latency, issuerOps), books: b, limits: cfg.SpendLimits, mux: http.NewServeMux(),
+	}
+	if s.supplier, err = newSupplier(cfg, newFront(cfg, 0, supplierOps), now); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the sandbox supplier: %w", err), b.close())
 	}
 	s.vendorRoutes()
@@ -123,7 +125,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 func (s *Server) Close() error {
 	var err error
 	s.close.Do(func() {
-		close(s.closing)
+		s.Front.Close()
+		s.supplier.Close()
 		err = errors.Join(s.books.close(), s.supplier.books.close())
 	})
 	return err
@@ -156,6 +159,9 @@ type problem struct {
 
 func (p *problem) Error() string { return p.code + ": " + p.message }
 
+// HTTPStatus is for the control API.
+func (p *problem) HTTPStatus() int { return p.status }
+
 var (
 	errConflict = &problem{http.StatusConflict, codeConflict, "the reference was used for another request"}
 	errNoCard   = &problem{http.StatusNotFound, codeNotFound, "there is no such card"}
@@ -173,21 +179,16 @@ type errorBody struct {
 	Message string `json:"message"`
 }
 
-// reply is an answer before it is written: what a fault can still change.
-type reply struct {
-	status int
-	body   envelope
-}
-
-func answered(data any, err error) reply {
-	if err == nil {
-		return reply{http.StatusOK, envelope{OK: true, Data: data}}
+func answered(data any, err error) vendorfake.Reply {
+	status, body := http.StatusOK, envelope{OK: true, Data: data}
+	if err != nil {
+		p, ok := errors.AsType[*problem](err)
+		if !ok {
+			p = &problem{http.StatusInternalServerError, codeInternal, "the books cannot be written"}
+		}
+		status, body = p.status, envelope{Error: &errorBody{p.code, p.message}}
 	}
-	p, ok := errors.AsType[*problem](err)
-	if !ok {
-		p = &problem{http.StatusInternalServerError, codeInternal, "the books cannot be written"}
-	}
-	return reply{p.status, envelope{Error: &errorBody{p.code, p.message}}}
+	r := vendorfake.JSON(status, body)
+	r.Header = map[string]string{"Cache-Control": "no-store"}
+	return r
 }
-
-func write(w http.ResponseWriter, r reply) { writeJSON(w, r.status, r.body) }

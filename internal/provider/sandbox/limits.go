@@ -44,7 +44,7 @@ func limitsBodyOf(row cardRow) limitsBody {
 }
 
 func (s *Server) getLimits(c call) (any, error) {
-	row, err := s.books.card(c.request.PathValue("id"))
+	row, err := s.books.card(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *Server) getLimits(c call) (any, error) {
 // putLimits replaces the limits of a card.
 func (s *Server) putLimits(c call) (any, error) {
 	var asked limitsRow
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if asked.Transaction < 0 || asked.Transaction > maxAmount || asked.Month < 0 || asked.Month > maxAmount {
@@ -67,7 +67,7 @@ func (s *Server) putLimits(c call) (any, error) {
 	}
 	var now cardRow
 	err := s.books.edit(func(ch *change) error {
-		row, ok := ch.card(c.request.PathValue("id"))
+		row, ok := ch.card(c.PathValue("id"))
 		switch {
 		case !ok:
 			return errNoCard

@@ -58,13 +58,13 @@ func (s *Server) charge(c call) (any, error) {
 		Category string      `json:"category"`
 		Country  string      `json:"country"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if asked.Amount <= 0 || asked.Amount > maxAmount || len(asked.Merchant) > 1000 {
 		return nil, invalid("amountCents is an amount, and merchant a name")
 	}
-	id := c.request.PathValue("id")
+	id := c.PathValue("id")
 	var made purchaseRow
 	err := s.books.edit(func(ch *change) error {
 		row, ok := ch.card(id)
@@ -95,7 +95,7 @@ func (s *Server) charge(c call) (any, error) {
 // postLock locks a card or undoes that. What the issuer's staff has locked stays locked.
 func (s *Server) postLock(locked bool) func(call) (any, error) {
 	return func(c call) (any, error) {
-		id := c.request.PathValue("id")
+		id := c.PathValue("id")
 		if _, err := s.books.card(id); err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ type purchaseListBody struct {
 
 // getPurchases lists the purchases of a card, newest first.
 func (s *Server) getPurchases(c call) (any, error) {
-	query := c.request.URL.Query()
+	query := c.URL.Query()
 	before, err := strconv.Atoi(cmp.Or(query.Get("before"), "0"))
 	if err != nil || before < 0 {
 		return nil, invalid("before is the next of a page")
@@ -139,7 +139,7 @@ func (s *Server) getPurchases(c call) (any, error) {
 	if err != nil || most < 1 || most > purchasePage {
 		return nil, invalid("limit is 1 to 100")
 	}
-	row, err := s.books.card(c.request.PathValue("id"))
+	row, err := s.books.card(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ type statementBody struct {
 
 // getStatement shows a page of what is in the books, as it stands, by its last change, the earliest first.
 func (s *Server) getStatement(c call) (any, error) {
-	after, err := strconv.Atoi(cmp.Or(c.request.URL.Query().Get("after"), "0"))
+	after, err := strconv.Atoi(cmp.Or(c.URL.Query().Get("after"), "0"))
 	if err != nil || after < 0 {
 		return nil, invalid("after is the seq of a line")
 	}

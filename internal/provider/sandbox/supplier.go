@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // The codes of a refused or cancelled order, in addition to those of every vendor.
@@ -21,7 +22,7 @@ const (
 )
 
 // supplierOps are the calls of the supplier's API, as faults name them.
-var supplierOps = []string{"*", "plans", "check", "order", "ordered", "profile", "cancel", "topups", "topup",
+var supplierOps = []string{"plans", "check", "order", "ordered", "profile", "cancel", "topups", "topup",
 	"statement", "history"}
 
 // defaultSupplierFloat is 100,000 dollars.
@@ -29,11 +30,11 @@ const defaultSupplierFloat money.USDC = 100_000_000_000
 
 // supplier is the eSIM supplier of the server: an API, books and faults of its own.
 type supplier struct {
-	*front
+	front
 	books *supplierBooks
 }
 
-func newSupplier(cfg Config, f *front, now func() time.Time) (*supplier, error) {
+func newSupplier(cfg Config, f front, now func() time.Time) (*supplier, error) {
 	path := ""
 	if cfg.Dir != "" {
 		path = filepath.Join(cfg.Dir, "esims.jsonl")
@@ -58,15 +59,12 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /esim/v1/profiles/{id}/orders", s.vendor("topup", s.postOrder))
 	mux.HandleFunc("GET /esim/v1/statement", s.vendor("statement", s.getStatement))
 
-	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))
-	mux.HandleFunc("GET /control/esim/faults", s.control(s.showFaults))
-	mux.HandleFunc("POST /control/esim/faults", s.control(s.addFault(supplierOps)))
-	mux.HandleFunc("DELETE /control/esim/faults", s.control(s.clearFaults))
-	mux.HandleFunc("POST /control/esim/float", s.control(s.setFloat))
-	mux.HandleFunc("POST /control/esim/pace", s.control(s.setPace))
-	mux.HandleFunc("POST /control/esim/settle", s.control(s.settle))
-	mux.HandleFunc("POST /control/esim/profiles/{id}", s.control(s.setProfile))
-	mux.HandleFunc("POST /control/esim/plans/{code}", s.control(s.setPlan))
+	s.Control(mux, "/control/esim/", s.showBooks)
+	mux.HandleFunc("POST /control/esim/float", vendorfake.Local(s.setFloat))
+	mux.HandleFunc("POST /control/esim/pace", vendorfake.Local(s.setPace))
+	mux.HandleFunc("POST /control/esim/settle", vendorfake.Local(s.settle))
+	mux.HandleFunc("POST /control/esim/profiles/{id}", vendorfake.Local(s.setProfile))
+	mux.HandleFunc("POST /control/esim/plans/{code}", vendorfake.Local(s.setPlan))
 }
 
 // planBody is a plan on the wire.
@@ -138,7 +136,7 @@ func (p planRow) body() planBody {
 }
 
 func (s *supplier) getPlan(c call) (any, error) {
-	p, float, err := s.books.stock(c.request.PathValue("code"))
+	p, float, err := s.books.stock(c.PathValue("code"))
 	if err != nil {
 		return nil, err
 	}
@@ -158,15 +156,15 @@ func (s *supplier) postOrder(c call) (any, error) {
 		Scenario  string `json:"scenario"`
 		Note      string `json:"note"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if err := validate(asked.Reference, maxAmount, asked.Currency, asked.Scenario); err != nil {
 		return nil, err
 	}
 	row, err := s.books.order(wanted{
-		asked.Reference, asked.Plan, asked.MaxCost, asked.Scenario, asked.Note, c.request.PathValue("id"),
-	}, c.hide)
+		asked.Reference, asked.Plan, asked.MaxCost, asked.Scenario, asked.Note, c.PathValue("id"),
+	}, c.Hide)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +175,7 @@ func (s *supplier) postOrder(c call) (any, error) {
 }
 
 func (s *supplier) getOrders(c call) (any, error) {
-	reference, err := reference(c.request)
+	reference, err := reference(c.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +201,7 @@ type supplierShown struct {
 	Sent     map[string]int `json:"sent"`
 }
 
-func (s *supplier) showBooks(call) (any, error) {
+func (s *supplier) showBooks() (any, error) {
 	b := s.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -211,7 +209,7 @@ func (s *supplier) showBooks(call) (any, error) {
 		return nil, err
 	}
 	shown := supplierShown{Float: b.float, Esims: append([]esimRow{}, b.rows()...), Executed: maps.Clone(b.executed)}
-	shown.Requests, shown.Sent = s.seen.shown()
+	shown.Requests, shown.Sent = s.Requests(), s.Sent()
 	return shown, nil
 }
 
@@ -219,7 +217,7 @@ func (s *supplier) setFloat(c call) (any, error) {
 	var asked struct {
 		Micros *int64 `json:"micros"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if asked.Micros == nil || *asked.Micros < 0 {
@@ -235,7 +233,7 @@ func (s *supplier) setPace(c call) (any, error) {
 	var asked struct {
 		AllocateMS int64 `json:"allocateMs"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if asked.AllocateMS <= 0 {
@@ -261,7 +259,7 @@ func (s *supplier) setPlan(c call) (any, error) {
 		Units *int64 `json:"units"`
 		Gone  *bool  `json:"gone"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if (asked.Cost != nil && *asked.Cost <= 0) || (asked.Units != nil && *asked.Units < uncounted) {
@@ -270,7 +268,7 @@ func (s *supplier) setPlan(c call) (any, error) {
 	b := s.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p, ok := b.plans[c.request.PathValue("code")]
+	p, ok := b.plans[c.PathValue("code")]
 	if !ok {
 		return nil, &problem{http.StatusNotFound, codeNotFound, "there is no such plan"}
 	}

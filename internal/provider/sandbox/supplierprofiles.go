@@ -49,7 +49,7 @@ func (b *supplierBooks) profile(id string) (esimRow, planRow, error) {
 func (s *supplier) getProfile(c call) (any, error) {
 	s.books.mu.Lock()
 	defer s.books.mu.Unlock()
-	row, plan, err := s.books.profile(c.request.PathValue("id"))
+	row, plan, err := s.books.profile(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *supplier) getTopups(c call) (any, error) {
 	all := s.books.listed()
 	s.books.mu.Lock()
 	defer s.books.mu.Unlock()
-	row, plan, err := s.books.profile(c.request.PathValue("id"))
+	row, plan, err := s.books.profile(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *supplier) postCancel(c call) (any, error) {
 	b := s.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	row, plan, err := b.profile(c.request.PathValue("id"))
+	row, plan, err := b.profile(c.PathValue("id"))
 	switch {
 	case err != nil:
 		return nil, err
@@ -136,7 +136,7 @@ func (s *supplier) setProfile(c call) (any, error) {
 		Status string `json:"status"`
 		Used   int64  `json:"usedBytes"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	states := []string{profileInstalled, profileEnabled, profileDepleted, profileExpired}
@@ -146,7 +146,7 @@ func (s *supplier) setProfile(c call) (any, error) {
 	b := s.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	row, plan, err := b.profile(c.request.PathValue("id"))
+	row, plan, err := b.profile(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

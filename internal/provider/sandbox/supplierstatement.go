@@ -30,7 +30,7 @@ type soldBody struct {
 
 // getStatement shows a page of all orders, oldest first.
 func (s *supplier) getStatement(c call) (any, error) {
-	after, err := strconv.Atoi(cmp.Or(c.request.URL.Query().Get("after"), "0"))
+	after, err := strconv.Atoi(cmp.Or(c.URL.Query().Get("after"), "0"))
 	if err != nil || after < 0 {
 		return nil, invalid("after is the seq of a line")
 	}

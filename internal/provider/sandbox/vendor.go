@@ -1,11 +1,7 @@
 package sandbox
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 const currencyUSD = "USD"
@@ -119,7 +116,7 @@ func (s *Server) postCard(c call) (any, error) {
 		Scenario  string      `json:"scenario"`
 		Note      string      `json:"note"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	amount := asked.Load
@@ -132,7 +129,7 @@ func (s *Server) postCard(c call) (any, error) {
 	if err := validate(asked.Reference, amount, asked.Currency, asked.Scenario); err != nil {
 		return nil, err
 	}
-	row, err := s.books.openCard(opening{asked.Reference, amount, s.limits, asked.Scenario, asked.Note}, c.hide)
+	row, err := s.books.openCard(opening{asked.Reference, amount, s.limits, asked.Scenario, asked.Note}, c.Hide)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +150,7 @@ type cardListBody struct {
 
 // listCards shows a page of all cards, oldest first.
 func (s *Server) listCards(c call) (any, error) {
-	after, err := strconv.Atoi(cmp.Or(c.request.URL.Query().Get("after"), "0"))
+	after, err := strconv.Atoi(cmp.Or(c.URL.Query().Get("after"), "0"))
 	if err != nil || after < 0 {
 		return nil, invalid("after is the next of a page")
 	}
@@ -172,10 +169,10 @@ func (s *Server) listCards(c call) (any, error) {
 }
 
 func (s *Server) getCards(c call) (any, error) {
-	if !c.request.URL.Query().Has("reference") {
+	if !c.URL.Query().Has("reference") {
 		return s.listCards(c)
 	}
-	reference, err := reference(c.request)
+	reference, err := reference(c.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +188,7 @@ func (s *Server) getCards(c call) (any, error) {
 }
 
 func (s *Server) getCard(c call) (any, error) {
-	row, err := s.books.card(c.request.PathValue("id"))
+	row, err := s.books.card(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +204,7 @@ func (s *Server) postMovement(c call) (any, error) {
 		Currency  string      `json:"currency"`
 		Scenario  string      `json:"scenario"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	if asked.Limit < 0 || asked.Limit > maxAmount {
@@ -220,8 +217,8 @@ func (s *Server) postMovement(c call) (any, error) {
 		return nil, invalid("direction is in or out")
 	}
 	row, err := s.books.move(moving{
-		asked.Reference, c.request.PathValue("id"), asked.Direction, asked.Amount, asked.Limit, asked.Scenario,
-	}, c.hide)
+		asked.Reference, c.PathValue("id"), asked.Direction, asked.Amount, asked.Limit, asked.Scenario,
+	}, c.Hide)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +229,7 @@ func (s *Server) postMovement(c call) (any, error) {
 }
 
 func (s *Server) getMovements(c call) (any, error) {
-	reference, err := reference(c.request)
+	reference, err := reference(c.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +245,7 @@ func (s *Server) getMovements(c call) (any, error) {
 }
 
 func (s *Server) getBalance(c call) (any, error) {
-	row, err := s.books.card(c.request.PathValue("id"))
+	row, err := s.books.card(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +261,7 @@ type remainderBody struct {
 
 // getRemainder is what is left on a card, and what merchants hold of it.
 func (s *Server) getRemainder(c call) (any, error) {
-	row, err := s.books.card(c.request.PathValue("id"))
+	row, err := s.books.card(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +270,7 @@ func (s *Server) getRemainder(c call) (any, error) {
 
 // postTerminate ends a card; what is left on it goes back to the master balance.
 func (s *Server) postTerminate(c call) (any, error) {
-	id := c.request.PathValue("id")
+	id := c.PathValue("id")
 	if _, err := s.books.card(id); err != nil {
 		return nil, err
 	}
@@ -288,7 +285,7 @@ func (s *Server) postTerminate(c call) (any, error) {
 }
 
 func (s *Server) postSensitive(c call) (any, error) {
-	row, err := s.books.card(c.request.PathValue("id"))
+	row, err := s.books.card(c.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -358,27 +355,10 @@ func reference(r *http.Request) (string, error) {
 
 // read decodes a whole body and nothing but the documented members.
 func read(body []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
+	if vendorfake.Read(body, into) != nil {
 		return invalid("the body does not match the documentation")
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return invalid("there is something behind the body")
-	}
 	return nil
-}
-
-// writeJSON answers. An answer that cannot be encoded is a mistake of this package.
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		panic("sandbox: encode an answer: " + err.Error())
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = w.Write(encoded) // the client may have disconnected
 }
 
 // isPrefix says whether a text can begin a card number.

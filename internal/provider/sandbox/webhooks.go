@@ -67,7 +67,7 @@ func (s *Server) setWebhooks(c call) (any, error) {
 		URL    string `json:"url"`
 		Secret string `json:"secret"`
 	}
-	if err := read(c.body, &asked); err != nil {
+	if err := read(c.Body, &asked); err != nil {
 		return nil, err
 	}
 	key, err := webhook.StandardKey(secret.New(asked.Secret))
@@ -87,7 +87,7 @@ func (s *Server) push(url string, key []byte, last int) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() {
-		<-s.closing
+		<-s.Closing()
 		stop()
 	}()
 	client := outward.New(outward.Config{Rule: outward.Rule{Anywhere: true}})

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 func (b *bench) wantBalance(a card.Account, want money.Cents) {
@@ -97,10 +98,10 @@ func TestManyTransactionsAreCountedOnce(t *testing.T) {
 // TestUnknownBalances: what cannot be read whole is no balance and no float.
 func TestUnknownBalances(t *testing.T) {
 	for _, op := range []string{"card", "authorizations", "transactions", "cards", "cardholder", "balance"} {
-		for _, mode := range []stripefake.Mode{
-			stripefake.ErrorBefore, stripefake.RateLimited, stripefake.Unauthorized, stripefake.Malformed,
-			stripefake.Truncated, stripefake.Moved, stripefake.Partial, stripefake.Inexact, stripefake.WrongOwner,
-			stripefake.WrongCurrency, stripefake.Reversed, stripefake.UnknownState,
+		for _, mode := range []vendorfake.Mode{
+			vendorfake.ErrorBefore, vendorfake.RateLimited, vendorfake.Unauthorized, vendorfake.Malformed,
+			vendorfake.Truncated, stripefake.Moved, vendorfake.Partial, vendorfake.Inexact, vendorfake.WrongOwner,
+			vendorfake.WrongCurrency, vendorfake.Reordered, vendorfake.UnknownState,
 		} {
 			t.Run(op+" "+string(mode), func(t *testing.T) {
 				b := start(t)
@@ -116,9 +117,9 @@ func TestUnknownBalances(t *testing.T) {
 					t.Skip("there is no such answer")
 				}
 				switch got, err := b.Balance(t.Context(), a.ID); {
-				case op == "card" && mode == stripefake.UnknownState: // it may be spent or not
+				case op == "card" && mode == vendorfake.UnknownState: // it may be spent or not
 					b.wantBalance(a, load-400)
-				case op == "authorizations" && mode == stripefake.UnknownState:
+				case op == "authorizations" && mode == vendorfake.UnknownState:
 					// What is held under a state that nobody knows is held: the closed ones, too.
 					if err != nil || got.Available != load-600 {
 						t.Errorf("balance is %+v, %v", got, err)
@@ -127,7 +128,7 @@ func TestUnknownBalances(t *testing.T) {
 					b.handles().WantUnknown(t, err)
 				default:
 					switch got, err := b.Stock(t.Context()); {
-					case op == "cards" && (mode == stripefake.UnknownState || mode == stripefake.WrongOwner):
+					case op == "cards" && (mode == vendorfake.UnknownState || mode == vendorfake.WrongOwner):
 						b.wantFloat(10_000_000 - 2*load)
 					case err == nil:
 						t.Errorf("stock is %+v", got)
@@ -182,7 +183,7 @@ func TestFloatIsReadNowAndThen(t *testing.T) {
 	// A call without time gets what is known; one without an issuer does not.
 	b.clock.pass(time.Minute)
 	ctx, cancel := context.WithCancel(t.Context())
-	b.fake.Fault("cardholder", stripefake.ErrorBefore)
+	b.fake.Fault("cardholder", vendorfake.ErrorBefore)
 	if got, err := b.Stock(ctx); err == nil {
 		t.Errorf("an issuer that is down has %+v", got)
 	}

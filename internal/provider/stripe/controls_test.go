@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // charge is a merchant's attempt at a card.
@@ -111,9 +112,9 @@ func TestUnfrozenCardThatIsMadeInactiveIsNotItsOwners(t *testing.T) {
 
 // TestNothingButACanceledCardRefusesAChangeOfStatus: of any failure it is not known what became of the card.
 func TestNothingButACanceledCardRefusesAChangeOfStatus(t *testing.T) {
-	for _, mode := range []stripefake.Mode{
-		stripefake.Refused, stripefake.Idempotency, stripefake.Conflict, stripefake.Strange, stripefake.Forbidden,
-		stripefake.WrongOwner, stripefake.Partial, stripefake.Moved,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.Refused, stripefake.Idempotency, vendorfake.Conflict, stripefake.Strange, stripefake.Forbidden,
+		vendorfake.WrongOwner, vendorfake.Partial, stripefake.Moved,
 	} {
 		b := start(t)
 		a := b.opened()
@@ -129,7 +130,7 @@ func TestNothingButACanceledCardRefusesAChangeOfStatus(t *testing.T) {
 	}
 	b := start(t)
 	a := b.opened()
-	b.fake.Fault("lock", stripefake.UnknownState)
+	b.fake.Fault("lock", vendorfake.UnknownState)
 	if state, err := b.SetFrozen(t.Context(), a.ID, true); err != nil || state != card.AccountPending {
 		t.Errorf("a status that is new reads as %q, %v", state, err)
 	}
@@ -156,8 +157,8 @@ func TestFreezingNextToALoadKeepsTheLimit(t *testing.T) {
 		want[a.ID] = int64(target)
 		m := onto(a, target-load, target)
 		if n%5 == 0 {
-			b.fake.Fault("move", stripefake.TimeoutAfter)
-			b.fake.Fault("lock", stripefake.TimeoutAfter)
+			b.fake.Fault("move", vendorfake.TimeoutAfter)
+			b.fake.Fault("lock", vendorfake.TimeoutAfter)
 		}
 		again := func(what string, send func() error) {
 			err := errors.New("not sent")
@@ -322,7 +323,7 @@ func TestManyTransactionsAreListedOnce(t *testing.T) {
 			t.Errorf("by %d: %d transactions", most, len(all))
 		}
 	}
-	b.fake.Fault("authorizations", stripefake.Repeated)
+	b.fake.Fault("authorizations", vendorfake.Repeated)
 	if page, _, err := b.Transactions(t.Context(), a.ID, "", 10); err != nil || page[0].ID == page[1].ID {
 		t.Errorf("what is listed twice: %+v, %v", page, err)
 	}
@@ -336,8 +337,8 @@ func TestTransactionsThatAreNotTheCardsAreNotShown(t *testing.T) {
 	b.charge(t, a.ID, 100)
 	b.fake.Refund(a.ID, 50)
 	for _, op := range []string{"authorizations", "transactions"} {
-		for _, mode := range []stripefake.Mode{
-			stripefake.WrongOwner, stripefake.WrongCurrency, stripefake.Inexact, stripefake.Reversed, stripefake.Partial,
+		for _, mode := range []vendorfake.Mode{
+			vendorfake.WrongOwner, vendorfake.WrongCurrency, vendorfake.Inexact, vendorfake.Reordered, vendorfake.Partial,
 			stripefake.Plain, stripefake.Forbidden,
 		} {
 			if !b.fake.Fault(op, mode) {

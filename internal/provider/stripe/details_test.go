@@ -8,7 +8,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
-	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // TestDetailsAreTheCardholders: codes go where Stripe sends them, and whole numbers and addresses stay with Stripe.
@@ -51,7 +51,7 @@ func TestDetailsAreTheCardholders(t *testing.T) {
 	if _, err := b.Details(t.Context(), a.ID); err != nil {
 		t.Error(err)
 	}
-	b.fake.Fault("cardholder", stripefake.WrongOwner)
+	b.fake.Fault("cardholder", vendorfake.WrongOwner)
 	if got, err := b.Details(t.Context(), a.ID); err == nil {
 		t.Errorf("of another cardholder: %+v", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fulfilment/fulfilmenttest"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // nonce is what Stripe.js makes in a page.
@@ -61,9 +62,9 @@ func TestCardIsShownByAKeyForOneNonce(t *testing.T) {
 	if _, err := b.Unlock(t.Context(), a.ID, "nonce&expand[]=x"); err == nil {
 		t.Error("a nonce that is none is sent")
 	}
-	for _, mode := range []stripefake.Mode{
-		stripefake.ErrorAfter, stripefake.TimeoutAfter, stripefake.Malformed, stripefake.Truncated, stripefake.RateLimited,
-		stripefake.Unauthorized, stripefake.Accepted,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.ErrorAfter, vendorfake.TimeoutAfter, vendorfake.Malformed, vendorfake.Truncated, vendorfake.RateLimited,
+		vendorfake.Unauthorized, stripefake.Accepted,
 	} {
 		if !b.fake.Fault("embed", mode) {
 			t.Fatalf("the fake has no %s", mode)

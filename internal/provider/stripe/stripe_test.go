@@ -21,6 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 var _ provider.IssuerClient = (*stripe.Issuer)(nil)
@@ -94,7 +95,7 @@ func (b *bench) handles() fulfilmenttest.Handles {
 		Traits: b.Traits(), Settle: func() {}, // all is done at once
 		Fault: func(op fulfilmenttest.Op, mode fulfilmenttest.Mode) bool {
 			named, ok := ops[op]
-			return ok && b.fake.Fault(named, stripefake.Mode(mode))
+			return ok && b.fake.Fault(named, vendorfake.Mode(mode))
 		},
 		Executed: func(ref fulfilment.Ref) int { return b.fake.Executed(ref.String()) },
 	}
@@ -183,12 +184,12 @@ func TestUnknownOutcomes(t *testing.T) {
 	b := start(t)
 	on := b.opened()
 	target := load
-	for _, mode := range []stripefake.Mode{
-		stripefake.ErrorBefore, stripefake.ErrorAfter, stripefake.TimeoutBefore, stripefake.TimeoutAfter,
-		stripefake.Idempotency, stripefake.Conflict, stripefake.Locked, stripefake.RateLimited, stripefake.Unauthorized,
+	for _, mode := range []vendorfake.Mode{
+		vendorfake.ErrorBefore, vendorfake.ErrorAfter, vendorfake.TimeoutBefore, vendorfake.TimeoutAfter,
+		stripefake.Idempotency, vendorfake.Conflict, stripefake.Locked, vendorfake.RateLimited, vendorfake.Unauthorized,
 		stripefake.Forbidden, stripefake.Strange, stripefake.Plain, stripefake.Moved, stripefake.Accepted,
-		stripefake.Malformed, stripefake.Truncated, stripefake.Huge, stripefake.WrongAmount, stripefake.Inexact,
-		stripefake.WrongCurrency, stripefake.WrongUnit, stripefake.WrongOwner, stripefake.Partial,
+		vendorfake.Malformed, vendorfake.Truncated, vendorfake.Huge, vendorfake.WrongAmount, vendorfake.Inexact,
+		vendorfake.WrongCurrency, vendorfake.WrongUnit, vendorfake.WrongOwner, vendorfake.Partial,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			for op, send := range map[string]func() error{
@@ -200,7 +201,7 @@ func TestUnknownOutcomes(t *testing.T) {
 				},
 				"card": func() error { _, err := b.Account(t.Context(), on.Ref); return err },
 			} {
-				if op == "card" && (mode == stripefake.WrongAmount || mode == stripefake.WrongUnit) {
+				if op == "card" && (mode == vendorfake.WrongAmount || mode == vendorfake.WrongUnit) {
 					continue // the account of a card does not say its limit
 				}
 				if !b.fake.Fault(op, mode) {
@@ -224,7 +225,7 @@ func TestRefusalsHaveNeutralCodes(t *testing.T) {
 	_, err := b.Open(t.Context(), opening())
 	wantRefused(t, err, card.RefusedHolder)
 	b.fake.SetHolder("active", "")
-	b.fake.Fault("move", stripefake.Refused)
+	b.fake.Fault("move", vendorfake.Refused)
 	_, err = b.Move(t.Context(), onto(on, 100, 1600))
 	wantRefused(t, err, fulfilment.RefusedRequest)
 	b.fake.Edit(on.ID, func(c *stripefake.Card) { c.Status = "canceled" })
@@ -244,7 +245,7 @@ func wantRefused(t *testing.T, err error, code string) {
 func TestLostAnswerAndAnotherBodyIsUnknown(t *testing.T) {
 	b := start(t)
 	o := opening()
-	b.fake.Fault("open", stripefake.TimeoutAfter)
+	b.fake.Fault("open", vendorfake.TimeoutAfter)
 	_, err := b.Open(t.Context(), o)
 	b.handles().WantUnknown(t, err)
 	// What the adapter would find first is not listed yet.
@@ -263,7 +264,7 @@ func TestLostAnswerAndAnotherBodyIsUnknown(t *testing.T) {
 
 	on := card.Account{ID: id}
 	m := onto(on, 500, 2000)
-	b.fake.Fault("move", stripefake.TimeoutAfter)
+	b.fake.Fault("move", vendorfake.TimeoutAfter)
 	_, err = b.Move(t.Context(), m)
 	b.handles().WantUnknown(t, err)
 	another := m
@@ -308,7 +309,7 @@ func TestReferenceIsTakenOnceForEver(t *testing.T) {
 func TestCardThatIsListedLateIsFound(t *testing.T) {
 	b := start(t)
 	o := opening()
-	b.fake.Fault("open", stripefake.Late)
+	b.fake.Fault("open", vendorfake.Late)
 	_, err := b.Open(t.Context(), o)
 	b.handles().WantUnknown(t, err)
 	for range 3 {

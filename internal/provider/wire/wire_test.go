@@ -21,7 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/outward"
 	"github.com/roamcard/roamcard/internal/provider/wire"
-	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // read takes any answer for a success.
@@ -89,9 +89,9 @@ func TestBrokenRoundTripsAreUnknown(t *testing.T) {
 		answer http.HandlerFunc
 		most   int64
 	}{
-		"no answer": {answer: func(w http.ResponseWriter, _ *http.Request) { spoil.HangUp(w) }},
-		"half":      {answer: func(w http.ResponseWriter, _ *http.Request) { spoil.Half(w, []byte(answer)) }},
-		"huge":      {answer: func(w http.ResponseWriter, _ *http.Request) { spoil.Huge(w, []byte(answer), 1<<20) }},
+		"no answer": {answer: func(w http.ResponseWriter, _ *http.Request) { vendorfake.HangUp(w) }},
+		"half":      {answer: func(w http.ResponseWriter, _ *http.Request) { vendorfake.Half(w, []byte(answer)) }},
+		"huge":      {answer: func(w http.ResponseWriter, _ *http.Request) { vendorfake.Padded(w, []byte(answer), 1<<20) }},
 		"too long":  {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }, most: 28},
 	} {
 		t.Run(name, func(t *testing.T) {

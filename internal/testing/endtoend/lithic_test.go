@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // lithicFloat is what the account has that cards are loaded from.
@@ -99,17 +100,17 @@ func TestAnswersOfLithicThatAreLostCostNothingTwice(t *testing.T) {
 	t.Parallel()
 	w, fake := newLithicWorld(t, "inline")
 	b := w.buyer()
-	fake.Fault("open", lithicfake.TimeoutAfter)
-	fake.Fault("move", lithicfake.TimeoutBefore)
-	fake.Fault("account", lithicfake.ErrorBefore)
+	fake.Fault("open", vendorfake.TimeoutAfter)
+	fake.Fault("move", vendorfake.TimeoutBefore)
+	fake.Fault("account", vendorfake.ErrorBefore)
 	o := b.buyCard("a-card-of-lithic-1")
 	if o.Issuance.CardID == "" {
 		t.Errorf("bought %+v", o)
 	}
 	w.awaitSettled()
 	wantBooks(t, fake, 1, 2)
-	fake.Fault("move", lithicfake.TimeoutAfter)
-	fake.Fault("moved", lithicfake.RateLimited)
+	fake.Fault("move", vendorfake.TimeoutAfter)
+	fake.Fault("moved", vendorfake.RateLimited)
 	loaded := b.topUp("a-load-of-lithic-1", 2500)
 	if loaded.status != 200 && loaded.status != 202 {
 		t.Errorf("the top-up: %d %s", loaded.status, loaded.body)

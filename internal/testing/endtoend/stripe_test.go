@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/provider/stripe"
 	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // newStripeWorld makes a world whose cards are Stripe's, of a vendor that the test plays.
@@ -49,7 +50,7 @@ func TestStripeCardsAreSoldAndToppedUp(t *testing.T) {
 	t.Parallel()
 	w, vendor := newStripeWorld(t, plan{instances: 2})
 	b := w.buyer()
-	vendor.Fault("open", stripefake.TimeoutAfter)
+	vendor.Fault("open", vendorfake.TimeoutAfter)
 	o := b.buyCard("a-card-of-stripe-1")
 	cards := vendor.Cards()
 	if len(cards) != 1 || cards[0].Limits[0].Amount != 1500 {
@@ -70,8 +71,8 @@ func TestStripeCardsAreSoldAndToppedUp(t *testing.T) {
 		t.Errorf("fee job %+v, %s earned", j, w.ledgerBalance("revenue:issue_fee"))
 	}
 	// One answer is lost after the limit is raised, one that is left unanswered raises nothing.
-	vendor.Fault("move", stripefake.TimeoutAfter)
-	vendor.Fault("move", stripefake.ErrorBefore)
+	vendor.Fault("move", vendorfake.TimeoutAfter)
+	vendor.Fault("move", vendorfake.ErrorBefore)
 	var both sync.WaitGroup
 	for n := range 2 {
 		both.Go(func() {
@@ -105,7 +106,7 @@ func TestStripeRefusalIsPaidBack(t *testing.T) {
 	w, vendor := newStripeWorld(t, plan{})
 	b := w.buyer()
 	had := w.balance(b.address)
-	vendor.Fault("open", stripefake.Refused)
+	vendor.Fault("open", vendorfake.Refused)
 	o, err := b.buyRetrying("refused-by-stripe-1")
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,8 @@ import (
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/provider/lithic"
-	"github.com/roamcard/roamcard/internal/provider/lithic/lithicfake"
 	"github.com/roamcard/roamcard/internal/provider/stripe"
-	"github.com/roamcard/roamcard/internal/provider/stripe/stripefake"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // lostModes are the ways in which the answer to a load is lost or says something else than what was done, by the names
@@ -37,14 +36,14 @@ func TestLostAnswerOfATopUpLoadsTheCardOnce(t *testing.T) {
 		lithic.Name: func(t *testing.T) loadedCard {
 			w, fake := newLithicWorld(t, "inline")
 			return loadedCard{w,
-				func(op, mode string) bool { return fake.Fault(op, lithicfake.Mode(mode)) }, "moved",
+				func(op, mode string) bool { return fake.Fault(op, vendorfake.Mode(mode)) }, "moved",
 				func() int64 { return fake.Cards()[0].Balance }, func() int { return len(fake.Transfers()) - 2 },
 			}
 		},
 		stripe.Name: func(t *testing.T) loadedCard {
 			w, fake := newStripeWorld(t, plan{})
 			return loadedCard{w,
-				func(op, mode string) bool { return fake.Fault(op, stripefake.Mode(mode)) }, "card",
+				func(op, mode string) bool { return fake.Fault(op, vendorfake.Mode(mode)) }, "card",
 				func() int64 { return fake.Cards()[0].Limits[0].Amount },
 				func() int { return int(fake.Cards()[0].Limits[0].Amount-1500) / 2450 },
 			}

@@ -4,21 +4,18 @@
 package esimaccessfake
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // Config is what a server needs. Zero values mean what the comments say.
@@ -52,13 +49,14 @@ type Server struct {
 	allocate           time.Duration
 	hide               bool
 	mux                *http.ServeMux
-	faults             spoil.Queue[Mode]
+	// Front counts what arrives: plans, check, balance, order, ordered, profile, usage, cancel, topups, topup. Faults
+	// name these, too.
+	*vendorfake.Front
 
 	mu       sync.Mutex
 	packages []Package
 	balance  int64
 	orders   []*Order // the oldest first
-	requests map[string]int
 }
 
 // New makes a Server.
@@ -66,7 +64,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		accessCode: cmp.Or(cfg.AccessCode, DevAccessCode), secret: cmp.Or(cfg.Secret, DevSecret), now: cfg.Now,
 		allocate: cmp.Or(cfg.AllocateAfter, 300*time.Millisecond), hide: cfg.HideAllocating, mux: http.NewServeMux(),
-		packages: cfg.Packages, balance: cmp.Or(cfg.Balance, defaultBalance), requests: map[string]int{},
+		packages: cfg.Packages, balance: cmp.Or(cfg.Balance, defaultBalance),
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -74,29 +72,29 @@ func New(cfg Config) *Server {
 	if s.packages == nil {
 		s.packages = Catalogue()
 	}
-	s.mux.HandleFunc("/api/v1/open/package/list", s.serve(listing, s.list))
-	s.mux.HandleFunc("/api/v1/open/balance/query", s.serve(always("balance"), s.showBalance))
-	s.mux.HandleFunc("/api/v1/open/esim/order", s.serve(always("order"), s.order))
-	s.mux.HandleFunc("/api/v1/open/esim/query", s.serve(looking, s.query))
-	s.mux.HandleFunc("/api/v1/open/esim/usage/query", s.serve(always("usage"), s.usage))
-	s.mux.HandleFunc("/api/v1/open/esim/cancel", s.serve(always("cancel"), s.cancel))
-	s.mux.HandleFunc("/api/v1/open/esim/topup", s.serve(always("topup"), s.topup))
-	s.mux.HandleFunc("GET /control/books", s.showBooks)
-	s.mux.HandleFunc("POST /control/faults", s.addFault)
-	s.mux.HandleFunc("DELETE /control/faults", s.clearFaults)
+	s.Front = vendorfake.New(s.vendor())
+	for path, route := range map[string]struct {
+		op func(vendorfake.Call) string
+		do func(body []byte) (any, error)
+	}{
+		"package/list":     {listing, s.list},
+		"balance/query":    {vendorfake.Always("balance"), s.showBalance},
+		"esim/order":       {vendorfake.Always("order"), s.order},
+		"esim/query":       {looking, s.query},
+		"esim/usage/query": {vendorfake.Always("usage"), s.usage},
+		"esim/cancel":      {vendorfake.Always("cancel"), s.cancel},
+		"esim/topup":       {vendorfake.Always("topup"), s.topup},
+	} {
+		s.mux.HandleFunc("/api/v1/open/"+path, s.Serve(route.op, func(c vendorfake.Call) vendorfake.Reply {
+			return answered(route.do(c.Body))
+		}))
+	}
+	s.Control(s.mux, "/control/", s.books)
 	return s
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
-// Requests counts what arrived, by operation: plans, check, balance, order, ordered, profile, usage, cancel,
-// topups, topup.
-func (s *Server) Requests() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.requests)
-}
 
 // The codes of the vendor's documentation that this server answers with.
 const (
@@ -132,29 +130,24 @@ type envelope struct {
 	Obj       any     `json:"obj"`
 }
 
-func answered(obj any, err error) envelope {
+func answered(obj any, err error) vendorfake.Reply {
 	if err == nil {
-		return envelope{Success: true, ErrorCode: "0", Obj: obj}
+		return vendorfake.JSON(http.StatusOK, envelope{Success: true, ErrorCode: "0", Obj: obj})
 	}
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
 		p = &problem{codeServer, "server error"}
 	}
-	return envelope{ErrorCode: p.code, ErrorMsg: &p.message}
+	return vendorfake.JSON(http.StatusOK, envelope{ErrorCode: p.code, ErrorMsg: &p.message})
 }
 
-// operation names a request, for faults and counts.
-type operation func(body []byte) string
-
-func always(op string) operation { return func([]byte) string { return op } }
-
 // listing is topups for a request about a profile, check for one that names a package, and plans for any other.
-func listing(body []byte) string {
+func listing(c vendorfake.Call) string {
 	var asked struct {
 		PackageCode string `json:"packageCode"`
 		Type        string `json:"type"`
 	}
-	switch err := json.Unmarshal(body, &asked); {
+	switch err := json.Unmarshal(c.Body, &asked); {
 	case err == nil && asked.Type == "TOPUP":
 		return "topups"
 	case err == nil && asked.PackageCode != "":
@@ -164,47 +157,26 @@ func listing(body []byte) string {
 }
 
 // looking is profile for a request that names a profile, and ordered for any other.
-func looking(body []byte) string {
+func looking(c vendorfake.Call) string {
 	var asked struct {
 		ProfileNo string `json:"esimTranNo"`
 	}
-	if json.Unmarshal(body, &asked) == nil && asked.ProfileNo != "" {
+	if json.Unmarshal(c.Body, &asked) == nil && asked.ProfileNo != "" {
 		return "profile"
 	}
 	return "ordered"
 }
 
-const maxRequest = 64 << 10
-
-// serve wraps an operation in what every request goes through.
-func (s *Server) serve(name operation, do func(body []byte) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-		if err != nil {
-			write(w, http.StatusOK, answered(nil, &problem{codeJSON, "the body cannot be read"}))
-			return
-		}
-		op := name(body)
-		s.mu.Lock()
-		s.requests[op]++
-		s.mu.Unlock()
-		if err := s.authenticate(r, body); err != nil {
-			write(w, http.StatusOK, answered(nil, err))
-			return
-		}
-		mode, faulty := s.faults.Take(op)
-		if !faulty {
-			write(w, http.StatusOK, answered(do(body)))
-			return
-		}
-		s.misbehave(w, mode, func() envelope { return answered(do(body)) })
-	}
-}
-
 // maxAge is how far a request's timestamp may be from the clock.
 const maxAge = 5 * time.Minute
 
-func (s *Server) authenticate(r *http.Request, body []byte) error {
+// authenticate refuses a request that is not signed.
+func (s *Server) authenticate(c vendorfake.Call) (vendorfake.Reply, bool) {
+	err := s.signed(c.Request, c.Body)
+	return answered(nil, err), err != nil
+}
+
+func (s *Server) signed(r *http.Request, body []byte) error {
 	if r.Method != http.MethodPost {
 		return &problem{codeMethod, "the method is not supported"}
 	}
@@ -230,28 +202,8 @@ func (s *Server) authenticate(r *http.Request, body []byte) error {
 
 // read decodes a whole body and nothing but the documented members.
 func read(body []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if decoder.Decode(into) != nil {
+	if vendorfake.Read(body, into) != nil {
 		return &problem{codeJSON, "the request is not the documented JSON"}
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return &problem{codeJSON, "there is something behind the request"}
-	}
 	return nil
-}
-
-// write answers. An answer that cannot be encoded is a mistake of this package.
-func write(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(encode(body)) // the client may have disconnected
-}
-
-func encode(body any) []byte {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		panic("esimaccessfake: encode an answer: " + err.Error())
-	}
-	return encoded
 }

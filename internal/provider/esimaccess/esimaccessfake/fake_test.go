@@ -163,7 +163,9 @@ func TestClearedFaultsSpoilNothing(t *testing.T) {
 	c := newClient(t, esimaccessfake.Config{})
 	control := func(method, body string) int {
 		w := httptest.NewRecorder()
-		c.server.ServeHTTP(w, httptest.NewRequest(method, "/control/faults", bytes.NewReader([]byte(body))))
+		r := httptest.NewRequest(method, "/control/faults", bytes.NewReader([]byte(body)))
+		r.RemoteAddr = "127.0.0.1:4000"
+		c.server.ServeHTTP(w, r)
 		return w.Code
 	}
 	fault := func() {

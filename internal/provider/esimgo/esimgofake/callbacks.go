@@ -6,68 +6,68 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // resendAfter is how long the vendor waits before it sends a callback again that was not taken.
 const resendAfter = 100 * time.Millisecond
 
 // setCallbacks says where callbacks go, as in the vendor's portal.
-func (s *Server) setCallbacks(w http.ResponseWriter, r *http.Request) {
+func (s *Server) setCallbacks(c vendorfake.Call) (any, error) {
 	var asked struct {
 		URL string `json:"url"`
 	}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&asked); err != nil || asked.URL == "" {
-		write(w, no(http.StatusBadRequest, "url is where callbacks go"))
-		return
+	if vendorfake.Read(c.Body, &asked) != nil || asked.URL == "" {
+		return nil, errors.New("url is where callbacks go")
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.callbacks = asked.URL
-	s.mu.Unlock()
-	write(w, ok(map[string]string{"url": asked.URL}))
+	return map[string]string{"url": asked.URL}, nil
 }
 
 // use plays a device that uses data of the eSIM of an order. The answer comes once the callback about it is taken.
-func (s *Server) use(w http.ResponseWriter, r *http.Request) {
+func (s *Server) use(c vendorfake.Call) (any, error) {
 	var asked struct {
 		Bytes int64 `json:"bytes"`
 	}
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&asked)
+	err := vendorfake.Read(c.Body, &asked)
 	s.mu.Lock()
-	o, to := s.ordered(r.PathValue("reference")), s.callbacks
+	o, to := s.ordered(c.PathValue("reference")), s.callbacks
 	if err != nil || asked.Bytes < 1 || o == nil || !o.Completed {
 		s.mu.Unlock()
-		write(w, no(http.StatusBadRequest, "bytes are used of the eSIM of an order"))
-		return
+		return nil, errors.New("bytes are used of the eSIM of an order")
 	}
 	o.use = Use{Profile: "Installed", Bundle: "Active", Used: o.use.Used + asked.Bytes}
 	body := s.callback(o)
 	s.mu.Unlock()
 	sent := 0
 	for taken := to == ""; !taken; {
-		if sent++; s.call(r.Context(), to, body) {
+		if sent++; s.call(c.Context(), to, body) {
 			break
 		}
 		select {
-		case <-r.Context().Done():
-			return
+		case <-c.Context().Done():
+			return nil, c.Context().Err()
 		case <-time.After(resendAfter):
 		}
 	}
-	write(w, ok(map[string]int{"sent": sent}))
+	return map[string]int{"sent": sent}, nil
 }
 
 // callback is about the usage of an eSIM; the books are locked.
 func (s *Server) callback(o *bought) []byte {
 	total := int64(s.find(o.Bundle).DataMB) * 1_000_000
-	return encode(map[string]any{
+	return vendorfake.JSON(http.StatusOK, map[string]any{
 		"iccid": o.sim.iccid, "alertType": "Utilisation", "bundle": map[string]any{
 			"id": o.Reference, "reference": o.Reference, "name": o.Bundle, "initialQuantity": max(total, 0),
 			"remainingQuantity": max(total-o.use.Used, 0),
 		},
-	})
+	}).Body
 }
 
 // call sends a callback, signed as those of version 3 are, and reports whether it is taken.

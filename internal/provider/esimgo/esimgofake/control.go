@@ -1,9 +1,6 @@
 package esimgofake
 
 import (
-	"encoding/json"
-	"net/http"
-
 	"github.com/roamcard/roamcard/internal/money"
 )
 
@@ -16,17 +13,8 @@ type bookBody struct {
 	Onto   string     `json:"onto,omitempty"`
 }
 
-// control is the control API, for tests and developers. It needs no key: it is for this machine.
-func (s *Server) control() *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /control/books", s.showBooks)
-	mux.HandleFunc("POST /control/faults", s.addFault)
-	mux.HandleFunc("POST /control/webhooks", s.setCallbacks)
-	mux.HandleFunc("POST /control/orders/{reference}/usage", s.use)
-	return mux
-}
-
-func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
+// books are the books, for tests and developers.
+func (s *Server) books() (any, error) {
 	shown := []bookBody{}
 	for _, o := range s.Orders() {
 		status := "ordered"
@@ -35,19 +23,5 @@ func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
 		}
 		shown = append(shown, bookBody{o.Reference, o.Bundle, status, o.Total, o.Onto})
 	}
-	write(w, ok(map[string]any{"esims": shown}))
-}
-
-// addFault takes such as {"op":"order","mode":"timeout_after"}.
-func (s *Server) addFault(w http.ResponseWriter, r *http.Request) {
-	var asked struct {
-		Op   string `json:"op"`
-		Mode Mode   `json:"mode"`
-	}
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&asked)
-	if err != nil || !s.Fault(asked.Op, asked.Mode) {
-		write(w, no(http.StatusBadRequest, "there is no such fault"))
-		return
-	}
-	write(w, ok(asked))
+	return map[string]any{"esims": shown}, nil
 }

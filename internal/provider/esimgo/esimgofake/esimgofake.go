@@ -3,7 +3,6 @@ package esimgofake
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -13,8 +12,8 @@ import (
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/outward"
-	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
 	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // DevKey is the API key of a Config that has none.
@@ -93,6 +92,8 @@ func (s *Server) Put(reference string, use Use) {
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
+	// Front counts what arrives, by Ops. Faults name these, too.
+	*vendorfake.Front
 	// sender sends callbacks, to wherever the test says.
 	sender *http.Client
 
@@ -100,8 +101,6 @@ type Server struct {
 	bundles []*Bundle
 	orders  []*bought // the oldest first
 	balance money.USDC
-	faults  spoil.Queue[Mode]
-	calls   map[string]int
 	made    int
 	latest  time.Time
 	// callbacks is where they are sent; empty sends none.
@@ -123,12 +122,13 @@ func New(cfg Config) *Server {
 		cfg.Now = time.Now
 	}
 	s := &Server{
-		cfg: cfg, balance: cfg.Balance, calls: map[string]int{},
+		cfg: cfg, balance: cfg.Balance,
 		sender: outward.New(outward.Config{Rule: outward.Rule{Anywhere: true}}),
 	}
 	for _, b := range Bundles() {
 		s.bundles = append(s.bundles, &b)
 	}
+	s.Front = vendorfake.New(s.vendor())
 	s.mux = s.routes()
 	return s
 }
@@ -185,13 +185,6 @@ func (s *Server) Balance() money.USDC {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.balance
-}
-
-// Calls is how often a kind of request was made.
-func (s *Server) Calls(op string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls[op]
 }
 
 // Check finds what in the books does not add up: an order that nobody paid for, or an eSIM that was sold twice.
@@ -307,11 +300,10 @@ func (s *Server) sell(b *Bundle, onto *bought) *bought {
 }
 
 // Ops are the kinds of requests that faults and counts name.
-func Ops() []string { return slices.Sorted(maps.Keys(ops)) }
-
-var ops = map[string]bool{
-	opPlans: true, opPlan: true, opCheck: true, opOrder: true, opOrdered: true, opAssignments: true, opOrganisation: true,
-	opESIM: true, opBundles: true, opTopups: true, opTopup: true,
+func Ops() []string {
+	return []string{
+		opPlans, opPlan, opCheck, opOrder, opOrdered, opAssignments, opOrganisation, opESIM, opBundles, opTopups, opTopup,
+	}
 }
 
 const (

@@ -4,120 +4,79 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
 
-	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
-// Mode is a way for one request to go wrong. Before and after speak of the effect: "after" means that it happened and
-// the caller does not learn of it.
-type Mode string
-
-// The modes.
+// The modes that are this vendor's own.
 const (
-	ErrorBefore   Mode = "error_before"
-	ErrorAfter    Mode = "error_after"
-	TimeoutBefore Mode = "timeout_before"
-	TimeoutAfter  Mode = "timeout_after"
-	// Refused makes validate say no. A fault of the order is one of its validate.
-	Refused       Mode = "refused"
-	BadRequest    Mode = "bad_request"
-	Malformed     Mode = "malformed"
-	Truncated     Mode = "truncated"
-	Huge          Mode = "huge"
-	RateLimited   Mode = "rate_limited"
-	Unauthorized  Mode = "unauthorized"
-	Processing    Mode = "processing"
-	UnknownState  Mode = "unknown_state"
-	WrongAmount   Mode = "wrong_amount"
-	Inexact       Mode = "inexact_amount"
-	WrongCurrency Mode = "wrong_currency"
-	WrongOwner    Mode = "wrong_owner"
-	Duplicate     Mode = "duplicate"
+	BadRequest vendorfake.Mode = "bad_request"
+	Processing vendorfake.Mode = "processing"
 )
 
-var modes = []Mode{
-	ErrorBefore, ErrorAfter, TimeoutBefore, TimeoutAfter, Refused, BadRequest, Malformed, Truncated, Huge, RateLimited,
-	Unauthorized, Processing, UnknownState, WrongAmount, Inexact, WrongCurrency, WrongOwner, Duplicate,
-}
+// lists are the members that are lists.
+var lists = []string{"bundles", "orders", "esims"}
 
-// Fault spoils the next request of a kind, and says whether it can. Faults of one kind queue up.
-func (s *Server) Fault(op string, mode Mode) bool {
-	if !ops[op] || !slices.Contains(modes, mode) {
-		return false
-	}
-	if mode == Refused {
+// Fault spoils the next request of a kind, and says whether it can. Faults of one kind queue up. An order that is
+// refused is one whose validate says no.
+func (s *Server) Fault(op string, mode vendorfake.Mode) bool {
+	if mode == vendorfake.Refused {
 		op = opCheck
 	}
-	s.faults.Add(op, mode)
-	return true
+	return s.Front.Fault(op, mode)
 }
 
-// before is the answer to a request that has no effect.
-func before(mode Mode) (r reply, done bool) {
-	switch mode {
-	case ErrorBefore:
+// vendor says what requests go through, and how they go wrong.
+func (s *Server) vendor() vendorfake.Vendor {
+	return vendorfake.Vendor{
+		Ops: Ops(),
+		Authenticate: func(c vendorfake.Call) (vendorfake.Reply, bool) {
+			return no(http.StatusForbidden, "access denied"), !secret.New(c.Header.Get("X-API-Key")).Equal(s.cfg.APIKey)
+		},
+		Modes: map[vendorfake.Mode][]string{
+			vendorfake.Refused: {opCheck}, vendorfake.UnknownState: nil, vendorfake.WrongAmount: nil, vendorfake.Inexact: nil,
+			vendorfake.WrongCurrency: nil, vendorfake.WrongOwner: nil, vendorfake.Duplicate: nil, BadRequest: nil,
+			Processing: nil,
+		},
+		Refuse: refuse,
+		Failed: func(text string) vendorfake.Reply { return no(http.StatusBadGateway, text) },
+		Huge:   8 << 20,
+		Lists:  lists,
+		Edit:   func(mode vendorfake.Mode, one map[string]any) { within(mode, "", one) },
+	}
+}
+
+// refuse is the vendor's answer to a request that has no effect.
+func refuse(fault vendorfake.Fault, _ *http.Request) (vendorfake.Reply, bool) {
+	switch fault.Mode {
+	case vendorfake.ErrorBefore:
 		return no(http.StatusInternalServerError, "internal error"), true
-	case TimeoutBefore:
-		return reply{}, true
 	case BadRequest:
 		return no(http.StatusBadRequest, "bad request"), true
-	case RateLimited:
-		return reply{http.StatusTooManyRequests, map[string]string{"message": "too many requests"}, 3}, true
-	case Unauthorized:
+	case vendorfake.RateLimited:
+		return later(http.StatusTooManyRequests, "too many requests", 3), true
+	case vendorfake.Unauthorized:
 		return no(http.StatusForbidden, "access denied"), true
 	case Processing:
-		return reply{http.StatusServiceUnavailable, map[string]string{"message": "processing"}, 1}, true
+		return later(http.StatusServiceUnavailable, "processing", 1), true
 	}
-	return reply{}, false
+	return vendorfake.Reply{}, false
 }
 
-// send writes an answer, spoiled.
-func send(w http.ResponseWriter, mode Mode, r reply) {
-	encoded := encode(r.body)
-	switch mode {
-	case TimeoutBefore, TimeoutAfter:
-		spoil.HangUp(w)
-	case ErrorAfter:
-		// Its text repeats what was not to be seen.
-		write(w, no(http.StatusBadGateway, "while answering "+string(encoded)))
-	case Malformed:
-		spoil.Page(w, encoded)
-	case Truncated:
-		spoil.Half(w, encoded)
-	case Huge:
-		spoil.Huge(w, encoded, 8<<20)
-	case Refused, UnknownState, WrongAmount, Inexact, WrongCurrency, WrongOwner, Duplicate:
-		r.body = edited(mode, encoded)
-		write(w, r)
-	default:
-		write(w, r)
-	}
-}
-
-// edited changes members of an answer, wherever they are.
-func edited(mode Mode, encoded []byte) any {
-	var body any
-	decoder := json.NewDecoder(strings.NewReader(string(encoded)))
-	decoder.UseNumber()
-	if err := decoder.Decode(&body); err != nil {
-		panic("esimgofake: edit an answer: " + err.Error())
-	}
-	return edit(mode, "", body)
-}
-
-func edit(mode Mode, name string, value any) any {
+// within changes the members of an answer, wherever they are.
+func within(mode vendorfake.Mode, name string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for member, inner := range v {
-			v[member] = edit(mode, member, inner)
+			v[member] = within(mode, member, inner)
 		}
 		return v
 	case []any:
 		for i := range v {
-			v[i] = edit(mode, "", v[i])
+			v[i] = within(mode, "", v[i])
 		}
-		if mode == Duplicate && slices.Contains([]string{"bundles", "orders", "esims"}, name) {
+		if mode == vendorfake.Duplicate && slices.Contains(lists, name) {
 			v = append(v, v...)
 		}
 		return v
@@ -128,14 +87,16 @@ func edit(mode Mode, name string, value any) any {
 	return value
 }
 
-var edits = map[Mode]map[string]func(any) any{
-	Refused:       {"valid": always(false)},
-	UnknownState:  {"status": always("quarantined"), "bundleState": always("Quarantined")},
-	WrongAmount:   {"total": more("1"), "subTotal": more("1"), "pricePerUnit": more("1"), "price": more("1")},
-	Inexact:       {"total": always(json.Number("1.0000005")), "balance": always(json.Number("1.0000005"))},
-	WrongCurrency: {"currency": always("EUR")},
-	WrongOwner: {"orderReference": always("00000000-0000-4000-8000-000000000000"), "item": always("esim_of_another"),
-		"iccid": always("8900000000000000000"), "name": always("esim_of_another")},
+var edits = map[vendorfake.Mode]map[string]func(any) any{
+	vendorfake.Refused:       {"valid": always(false)},
+	vendorfake.UnknownState:  {"status": always("quarantined"), "bundleState": always("Quarantined")},
+	vendorfake.WrongAmount:   {"total": more("1"), "subTotal": more("1"), "pricePerUnit": more("1"), "price": more("1")},
+	vendorfake.Inexact:       {"total": always(json.Number("1.0000005")), "balance": always(json.Number("1.0000005"))},
+	vendorfake.WrongCurrency: {"currency": always("EUR")},
+	vendorfake.WrongOwner: {
+		"orderReference": always("00000000-0000-4000-8000-000000000000"), "item": always("esim_of_another"),
+		"iccid": always("8900000000000000000"), "name": always("esim_of_another"),
+	},
 }
 
 func always(v any) func(any) any { return func(any) any { return v } }

@@ -2,7 +2,6 @@ package esimgofake
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,87 +9,76 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 const (
-	maxBody     = 1 << 16
 	maxQuantity = 10
 	smdpAddress = "rsp.esimgo.example.com"
 )
 
-// reply is an answer before it is spoiled.
-type reply struct {
-	status int
-	body   any
-	// retryAfter is in seconds; zero leaves the header out.
-	retryAfter int
+func ok(body any) vendorfake.Reply { return vendorfake.JSON(http.StatusOK, body) }
+
+func no(status int, message string) vendorfake.Reply {
+	return vendorfake.JSON(status, map[string]string{"message": message})
 }
 
-func ok(body any) reply { return reply{status: http.StatusOK, body: body} }
-
-func no(status int, message string) reply {
-	return reply{status: status, body: map[string]string{"message": message}}
+// later is no, until so many seconds have passed.
+func later(status int, message string, seconds int) vendorfake.Reply {
+	r := no(status, message)
+	r.Header = map[string]string{"Retry-After": strconv.Itoa(seconds)}
+	return r
 }
 
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for pattern, route := range map[string]struct {
-		op     string
-		answer func(*http.Request) reply
+		op     func(vendorfake.Call) string
+		answer func(vendorfake.Call) vendorfake.Reply
 	}{
-		"GET /catalogue/{name}":      {opPlan, s.bundle},
-		"GET /orders":                {opOrdered, s.list},
-		"GET /orders/{reference}":    {opOrdered, s.order},
-		"GET /esims/assignments":     {opAssignments, s.assignments},
-		"GET /esims/{iccid}":         {opESIM, s.esim},
-		"GET /esims/{iccid}/bundles": {opBundles, s.applied},
-		"GET /organisation":          {opOrganisation, s.organisation},
+		"GET /catalogue":             {listing, s.catalogue},
+		"GET /catalogue/{name}":      {vendorfake.Always(opPlan), s.bundle},
+		"GET /orders":                {vendorfake.Always(opOrdered), s.list},
+		"GET /orders/{reference}":    {vendorfake.Always(opOrdered), s.order},
+		"POST /orders":               {ordering, s.take},
+		"GET /esims/assignments":     {vendorfake.Always(opAssignments), s.assignments},
+		"GET /esims/{iccid}":         {vendorfake.Always(opESIM), s.esim},
+		"GET /esims/{iccid}/bundles": {vendorfake.Always(opBundles), s.applied},
+		"GET /organisation":          {vendorfake.Always(opOrganisation), s.organisation},
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			s.serve(w, route.op, func() reply { return route.answer(r) })
-		})
+		mux.HandleFunc(pattern, s.Serve(route.op, func(c vendorfake.Call) vendorfake.Reply {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return route.answer(c)
+		}))
 	}
-	mux.HandleFunc("GET /catalogue", func(w http.ResponseWriter, r *http.Request) {
-		op := opPlans
-		if r.URL.Query().Has("countries") {
-			op = opTopups
-		}
-		s.serve(w, op, func() reply { return s.catalogue(r) })
-	})
-	mux.HandleFunc("POST /orders", s.post)
+	s.Control(mux, "/control/", s.books)
+	mux.HandleFunc("POST /control/webhooks", vendorfake.Local(s.setCallbacks))
+	mux.HandleFunc("POST /control/orders/{reference}/usage", vendorfake.Local(s.use))
 	return mux
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, "/control/") {
-		s.control().ServeHTTP(w, r)
-		return
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// listing is topups for what an eSIM's countries have, and plans for any other list.
+func listing(c vendorfake.Call) string {
+	if c.URL.Query().Has("countries") {
+		return opTopups
 	}
-	if !secret.New(r.Header.Get("X-API-Key")).Equal(s.cfg.APIKey) {
-		write(w, no(http.StatusForbidden, "access denied"))
-		return
-	}
-	s.mux.ServeHTTP(w, r)
+	return opPlans
 }
 
-// serve answers a request under the lock of the books, as its faults say.
-func (s *Server) serve(w http.ResponseWriter, op string, answer func() reply) {
-	s.mu.Lock()
-	s.calls[op]++
-	mode, _ := s.faults.Take(op)
-	early, done := before(mode)
-	var r reply
-	if !done {
-		r = answer()
+// ordering is check for what is only validated, and topup for what is added to an eSIM.
+func ordering(c vendorfake.Call) string {
+	var asked orderRequest
+	switch err := json.Unmarshal(c.Body, &asked); {
+	case err == nil && asked.Type == "validate":
+		return opCheck
+	case err == nil && len(asked.Order) == 1 && len(asked.Order[0].ICCIDs) > 0:
+		return opTopup
 	}
-	s.mu.Unlock()
-	if done {
-		send(w, mode, early)
-		return
-	}
-	send(w, mode, r)
+	return opOrder
 }
 
 type orderRequest struct {
@@ -105,25 +93,12 @@ type orderRequest struct {
 	} `json:"order"`
 }
 
-func (s *Server) post(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var asked orderRequest
-	if err != nil || json.Unmarshal(body, &asked) != nil {
-		write(w, no(http.StatusBadRequest, "invalid request body"))
-		return
-	}
-	op := opOrder
-	switch {
-	case asked.Type == "validate":
-		op = opCheck
-	case len(asked.Order) == 1 && len(asked.Order[0].ICCIDs) > 0:
-		op = opTopup
-	}
-	s.serve(w, op, func() reply { return s.take(asked) })
-}
-
 // take validates an order, or makes it.
-func (s *Server) take(asked orderRequest) reply {
+func (s *Server) take(c vendorfake.Call) vendorfake.Reply {
+	var asked orderRequest
+	if json.Unmarshal(c.Body, &asked) != nil {
+		return no(http.StatusBadRequest, "invalid request body")
+	}
 	if !slices.Contains([]string{"validate", "transaction"}, asked.Type) || len(asked.Order) != 1 ||
 		asked.Order[0].Type != "bundle" || asked.Order[0].Quantity < 1 {
 		return no(http.StatusBadRequest, "invalid order")
@@ -162,10 +137,7 @@ func (s *Server) take(asked orderRequest) reply {
 	case line.Quantity != 1 || asked.Assign == nil || !*asked.Assign:
 		return no(http.StatusBadRequest, "only one eSIM is assigned at a time")
 	case now.Sub(s.latest) < s.cfg.OrderGap:
-		return reply{
-			status: http.StatusTooManyRequests, body: map[string]string{"message": "too many requests"},
-			retryAfter: int(s.cfg.OrderGap/time.Second) + 1,
-		}
+		return later(http.StatusTooManyRequests, "too many requests", int(s.cfg.OrderGap/time.Second)+1)
 	default:
 		s.latest = now
 	}
@@ -175,7 +147,7 @@ func (s *Server) take(asked orderRequest) reply {
 // currency is the organisation's.
 func (s *Server) currency() string { return "USD" }
 
-func (s *Server) catalogue(r *http.Request) reply {
+func (s *Server) catalogue(r vendorfake.Call) vendorfake.Reply {
 	bundles := slices.DeleteFunc(slices.Clone(s.bundles),
 		func(b *Bundle) bool { return !b.in(r.URL.Query().Get("countries")) })
 	page, of := paged(r, bundles, s.cfg.PageSize)
@@ -193,7 +165,7 @@ func (b *Bundle) in(countries string) bool {
 	})
 }
 
-func (s *Server) bundle(r *http.Request) reply {
+func (s *Server) bundle(r vendorfake.Call) vendorfake.Reply {
 	b := s.find(r.PathValue("name"))
 	if b == nil {
 		return no(http.StatusNotFound, "bundle not found")
@@ -201,7 +173,7 @@ func (s *Server) bundle(r *http.Request) reply {
 	return ok(b.shown())
 }
 
-func (s *Server) list(r *http.Request) reply {
+func (s *Server) list(r vendorfake.Call) vendorfake.Reply {
 	all := slices.Clone(s.orders)
 	if !s.cfg.OldestFirst {
 		slices.Reverse(all)
@@ -216,14 +188,14 @@ func (s *Server) list(r *http.Request) reply {
 	return ok(map[string]any{"orders": shown, "pageCount": of, "rows": len(all)})
 }
 
-func (s *Server) order(r *http.Request) reply {
+func (s *Server) order(r vendorfake.Call) vendorfake.Reply {
 	if o := s.ordered(r.PathValue("reference")); o != nil {
 		return ok(s.shown(o))
 	}
 	return no(http.StatusNotFound, "order not found")
 }
 
-func (s *Server) assignments(r *http.Request) reply {
+func (s *Server) assignments(r vendorfake.Call) vendorfake.Reply {
 	o := s.ordered(r.URL.Query().Get("reference"))
 	switch {
 	case r.Header.Get("Accept") != "application/json":
@@ -231,14 +203,12 @@ func (s *Server) assignments(r *http.Request) reply {
 	case o == nil:
 		return no(http.StatusBadRequest, "order not found")
 	case !o.Completed:
-		return reply{
-			status: http.StatusServiceUnavailable, body: map[string]string{"message": "processing"}, retryAfter: 1,
-		}
+		return later(http.StatusServiceUnavailable, "processing", 1)
 	}
 	return ok(map[string]any{"esims": []installBody{o.sim.shown()}})
 }
 
-func (s *Server) esim(r *http.Request) reply {
+func (s *Server) esim(r vendorfake.Call) vendorfake.Reply {
 	o := s.holding(r.PathValue("iccid"))
 	if o == nil {
 		return no(http.StatusBadRequest, "eSIM not found")
@@ -251,7 +221,7 @@ func (s *Server) esim(r *http.Request) reply {
 }
 
 // applied are the bundles of an eSIM.
-func (s *Server) applied(r *http.Request) reply {
+func (s *Server) applied(r vendorfake.Call) vendorfake.Reply {
 	o := s.holding(r.PathValue("iccid"))
 	if o == nil {
 		return no(http.StatusBadRequest, "eSIM not found")
@@ -307,7 +277,7 @@ func (s *Server) holding(iccid string) *bought {
 	return s.orders[i]
 }
 
-func (s *Server) organisation(*http.Request) reply {
+func (s *Server) organisation(vendorfake.Call) vendorfake.Reply {
 	return ok(map[string]any{"name": "roamcard", "balance": dollars(s.balance), "currency": s.currency()})
 }
 
@@ -320,7 +290,7 @@ func (s *Server) ordered(reference string) *bought {
 }
 
 // paged is one page of a list, and how many there are. Pages count from 1.
-func paged[T any](r *http.Request, all []T, size int) (page []T, of int) {
+func paged[T any](r vendorfake.Call, all []T, size int) (page []T, of int) {
 	if n, err := strconv.Atoi(r.URL.Query().Get("perPage")); err == nil && n > 0 {
 		size = min(size, n)
 	}
@@ -432,21 +402,4 @@ func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 // dollars writes an amount as the vendor does: a decimal number without needless zeros.
 func dollars(u money.USDC) json.Number {
 	return json.Number(strings.TrimSuffix(strings.TrimRight(u.Dollars(), "0"), "."))
-}
-
-func encode(body any) []byte {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		panic("esimgofake: encode an answer: " + err.Error())
-	}
-	return encoded
-}
-
-func write(w http.ResponseWriter, r reply) {
-	w.Header().Set("Content-Type", "application/json")
-	if r.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(r.retryAfter))
-	}
-	w.WriteHeader(r.status)
-	_, _ = w.Write(encode(r.body))
 }

@@ -1,7 +1,6 @@
 package lithicfake
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 )
@@ -13,9 +12,9 @@ const (
 	opening  = "roamcard opening"
 )
 
-// showBooks shows the books as a test compares them with those of the client: in the form of the sandbox, by the
-// client's references, and without numbers of cards.
-func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
+// books are the books as a test compares them with those of the client: in the form of the sandbox, by the client's
+// references, and without numbers of cards.
+func (s *Server) books() (any, error) {
 	purchases := s.Purchases()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,10 +29,10 @@ func (s *Server) showBooks(w http.ResponseWriter, _ *http.Request) {
 			"status": map[string]string{"OPEN": "live", "PAUSED": "locked", "CLOSED": "terminated"}[c.State],
 		})
 	}
-	write(w, reply{http.StatusOK, map[string]any{
-		"floatCents": s.float, "cards": cards, "movements": movements, "executed": executed, "requests": s.requests,
+	return map[string]any{
+		"floatCents": s.float, "cards": cards, "movements": movements, "executed": executed, "requests": s.Requests(),
 		"purchases": purchases,
-	}})
+	}, nil
 }
 
 // movements are the transfers, counted by their tokens, without those that a card is opened with: these are what is

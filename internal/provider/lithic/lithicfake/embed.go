@@ -65,12 +65,12 @@ func isOrigin(text string) bool {
 // getEmbed is a frame: one part of a card, once, on pages of the session's origin only.
 func (s *Server) getEmbed(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
+	s.Count("frame")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests["frame"]++
 	one, kind := s.sessions[query.Get("session")], query.Get("type")
 	if one == nil || one.used[kind] || !s.now().Before(one.ends) {
-		write(w, answered(nil, &problem{http.StatusUnauthorized, "the session is not valid"}))
+		answered(nil, &problem{http.StatusUnauthorized, "the session is not valid"}).Write(w)
 		return
 	}
 	text, known := map[string]string{
@@ -78,7 +78,7 @@ func (s *Server) getEmbed(w http.ResponseWriter, r *http.Request) {
 		"EXP_YEAR": strconv.Itoa(one.card.Created.Year() + 5),
 	}[kind]
 	if !known {
-		write(w, answered(nil, invalid("the type is unknown")))
+		answered(nil, invalid("the type is unknown")).Write(w)
 		return
 	}
 	one.used[kind] = true

@@ -3,20 +3,15 @@
 package lithicfake
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
-	"io"
-	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // Config is what a server needs. Zero values mean what the comments say.
@@ -56,7 +51,9 @@ type Server struct {
 	numbers  bool
 	pageSize int
 	mux      *http.ServeMux
-	faults   spoil.Queue[Mode]
+	// Front counts what arrives: open, account, accounts, sensitive, embed, frame, state, balance, stock, program, move,
+	// transfers, moved, events, purchases. Faults name these, too.
+	*vendorfake.Front
 
 	mu        sync.Mutex
 	float     int64
@@ -66,7 +63,6 @@ type Server struct {
 	events    []event
 	keys      map[string]kept // by Idempotency-Key
 	sessions  map[string]*session
-	requests  map[string]int
 }
 
 // kept is what a key has made, and of what.
@@ -80,52 +76,45 @@ func New(cfg Config) *Server {
 	s := &Server{
 		key: cmp.Or(cfg.Key, DevKey), now: cfg.Now, replays: cfg.Replays, numbers: cfg.Numbers,
 		pageSize: cmp.Or(cfg.PageSize, 100), float: cmp.Or(cfg.Float, defaultFloat), mux: http.NewServeMux(),
-		keys: map[string]kept{}, sessions: map[string]*session{}, requests: map[string]int{},
+		keys: map[string]kept{}, sessions: map[string]*session{},
 	}
+	s.Front = vendorfake.New(s.vendor())
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.mux.HandleFunc("POST /v1/cards", s.serve(always("open"), s.postCard))
-	s.mux.HandleFunc("GET /v1/cards", s.serve(listing, s.getCards))
-	s.mux.HandleFunc("GET /v1/cards/{token}", s.serve(always("sensitive"), s.getCard))
-	s.mux.HandleFunc("PATCH /v1/cards/{token}", s.serve(always("state"), s.patchCard))
-	s.mux.HandleFunc("POST /v1/cards/{token}/embed", s.serve(always("embed"), s.postEmbed))
-	s.mux.HandleFunc("GET /v1/embed", s.getEmbed)
-	s.mux.HandleFunc("GET /v1/cards/{token}/balances", s.serve(always("balance"), s.getBalance))
-	s.mux.HandleFunc("GET /v1/financial_accounts/{token}/balances", s.serve(always("stock"), s.getFloat))
-	s.mux.HandleFunc("GET /v1/card_programs/{token}", s.serve(always("program"), s.getProgram))
-	s.mux.HandleFunc("POST /v1/book_transfers", s.serve(always("move"), s.postTransfer))
-	s.mux.HandleFunc("GET /v1/book_transfers", s.serve(always("transfers"), s.getTransfers))
-	s.mux.HandleFunc("GET /v1/book_transfers/{token}", s.serve(always("moved"), s.getTransfer))
-	s.mux.HandleFunc("GET /v1/events", s.serve(always("events"), s.getEvents))
-	s.mux.HandleFunc("GET /v1/transactions", s.serve(always("purchases"), s.getTransactions))
-	s.mux.HandleFunc("GET /control/books", local(s.showBooks))
-	s.mux.HandleFunc("POST /control/cards/{token}/purchases", local(s.postCharge))
-	return s
-}
-
-// local serves this machine only.
-func local(do http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil || !net.ParseIP(host).IsLoopback() {
-			http.Error(w, "only this machine sees the books", http.StatusForbidden)
-			return
-		}
-		do(w, r)
+	for pattern, route := range map[string]struct {
+		op string
+		do func(r *http.Request, body []byte) (any, error)
+	}{
+		"POST /v1/cards":                              {"open", s.postCard},
+		"GET /v1/cards":                               {"accounts", s.getCards},
+		"GET /v1/cards/{token}":                       {"sensitive", s.getCard},
+		"PATCH /v1/cards/{token}":                     {"state", s.patchCard},
+		"POST /v1/cards/{token}/embed":                {"embed", s.postEmbed},
+		"GET /v1/cards/{token}/balances":              {"balance", s.getBalance},
+		"GET /v1/financial_accounts/{token}/balances": {"stock", s.getFloat},
+		"GET /v1/card_programs/{token}":               {"program", s.getProgram},
+		"POST /v1/book_transfers":                     {"move", s.postTransfer},
+		"GET /v1/book_transfers":                      {"transfers", s.getTransfers},
+		"GET /v1/book_transfers/{token}":              {"moved", s.getTransfer},
+		"GET /v1/events":                              {"events", s.getEvents},
+		"GET /v1/transactions":                        {"purchases", s.getTransactions},
+	} {
+		s.mux.HandleFunc(pattern, s.Serve(func(c vendorfake.Call) string {
+			if route.op == "accounts" && c.URL.Query().Has("memo") {
+				return "account" // a search, and not a list of all
+			}
+			return route.op
+		}, func(c vendorfake.Call) vendorfake.Reply { return answered(route.do(c.Request, c.Body)) }))
 	}
+	s.mux.HandleFunc("GET /v1/embed", s.getEmbed)
+	s.Control(s.mux, "/control/", s.books)
+	s.mux.HandleFunc("POST /control/cards/{token}/purchases", vendorfake.Local(s.postCharge))
+	return s
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
-// Requests counts what arrived, by operation: open, account, accounts, sensitive, embed, frame, state, balance, stock,
-// program, move, transfers, moved, events, purchases.
-func (s *Server) Requests() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.requests)
-}
 
 // problem is an answer that something is not possible.
 type problem struct {
@@ -135,91 +124,36 @@ type problem struct {
 
 func (p *problem) Error() string { return p.message }
 
+// HTTPStatus is for the control API.
+func (p *problem) HTTPStatus() int { return p.status }
+
 func invalid(message string) error { return &problem{http.StatusBadRequest, message} }
 
 func absent() error { return &problem{http.StatusNotFound, "the resource was not found"} }
 
-// reply is an answer before it is written.
-type reply struct {
-	status int
-	body   any
-}
-
-func answered(body any, err error) reply {
+func answered(body any, err error) vendorfake.Reply {
 	if err == nil {
-		return reply{http.StatusOK, body}
+		return vendorfake.JSON(http.StatusOK, body)
 	}
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
 		p = &problem{http.StatusInternalServerError, "server error"}
 	}
-	return reply{p.status, map[string]string{"message": p.message, "debugging_request_id": uuid.NewString()}}
+	return vendorfake.JSON(p.status, map[string]string{"message": p.message, "debugging_request_id": uuid.NewString()})
 }
 
-// operation names a request, for faults and counts.
-type operation func(*http.Request) string
-
-func always(op string) operation { return func(*http.Request) string { return op } }
-
-// listing is account for a search, and accounts for a list of all.
-func listing(r *http.Request) string {
-	if r.URL.Query().Has("memo") {
-		return "account"
+// authenticate refuses a request without the key.
+func (s *Server) authenticate(c vendorfake.Call) (vendorfake.Reply, bool) {
+	if c.Header.Get("Authorization") == s.key {
+		return vendorfake.Reply{}, false
 	}
-	return "accounts"
-}
-
-const maxRequest = 64 << 10
-
-// serve wraps an operation in what every request goes through.
-func (s *Server) serve(name operation, do func(r *http.Request, body []byte) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-		if err != nil {
-			write(w, answered(nil, invalid("the body cannot be read")))
-			return
-		}
-		op := name(r)
-		s.mu.Lock()
-		s.requests[op]++
-		s.mu.Unlock()
-		if r.Header.Get("Authorization") != s.key {
-			write(w, answered(nil, &problem{http.StatusUnauthorized, "the API key is not valid"}))
-			return
-		}
-		mode, faulty := s.faults.Take(op)
-		if !faulty {
-			write(w, answered(do(r, body)))
-			return
-		}
-		s.misbehave(w, mode, func() reply { return answered(do(r, body)) })
-	}
+	return answered(nil, &problem{http.StatusUnauthorized, "the API key is not valid"}), true
 }
 
 // read decodes a whole body and nothing but the members that are known here.
 func read(body []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if decoder.Decode(into) != nil {
+	if vendorfake.Read(body, into) != nil {
 		return invalid("the request is not the documented JSON")
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return invalid("there is something behind the request")
-	}
 	return nil
-}
-
-// write answers.
-func write(w http.ResponseWriter, r reply) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(r.status)
-	_, _ = w.Write(encode(r.body)) // the client may have disconnected
-}
-
-func encode(body any) []byte {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		panic("lithicfake: encode an answer: " + err.Error())
-	}
-	return encoded
 }

@@ -2,12 +2,13 @@ package lithicfake
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // Purchase is what a merchant charged to a card or gave back, or tried to: a card transaction in the books.
@@ -212,28 +213,23 @@ func (s *Server) getTransactions(r *http.Request, _ []byte) (any, error) {
 }
 
 // postCharge plays a merchant, for this machine.
-func (s *Server) postCharge(w http.ResponseWriter, r *http.Request) {
+func (s *Server) postCharge(c vendorfake.Call) (any, error) {
 	var asked struct {
 		Amount                      int64 `json:"amountCents"`
 		Merchant, Category, Country string
 	}
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&asked)
-	token := r.PathValue("token")
+	if vendorfake.Read(c.Body, &asked) != nil || asked.Amount <= 0 {
+		return nil, invalid("amountCents is an amount")
+	}
+	token := c.PathValue("token")
 	s.mu.Lock()
 	known := s.find(token) != nil
 	s.mu.Unlock()
-	switch {
-	case err != nil || asked.Amount <= 0:
-		err = invalid("amountCents is an amount")
-	case !known:
-		err = absent()
-	}
-	if err != nil {
-		write(w, answered(nil, err))
-		return
+	if !known {
+		return nil, absent()
 	}
 	p := s.Charge(token, asked.Amount, Merchant{
 		cmp.Or(asked.Merchant, AShop.Name), cmp.Or(asked.Category, AShop.Category), cmp.Or(asked.Country, AShop.Country),
 	})
-	write(w, answered(p.show(), nil))
+	return p.show(), nil
 }

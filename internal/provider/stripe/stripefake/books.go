@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // Card is a card in the books.
@@ -68,7 +70,7 @@ type Transaction struct {
 type kept struct {
 	At     time.Time
 	Asked  string
-	Answer answer
+	Answer vendorfake.Reply
 }
 
 // books are all that the server knows. Each list has the oldest first.

@@ -2,12 +2,12 @@ package stripefake
 
 import (
 	"cmp"
-	"encoding/json"
-	"net"
-	"net/http"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // isReference finds the keys of metadata that are a client's records of loads.
@@ -18,7 +18,7 @@ const leastLimit = 1
 
 // control shows the books as a test compares them with those of the client: in the form of the sandbox, by the client's
 // references, which are in the cards' metadata.
-func (s *Server) control(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) control() (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cards, movements, float := []any{}, []any{}, s.books.Balance
@@ -52,37 +52,26 @@ func (s *Server) control(w http.ResponseWriter, _ *http.Request) {
 			})
 		}
 	}
-	write(w, answer{http.StatusOK, encode(map[string]any{
-		"floatCents": float, "cards": cards, "movements": movements, "executed": s.books.Executed,
-	})})
+	return map[string]any{
+		"floatCents": float, "cards": cards, "movements": movements, "executed": maps.Clone(s.books.Executed),
+	}, nil
 }
 
 // charge plays a merchant, for this machine.
-func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || !net.ParseIP(host).IsLoopback() {
-		http.Error(w, "only this machine uses cards", http.StatusForbidden)
-		return
-	}
+func (s *Server) charge(c vendorfake.Call) (any, error) {
 	var asked struct {
 		Amount                      int64 `json:"amountCents"`
 		Merchant, Category, Country string
 	}
-	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&asked)
-	id, known := r.PathValue("id"), false
+	if vendorfake.Read(c.Body, &asked) != nil || asked.Amount <= 0 {
+		return nil, invalid("", "amountCents", "amountCents is an amount")
+	}
+	id, known := c.PathValue("id"), false
 	s.change(func() { known = s.find(id) != nil })
-	switch {
-	case err != nil || asked.Amount <= 0:
-		err = invalid("", "amountCents", "amountCents is an amount")
-	case !known:
-		err = notFound("issuing card", id)
+	if !known {
+		return nil, notFound("issuing card", id)
 	}
-	if err != nil {
-		write(w, answered(nil, err))
-		return
-	}
-	approved := s.Charge(id, asked.Amount, Merchant{
+	return map[string]any{"approved": s.Charge(id, asked.Amount, Merchant{
 		cmp.Or(asked.Merchant, aShop.Name), cmp.Or(asked.Category, aShop.Category), cmp.Or(asked.Country, aShop.Country),
-	})
-	write(w, answered(map[string]any{"approved": approved}, nil))
+	})}, nil
 }

@@ -26,14 +26,14 @@ func (s *Server) script(w http.ResponseWriter, _ *http.Request) {
 // postNonce makes a nonce for a page with the publishable key.
 func (s *Server) postNonce(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
-	r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-	write(w, answered(s.newNonce(r.PostFormValue("key"), r.PostFormValue("card"))))
+	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+	answered(s.newNonce(r.PostFormValue("key"), r.PostFormValue("card"))).Write(w)
 }
 
 func (s *Server) newNonce(key, card string) (any, error) {
+	s.Count("nonce")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests["nonce"]++
 	if key != s.publishable || s.find(card) == nil {
 		return nil, &problem{http.StatusUnauthorized, "invalid_request_error", "", "", "Invalid API Key"}
 	}
@@ -68,9 +68,9 @@ func (s *Server) postKey(c call) (any, error) {
 // frame shows a part of a card to a page that has its key, once.
 func (s *Server) frame(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
+	s.Count("frame")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests["frame"]++
 	one, kind := s.looks[query.Get("nonce")], query.Get("kind")
 	if one == nil || one.secret == "" || one.secret != query.Get("secret") || one.card != query.Get("card") ||
 		one.shown[kind] {

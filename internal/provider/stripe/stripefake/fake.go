@@ -5,17 +5,14 @@ package stripefake
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/provider/wire/spoil"
+	"github.com/roamcard/roamcard/internal/vendorfake"
 )
 
 // Config is what a server needs. Zero values mean what the comments say.
@@ -49,12 +46,13 @@ type Server struct {
 	publishable     string
 	now             func() time.Time
 	mux             *http.ServeMux
-	faults          spoil.Queue[Mode]
+	// Front counts what arrives: open, move, lock, card, cards, authorizations, transactions, cardholder, balance, embed,
+	// nonce, frame. Faults name these, too.
+	*vendorfake.Front
 
-	mu       sync.Mutex
-	books    books
-	looks    map[string]*look // by nonce
-	requests map[string]int
+	mu    sync.Mutex
+	books books
+	looks map[string]*look // by nonce
 }
 
 // New makes a Server without cards.
@@ -62,7 +60,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		key: cmp.Or(cfg.Key, DevKey), cardholder: cmp.Or(cfg.Cardholder, DevCardholder), now: cfg.Now,
 		publishable: cmp.Or(cfg.Publishable, DevPublishable), looks: map[string]*look{},
-		mux: http.NewServeMux(), requests: map[string]int{},
+		mux: http.NewServeMux(),
 		books: books{
 			Balance: cmp.Or(cfg.Balance, defaultBalance), Holder: "active", Keys: map[string]kept{},
 			Executed: map[string]int{}, Email: "cards@programme.example",
@@ -71,40 +69,44 @@ func New(cfg Config) *Server {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.mux.HandleFunc("POST /v1/issuing/cards", s.serve("open", s.open))
-	s.mux.HandleFunc("GET /v1/issuing/cards", s.serve("cards", s.listCards))
-	s.mux.HandleFunc("GET /v1/issuing/cards/{id}", s.serve("card", s.getCard))
-	s.mux.HandleFunc("POST /v1/issuing/cards/{id}", s.serve(opUpdate, s.update))
-	s.mux.HandleFunc("GET /v1/issuing/authorizations", s.serve("authorizations", s.listAuthorizations))
-	s.mux.HandleFunc("GET /v1/issuing/transactions", s.serve("transactions", s.listTransactions))
-	s.mux.HandleFunc("GET /v1/issuing/cardholders/{id}", s.serve("cardholder", s.getHolder))
-	s.mux.HandleFunc("GET /v1/balance", s.serve("balance", s.getBalance))
-	s.mux.HandleFunc("POST /v1/ephemeral_keys", s.serve("embed", s.postKey))
+	s.Front = vendorfake.New(s.vendor())
+	for pattern, route := range map[string]struct {
+		op string
+		do func(call) (any, error)
+	}{
+		"POST /v1/issuing/cards":           {"open", s.open},
+		"GET /v1/issuing/cards":            {"cards", s.listCards},
+		"GET /v1/issuing/cards/{id}":       {"card", s.getCard},
+		"POST /v1/issuing/cards/{id}":      {"move", s.update},
+		"GET /v1/issuing/authorizations":   {"authorizations", s.listAuthorizations},
+		"GET /v1/issuing/transactions":     {"transactions", s.listTransactions},
+		"GET /v1/issuing/cardholders/{id}": {"cardholder", s.getHolder},
+		"GET /v1/balance":                  {"balance", s.getBalance},
+		"POST /v1/ephemeral_keys":          {"embed", s.postKey},
+		"/":                                {"unknown", unknown},
+	} {
+		s.mux.HandleFunc(pattern, s.Serve(func(c vendorfake.Call) string {
+			if asked, err := url.ParseQuery(string(c.Body)); route.op == "move" && err == nil && asked.Has("status") {
+				return "lock" // an update that sets a state
+			}
+			return route.op
+		}, func(c vendorfake.Call) vendorfake.Reply { return s.run(c, route.do) }))
+	}
 	s.mux.HandleFunc("GET /elements.js", s.script)
 	s.mux.HandleFunc("POST /elements/nonce", s.postNonce)
 	s.mux.HandleFunc("GET /elements/frame", s.frame)
-	s.mux.HandleFunc("/", s.serve("unknown", func(c call) (any, error) {
-		return nil, &problem{
-			http.StatusNotFound, "invalid_request_error", "", "", "Unrecognized request URL (" + c.path + ").",
-		}
-	}))
-	s.mux.HandleFunc("GET /control/books", s.control)
-	s.mux.HandleFunc("POST /control/cards/{id}/purchases", s.charge)
+	s.Control(s.mux, "/control/", s.control)
+	s.mux.HandleFunc("POST /control/cards/{id}/purchases", vendorfake.Local(s.charge))
 	return s
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// opUpdate is the update of a card: lock when it sets a state, move otherwise.
-const opUpdate = "move"
-
-// Requests counts what arrived, by operation: open, move, lock, card, cards, authorizations, transactions, cardholder,
-// balance, embed, nonce, frame.
-func (s *Server) Requests() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.requests)
+func unknown(c call) (any, error) {
+	return nil, &problem{
+		http.StatusNotFound, "invalid_request_error", "", "", "Unrecognized request URL (" + c.path + ").",
+	}
 }
 
 // problem is an answer that something is not possible.
@@ -114,6 +116,9 @@ type problem struct {
 }
 
 func (p *problem) Error() string { return p.kind + ": " + p.message }
+
+// HTTPStatus is for the control API.
+func (p *problem) HTTPStatus() int { return p.status }
 
 func invalid(code, param, message string) error {
 	return &problem{http.StatusBadRequest, "invalid_request_error", code, param, message}
@@ -125,15 +130,9 @@ type call struct {
 	form              *form
 }
 
-// answer is what a request is answered with.
-type answer struct {
-	Status int
-	Body   json.RawMessage
-}
-
-func answered(body any, err error) answer {
+func answered(body any, err error) vendorfake.Reply {
 	if err == nil {
-		return answer{http.StatusOK, encode(body)}
+		return replying(http.StatusOK, body)
 	}
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
@@ -145,47 +144,30 @@ func answered(body any, err error) answer {
 			said[name] = value
 		}
 	}
-	return answer{p.status, encode(map[string]any{"error": said})}
+	return replying(p.status, map[string]any{"error": said})
 }
 
-const maxRequest = 256 << 10
+func replying(status int, body any) vendorfake.Reply {
+	r := vendorfake.JSON(status, body)
+	r.Header = map[string]string{"Request-Id": "req_fake"}
+	return r
+}
 
-// serve wraps an operation in what every request goes through.
-func (s *Server) serve(op string, do func(call) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-		if err != nil {
-			write(w, answered(nil, invalid("", "", "the body cannot be read")))
-			return
-		}
-		op := op
-		if asked, err := url.ParseQuery(string(body)); err == nil && op == opUpdate && asked.Has("status") {
-			op = "lock"
-		}
-		s.mu.Lock()
-		s.requests[op]++
-		s.mu.Unlock()
-		if r.Header.Get("Authorization") != "Bearer "+s.key {
-			write(w, answered(nil, &problem{
-				http.StatusUnauthorized, "invalid_request_error", "", "", "Invalid API Key provided: " + "sk_***",
-			}))
-			return
-		}
-		run := func() answer { return s.run(r, string(body), do) }
-		mode, faulty := s.faults.Take(op)
-		if !faulty {
-			write(w, run())
-			return
-		}
-		s.misbehave(w, mode, run)
+// authenticate refuses a request without the key.
+func (s *Server) authenticate(c vendorfake.Call) (vendorfake.Reply, bool) {
+	if c.Header.Get("Authorization") == "Bearer "+s.key {
+		return vendorfake.Reply{}, false
 	}
+	return answered(nil, &problem{
+		http.StatusUnauthorized, "invalid_request_error", "", "", "Invalid API Key provided: " + "sk_***",
+	}), true
 }
 
 // run does what a request asks for, once for each idempotency key.
-func (s *Server) run(r *http.Request, body string, do func(call) (any, error)) answer {
+func (s *Server) run(r vendorfake.Call, do func(call) (any, error)) vendorfake.Reply {
 	encoded := r.URL.RawQuery
 	if r.Method == http.MethodPost {
-		encoded = body
+		encoded = string(r.Body)
 	}
 	values, err := url.ParseQuery(encoded)
 	if err != nil || (r.Method == http.MethodPost && r.URL.RawQuery != "") {
@@ -251,20 +233,4 @@ func (f *form) rest() error {
 		}
 	}
 	return nil
-}
-
-// write answers. An answer that cannot be encoded is a mistake of this package.
-func write(w http.ResponseWriter, a answer) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Request-Id", "req_fake")
-	w.WriteHeader(a.Status)
-	_, _ = w.Write(a.Body) // the client may have disconnected
-}
-
-func encode(body any) []byte {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		panic("stripefake: encode an answer: " + err.Error())
-	}
-	return encoded
 }

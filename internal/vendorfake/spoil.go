@@ -1,6 +1,4 @@
-// Package spoil is how the servers that play vendors break their answers: in the same ways, on the wire. It knows
-// nothing of what an answer says.
-package spoil
+package vendorfake
 
 import (
 	"bytes"
@@ -32,7 +30,7 @@ func Half(w http.ResponseWriter, encoded []byte) {
 	panic(http.ErrAbortHandler)
 }
 
-// Huge answers right, behind so many spaces.
-func Huge(w http.ResponseWriter, encoded []byte, spaces int) {
+// Padded answers right, behind so many spaces.
+func Padded(w http.ResponseWriter, encoded []byte, spaces int) {
 	_, _ = w.Write(append(bytes.Repeat([]byte(" "), spaces), encoded...))
 }
