@@ -13,6 +13,7 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"connectrpc.com/connect/v2"
 	"connectrpc.com/connect/v2/connectproto"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -230,25 +231,41 @@ func sentence(f *fault.Fault) string {
 func ViolationFields(violations *validate.Violations, message protoreflect.MessageDescriptor) []fault.Field {
 	fields := make([]fault.Field, 0, len(violations.GetViolations()))
 	for _, v := range violations.GetViolations() {
+		path := v.GetField().GetElements()
 		fields = append(fields, fault.Field{
-			Path:    jsonPath(v.GetField().GetElements(), message),
+			Path:    jsonPath(path, message),
 			Rule:    v.GetRuleId(),
-			Message: violationText(v),
+			Message: violationText(v, last(path, message)),
 		})
 	}
 	return fields
 }
 
-// violationText is a rule's message about a value. A long pattern is replaced: programs have it from the OpenAPI
-// document.
-func violationText(v *validate.Violation) string {
-	if text := v.GetMessage(); v.GetRuleId() != "string.pattern" || len(text) <= maxViolationText {
-		return text
+// violationText is a rule's message about a value. Patterns are for programs, which have them from the OpenAPI document:
+// people are told the field's form.
+func violationText(v *validate.Violation, field protoreflect.FieldDescriptor) string {
+	if v.GetRuleId() != "string.pattern" {
+		return v.GetMessage()
+	}
+	if field != nil {
+		if form, _ := proto.GetExtension(field.Options(), roamcardv1.E_Form).(string); form != "" {
+			return "must be " + form
+		}
 	}
 	return "does not match the documented pattern"
 }
 
-const maxViolationText = 160
+// last is the field that a path ends with, or nil.
+func last(path []*validate.FieldPathElement, message protoreflect.MessageDescriptor) (f protoreflect.FieldDescriptor) {
+	for _, element := range path {
+		if message == nil {
+			return nil
+		}
+		f = message.Fields().ByName(protoreflect.Name(element.GetFieldName()))
+		message = below(element.GetFieldName(), message)
+	}
+	return f
+}
 
 func jsonPath(elements []*validate.FieldPathElement, message protoreflect.MessageDescriptor) string {
 	var b strings.Builder

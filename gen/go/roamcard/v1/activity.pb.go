@@ -588,30 +588,30 @@ var File_roamcard_v1_activity_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_activity_proto_rawDesc = "" +
 	"\n" +
-	"\x1aroamcard/v1/activity.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18roamcard/v1/policy.proto\"\xff\x05\n" +
-	"\x12RecordEventRequest\x12{\n" +
-	"\bevent_id\x18\x01 \x01(\tB`\xbaH]r[2Y^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[47][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$R\aeventId\x12\xa0\x01\n" +
+	"\x1aroamcard/v1/activity.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18roamcard/v1/policy.proto\"\xdd\a\n" +
+	"\x12RecordEventRequest\x12\xbb\x01\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x9f\x01\xbaH]r[2Y^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[47][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$\xaa\xb5\x18;a random UUID, such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301R\aeventId\x12\xa0\x01\n" +
 	"\n" +
-	"event_name\x18\x02 \x01(\tB\x80\x01\xbaH}r{R\tpage_viewR\vquote_shownR\rplan_selectedR\x12challenge_receivedR\x11payment_submittedR\x0forder_fulfilledR\rreveal_openedR\verror_shownR\teventName\x12\x7f\n" +
+	"event_name\x18\x02 \x01(\tB\x80\x01\xbaH}r{R\tpage_viewR\vquote_shownR\rplan_selectedR\x12challenge_receivedR\x11payment_submittedR\x0forder_fulfilledR\rreveal_openedR\verror_shownR\teventName\x12\xbf\x01\n" +
 	"\n" +
-	"visitor_id\x18\x03 \x01(\tB`\xbaH]r[2Y^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[47][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$R\tvisitorId\x12\x80\x02\n" +
-	"\x04path\x18\x04 \x01(\tB\xe6\x01\xbaH\xe2\x01r\xdf\x01\x18\xc8\x012\xd9\x01^(/([A-Za-z]{1,24}[0-9]{0,2}([._-][A-Za-z]{1,16}[0-9]{0,2}){0,3}|\\{[A-Za-z]{1,20}\\}|:[A-Za-z]{1,20}|ord_[0-9a-f]{24,60}|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[47][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})){0,8}/?$H\x00R\x04path\x88\x01\x01\x12<\n" +
+	"visitor_id\x18\x03 \x01(\tB\x9f\x01\xbaH]r[2Y^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[47][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$\xaa\xb5\x18;a random UUID, such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301R\tvisitorId\x12\xdc\x02\n" +
+	"\x04path\x18\x04 \x01(\tB\xc2\x02\xbaH\xe2\x01r\xdf\x01\x18\xc8\x012\xd9\x01^(/([A-Za-z]{1,24}[0-9]{0,2}([._-][A-Za-z]{1,16}[0-9]{0,2}){0,3}|\\{[A-Za-z]{1,20}\\}|:[A-Za-z]{1,20}|ord_[0-9a-f]{24,60}|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[47][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})){0,8}/?$\xaa\xb5\x18Xa path of plain words, placeholders and ids of ours, without a query, such as /esim/{id}H\x00R\x04path\x88\x01\x01\x12<\n" +
 	"\n" +
 	"properties\x18\x05 \x01(\v2\x1c.roamcard.v1.EventPropertiesR\n" +
 	"propertiesB\a\n" +
-	"\x05_path\"\xf8\x04\n" +
+	"\x05_path\"\xcd\x06\n" +
 	"\x0fEventProperties\x12T\n" +
 	"\aproduct\x18\x01 \x01(\tB5\xbaH2r0R\x04cardR\n" +
 	"card_issueR\n" +
 	"card_topupR\x04esimR\n" +
 	"esim_topupH\x00R\aproduct\x88\x01\x01\x128\n" +
-	"\tplan_type\x18\x02 \x01(\tB\x16\xbaH\x13r\x11R\acountryR\x06regionH\x01R\bplanType\x88\x01\x01\x129\n" +
-	"\fcountry_code\x18\x03 \x01(\tB\x11\xbaH\x0er\f2\n" +
-	"^[A-Z]{2}$H\x02R\vcountryCode\x88\x01\x01\x12@\n" +
-	"\x04step\x18\x04 \x01(\tB'\xbaH$r\"2 ^[a-z]{2,12}(_[a-z]{2,12}){0,2}$H\x03R\x04step\x88\x01\x01\x12_\n" +
+	"\tplan_type\x18\x02 \x01(\tB\x16\xbaH\x13r\x11R\acountryR\x06regionH\x01R\bplanType\x88\x01\x01\x12\\\n" +
+	"\fcountry_code\x18\x03 \x01(\tB4\xbaH\x0er\f2\n" +
+	"^[A-Z]{2}$\xaa\xb5\x18\x1ftwo capital letters, such as DEH\x02R\vcountryCode\x88\x01\x01\x12|\n" +
+	"\x04step\x18\x04 \x01(\tBc\xbaH$r\"2 ^[a-z]{2,12}(_[a-z]{2,12}){0,2}$\xaa\xb5\x188one to three words of small letters, such as choose_planH\x03R\x04step\x88\x01\x01\x12\xa6\x01\n" +
 	"\n" +
-	"error_code\x18\x05 \x01(\tB;\xbaH8r624^([a-z]{2,16}(_[a-z]{2,16}){0,4}|http_[45][0-9]{2})$H\x04R\terrorCode\x88\x01\x01\x12\xa0\x01\n" +
-	"\x0eclient_version\x18\x06 \x01(\tBt\xbaHqro2m^((web|ts|python|go|cli|mcp)/)?v?[0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}(-(alpha|beta|rc|dev)([.][0-9]{1,2})?)?$H\x05R\rclientVersion\x88\x01\x01B\n" +
+	"error_code\x18\x05 \x01(\tB\x81\x01\xbaH8r624^([a-z]{2,16}(_[a-z]{2,16}){0,4}|http_[45][0-9]{2})$\xaa\xb5\x18Ba problem's code, such as payment_required, or http_ with a statusH\x04R\terrorCode\x88\x01\x01\x12\xce\x01\n" +
+	"\x0eclient_version\x18\x06 \x01(\tB\xa1\x01\xbaHqro2m^((web|ts|python|go|cli|mcp)/)?v?[0-9]{1,3}[.][0-9]{1,3}[.][0-9]{1,3}(-(alpha|beta|rc|dev)([.][0-9]{1,2})?)?$\xaa\xb5\x18)a version, such as 1.4.2 or ts/1.4.2-rc.1H\x05R\rclientVersion\x88\x01\x01B\n" +
 	"\n" +
 	"\b_productB\f\n" +
 	"\n" +

@@ -3375,15 +3375,15 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x14GetCardLimitsRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"H\n" +
 	"\x15GetCardLimitsResponse\x12/\n" +
-	"\x06limits\x18\x01 \x01(\v2\x17.roamcard.v1.CardLimitsR\x06limits\"\x8a\x03\n" +
+	"\x06limits\x18\x01 \x01(\v2\x17.roamcard.v1.CardLimitsR\x06limits\"\xa8\x03\n" +
 	"\x14SetCardLimitsRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12K\n" +
 	"\x19per_transaction_usd_cents\x18\x02 \x01(\rB\v\xbaH\b*\x06\x18\xc0\x84=(\x01H\x00R\x16perTransactionUsdCents\x88\x01\x01\x12?\n" +
-	"\x13per_month_usd_cents\x18\x03 \x01(\rB\v\xbaH\b*\x06\x18\xc0\x84=(\x01H\x01R\x10perMonthUsdCents\x88\x01\x01\x12I\n" +
-	"\x12allowed_categories\x18\x04 \x03(\tB\x1a\xbaH\x17\x92\x01\x14\x102\x18\x01\"\x0er\f2\n" +
-	"^[0-9]{4}$R\x11allowedCategories\x12I\n" +
-	"\x12blocked_categories\x18\x05 \x03(\tB\x1a\xbaH\x17\x92\x01\x14\x102\x18\x01\"\x0er\f2\n" +
-	"^[0-9]{4}$R\x11blockedCategoriesB\x1c\n" +
+	"\x13per_month_usd_cents\x18\x03 \x01(\rB\v\xbaH\b*\x06\x18\xc0\x84=(\x01H\x01R\x10perMonthUsdCents\x88\x01\x01\x12X\n" +
+	"\x12allowed_categories\x18\x04 \x03(\tB)\xbaH\x17\x92\x01\x14\x102\x18\x01\"\x0er\f2\n" +
+	"^[0-9]{4}$\xaa\xb5\x18\vfour digitsR\x11allowedCategories\x12X\n" +
+	"\x12blocked_categories\x18\x05 \x03(\tB)\xbaH\x17\x92\x01\x14\x102\x18\x01\"\x0er\f2\n" +
+	"^[0-9]{4}$\xaa\xb5\x18\vfour digitsR\x11blockedCategoriesB\x1c\n" +
 	"\x1a_per_transaction_usd_centsB\x16\n" +
 	"\x14_per_month_usd_cents\"H\n" +
 	"\x15SetCardLimitsResponse\x12/\n" +
@@ -3422,11 +3422,11 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\vdestination\x18\x02 \x01(\tH\x00R\vdestination\x88\x01\x01\x12'\n" +
 	"\finstructions\x18\x03 \x01(\tH\x01R\finstructions\x88\x01\x01B\x0e\n" +
 	"\f_destinationB\x0f\n" +
-	"\r_instructions\"\x84\x02\n" +
+	"\r_instructions\"\x9a\x02\n" +
 	"\x1cCreateRevealChallengeRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12X\n" +
-	"\x19preferred_message_schemes\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x10\x02\"\x12r\x10R\x06eip191R\x06eip712R\x17preferredMessageSchemes\x12^\n" +
-	"\rrecipient_key\x18\x03 \x01(\tB4\xbaH1r/\x10+\x18,2)^[A-Za-z0-9+/_-]{42}[AEIMQUYcgkosw048]=?$H\x00R\frecipientKey\x88\x01\x01B\x10\n" +
+	"\x19preferred_message_schemes\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x10\x02\"\x12r\x10R\x06eip191R\x06eip712R\x17preferredMessageSchemes\x12t\n" +
+	"\rrecipient_key\x18\x03 \x01(\tBJ\xbaH1r/\x10+\x18,2)^[A-Za-z0-9+/_-]{42}[AEIMQUYcgkosw048]=?$\xaa\xb5\x18\x1232 bytes in base64H\x00R\frecipientKey\x88\x01\x01B\x10\n" +
 	"\x0e_recipient_key\"\xf0\x01\n" +
 	"\x1dCreateRevealChallengeResponse\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12%\n" +
@@ -3435,14 +3435,14 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\n" +
 	"typed_data\x18\x04 \x01(\v2\x17.google.protobuf.StructR\ttypedData\x129\n" +
 	"\n" +
-	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xc6\x02\n" +
+	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xdc\x02\n" +
 	"\x11RevealCardRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12%\n" +
 	"\tintent_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bintentId\x12(\n" +
 	"\tsignature\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x82 R\tsignature\x12A\n" +
-	"\x0emessage_scheme\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06eip191R\x06eip712H\x00R\rmessageScheme\x88\x01\x01\x12^\n" +
-	"\rrecipient_key\x18\x05 \x01(\tB4\xbaH1r/\x10+\x18,2)^[A-Za-z0-9+/_-]{42}[AEIMQUYcgkosw048]=?$H\x01R\frecipientKey\x88\x01\x01B\x11\n" +
+	"\x0emessage_scheme\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06eip191R\x06eip712H\x00R\rmessageScheme\x88\x01\x01\x12t\n" +
+	"\rrecipient_key\x18\x05 \x01(\tBJ\xbaH1r/\x10+\x18,2)^[A-Za-z0-9+/_-]{42}[AEIMQUYcgkosw048]=?$\xaa\xb5\x18\x1232 bytes in base64H\x01R\frecipientKey\x88\x01\x01B\x11\n" +
 	"\x0f_message_schemeB\x10\n" +
 	"\x0e_recipient_key\"\xd2\x01\n" +
 	"\x12RevealCardResponse\x12\x17\n" +

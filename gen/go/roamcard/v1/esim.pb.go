@@ -2164,9 +2164,9 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x17GetEsimReadinessRequest\"g\n" +
 	"\x18GetEsimReadinessResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x123\n" +
-	"\x06checks\x18\x02 \x03(\v2\x1b.roamcard.v1.ReadinessCheckR\x06checks\"\x9f\x01\n" +
-	"\x14ListEsimPlansRequest\x12<\n" +
-	"\fcountry_code\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f2\r^[A-Za-z]{2}$H\x00R\vcountryCode\x88\x01\x01\x12/\n" +
+	"\x06checks\x18\x02 \x03(\v2\x1b.roamcard.v1.ReadinessCheckR\x06checks\"\xba\x01\n" +
+	"\x14ListEsimPlansRequest\x12W\n" +
+	"\fcountry_code\x18\x01 \x01(\tB/\xbaH\x11r\x0f2\r^[A-Za-z]{2}$\xaa\xb5\x18\x17two letters, such as DEH\x00R\vcountryCode\x88\x01\x01\x12/\n" +
 	"\x04type\x18\x02 \x01(\tB\x16\xbaH\x13r\x11R\acountryR\x06regionH\x01R\x04type\x88\x01\x01B\x0f\n" +
 	"\r_country_codeB\a\n" +
 	"\x05_type\"D\n" +

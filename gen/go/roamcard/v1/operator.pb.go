@@ -8090,10 +8090,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\brevision\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
 	"\t_revision\"N\n" +
 	"\x18RetryCardClosingResponse\x122\n" +
-	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\x8c\x02\n" +
+	"\aclosing\x18\x01 \x01(\v2\x18.roamcard.v1.CardClosingR\aclosing\"\xad\x02\n" +
 	"\x1aConcludeCardClosingRequest\x12\x18\n" +
-	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12y\n" +
-	"\vtransaction\x18\x02 \x01(\tBW\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x189\x127the hash of the transaction that refunded the remainderR\vtransaction\x12\"\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x99\x01\n" +
+	"\vtransaction\x18\x02 \x01(\tBw\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x189\x127the hash of the transaction that refunded the remainder\xaa\xb5\x18\x1c0x and 64 hexadecimal digitsR\vtransaction\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12(\n" +
 	"\brevision\x18\x04 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\brevision\x88\x01\x01B\v\n" +
@@ -8105,10 +8105,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"b\n" +
 	"\x1dRetryEsimCancellationResponse\x12A\n" +
-	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xdb\x01\n" +
+	"\fcancellation\x18\x01 \x01(\v2\x1d.roamcard.v1.EsimCancellationR\fcancellation\"\xfc\x01\n" +
 	"\x1fConcludeEsimCancellationRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12n\n" +
-	"\vtransaction\x18\x02 \x01(\tBL\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x18.\x12,the hash of the transaction that refunded itR\vtransaction\x12\"\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12\x8e\x01\n" +
+	"\vtransaction\x18\x02 \x01(\tBl\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x18.\x12,the hash of the transaction that refunded it\xaa\xb5\x18\x1c0x and 64 hexadecimal digitsR\vtransaction\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"e\n" +
 	" ConcludeEsimCancellationResponse\x12A\n" +
@@ -8224,13 +8224,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"resolution\x18\x02 \x01(\tR\n" +
 	"resolution\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"\x9b\x02\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\xbd\x02\n" +
 	"\x1aListReconciliationsRequest\x12h\n" +
 	"\aoutcome\x18\x01 \x01(\tBI\xbaH(r&R\x06agreedR\bdifferedR\n" +
 	"incompleteR\x06failed\x9a\xb5\x18\x1a\x12\x18only those that ended soH\x00R\aoutcome\x88\x01\x01\x12+\n" +
-	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12=\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12_\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x02R\tpageToken\x88\x01\x01B\n" +
+	"page_token\x18\x03 \x01(\tB;\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$\xaa\xb5\x18\x1ethe nextPageToken of an answerH\x02R\tpageToken\x88\x01\x01B\n" +
 	"\n" +
 	"\b_outcomeB\f\n" +
 	"\n" +
@@ -8274,13 +8274,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06closed\n" +
 	"\x04open\n" +
 	"\bresolvedB\t\n" +
-	"\a_unread\"\xc0\x02\n" +
+	"\a_unread\"\x96\x03\n" +
 	"\x13ListFindingsRequest\x12<\n" +
-	"\x06status\x18\x01 \x01(\tB\x1f\xbaH\x12r\x10R\x04openR\bresolved\x9a\xb5\x18\x06\x1a\x04openH\x00R\x06status\x88\x01\x01\x12N\n" +
-	"\x04code\x18\x02 \x01(\tB5\xbaH\x12r\x102\x0e^[a-z_]{1,64}$\x9a\xb5\x18\x1c\x12\x1aonly findings of this codeH\x01R\x04code\x88\x01\x01\x12+\n" +
-	"\tpage_size\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x02R\bpageSize\x88\x01\x01\x12=\n" +
+	"\x06status\x18\x01 \x01(\tB\x1f\xbaH\x12r\x10R\x04openR\bresolved\x9a\xb5\x18\x06\x1a\x04openH\x00R\x06status\x88\x01\x01\x12\x81\x01\n" +
+	"\x04code\x18\x02 \x01(\tBh\xbaH\x12r\x102\x0e^[a-z_]{1,64}$\x9a\xb5\x18\x1c\x12\x1aonly findings of this code\xaa\xb5\x18/small letters and _, such as transfer_unmatchedH\x01R\x04code\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x02R\bpageSize\x88\x01\x01\x12_\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x03R\tpageToken\x88\x01\x01B\t\n" +
+	"page_token\x18\x04 \x01(\tB;\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$\xaa\xb5\x18\x1ethe nextPageToken of an answerH\x03R\tpageToken\x88\x01\x01B\t\n" +
 	"\a_statusB\a\n" +
 	"\x05_codeB\f\n" +
 	"\n" +
@@ -8289,21 +8289,21 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x14ListFindingsResponse\x120\n" +
 	"\bfindings\x18\x01 \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\x9a\x01\n" +
-	"\x15ResolveFindingRequest\x12)\n" +
-	"\x02id\x18\x01 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$R\x02id\x12\"\n" +
+	"\x10_next_page_token\"\xb5\x01\n" +
+	"\x15ResolveFindingRequest\x12D\n" +
+	"\x02id\x18\x01 \x01(\tB4\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$\xaa\xb5\x18\x17the number of a findingR\x02id\x12\"\n" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
 	"\aversion\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
 	"\n" +
 	"\b_version\"H\n" +
 	"\x16ResolveFindingResponse\x12.\n" +
-	"\afinding\x18\x01 \x01(\v2\x14.roamcard.v1.FindingR\afinding\"\xe8\x01\n" +
+	"\afinding\x18\x01 \x01(\v2\x14.roamcard.v1.FindingR\afinding\"\x8a\x02\n" +
 	"\x14ListTransfersRequest\x12<\n" +
 	"\x06status\x18\x01 \x01(\tB\x1f\xbaH\x12r\x10R\x04openR\bresolved\x9a\xb5\x18\x06\x1a\x04openH\x00R\x06status\x88\x01\x01\x12+\n" +
-	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12=\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12_\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"page_token\x18\x03 \x01(\tB;\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$\xaa\xb5\x18\x1ethe nextPageToken of an answerH\x02R\tpageToken\x88\x01\x01B\t\n" +
 	"\a_statusB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
@@ -8311,9 +8311,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x15ListTransfersResponse\x12<\n" +
 	"\ttransfers\x18\x01 \x03(\v2\x1e.roamcard.v1.UnmatchedTransferR\ttransfers\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"\xb4\x02\n" +
-	"\x16ResolveTransferRequest\x12<\n" +
-	"\vtransaction\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\x1b\n" +
+	"\x10_next_page_token\"\xd4\x02\n" +
+	"\x16ResolveTransferRequest\x12\\\n" +
+	"\vtransaction\x18\x01 \x01(\tB:\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\xaa\xb5\x18\x1c0x and 64 hexadecimal digitsR\vtransaction\x12\x1b\n" +
 	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12g\n" +
 	"\n" +
 	"resolution\x18\x03 \x01(\tBG\xbaH%r#R\x10refunded_by_handR\bdonationR\x05known\x9a\xb5\x18\x1b\n" +
@@ -8355,22 +8355,22 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reasonB\r\n" +
 	"\v_resolutionB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator\"\xb9\b\n" +
+	"\t_operator\"\xea\t\n" +
 	"\x15ListOrderQueueRequest\x12\xfa\x01\n" +
 	"\x06status\x18\x01 \x01(\tB\xdc\x01\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_review\x9a\xb5\x18a\x12_the status to list; by default operator_review, or any with --owner, --transaction or --requestH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12-\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\tpageToken\x88\x01\x01\x12L\n" +
-	"\x04sort\x18\x04 \x01(\tB3\xbaH\x12r\x10R\x06newestR\x06oldest\x9a\xb5\x18\x1a\x12\x10which come first\x1a\x06oldestH\x03R\x04sort\x88\x01\x01\x12~\n" +
-	"\x04kind\x18\x05 \x01(\tBe\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$\x9a\xb5\x18D\x12\x18only orders of this kind\"\n" +
+	"\x04sort\x18\x04 \x01(\tB3\xbaH\x12r\x10R\x06newestR\x06oldest\x9a\xb5\x18\x1a\x12\x10which come first\x1a\x06oldestH\x03R\x04sort\x88\x01\x01\x12\xb9\x01\n" +
+	"\x04kind\x18\x05 \x01(\tB\x9f\x01\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$\x9a\xb5\x18D\x12\x18only orders of this kind\"\n" +
 	"card_issue\"\n" +
 	"card_topup\"\x04esim\"\n" +
-	"esim_topupH\x04R\x04kind\x88\x01\x01\x12\\\n" +
-	"\x05owner\x18\x06 \x01(\tBA\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{40}$\x9a\xb5\x18#\x12!only orders that this wallet paysH\x05R\x05owner\x88\x01\x01\x12\x80\x01\n" +
-	"\vtransaction\x18\a \x01(\tBY\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x18;\x129only the order that this transaction paid for or refundedH\x06R\vtransaction\x88\x01\x01\x12\xb4\x01\n" +
+	"esim_topup\xaa\xb5\x186at most 32 small letters, digits and _, a letter firstH\x04R\x04kind\x88\x01\x01\x12\x88\x01\n" +
+	"\x05owner\x18\x06 \x01(\tBm\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{40}$\x9a\xb5\x18#\x12!only orders that this wallet pays\xaa\xb5\x18(an address: 0x and 40 hexadecimal digitsH\x05R\x05owner\x88\x01\x01\x12\xa0\x01\n" +
+	"\vtransaction\x18\a \x01(\tBy\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\x9a\xb5\x18;\x129only the order that this transaction paid for or refunded\xaa\xb5\x18\x1c0x and 64 hexadecimal digitsH\x06R\vtransaction\x88\x01\x01\x12\xdc\x01\n" +
 	"\n" +
-	"request_id\x18\b \x01(\tB\x8f\x01\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$\x9a\xb5\x18n\n" +
-	"\arequest\x12conly orders that this request created, paid or decided: what answers call X-Request-Id or requestIdH\aR\trequestId\x88\x01\x01B\t\n" +
+	"request_id\x18\b \x01(\tB\xb7\x01\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$\x9a\xb5\x18n\n" +
+	"\arequest\x12conly orders that this request created, paid or decided: what answers call X-Request-Id or requestId\xaa\xb5\x18$at most 64 letters, digits and . _ -H\aR\trequestId\x88\x01\x01B\t\n" +
 	"\a_statusB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
@@ -8509,10 +8509,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"\b_version\"D\n" +
 	"\x13DecideOrderResponse\x12-\n" +
-	"\x05order\x18\x01 \x01(\v2\x17.roamcard.v1.ReviewItemR\x05order\"\xd1\x01\n" +
+	"\x05order\x18\x01 \x01(\v2\x17.roamcard.v1.ReviewItemR\x05order\"\xf1\x01\n" +
 	"\x13ProvePaymentRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12<\n" +
-	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12\\\n" +
+	"\vtransaction\x18\x02 \x01(\tB:\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$\xaa\xb5\x18\x1c0x and 64 hexadecimal digitsR\vtransaction\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12&\n" +
 	"\aversion\x18\x04 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\aversion\x88\x01\x01B\n" +
@@ -8522,12 +8522,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x17.roamcard.v1.ReviewItemR\x05order\"\x15\n" +
 	"\x13ListSwitchesRequest\"G\n" +
 	"\x14ListSwitchesResponse\x12/\n" +
-	"\bswitches\x18\x01 \x03(\v2\x13.roamcard.v1.SwitchR\bswitches\"\x81\x02\n" +
-	"\x10SetSwitchRequest\x12\x98\x01\n" +
-	"\aproduct\x18\x01 \x01(\tB~\xbaHMrK2I^(card_issue|card_topup|esim|esim_topup|provider\\.[a-z][a-z0-9_-]{0,31})$\x9a\xb5\x18*\"\n" +
+	"\bswitches\x18\x01 \x03(\v2\x13.roamcard.v1.SwitchR\bswitches\"\xeb\x02\n" +
+	"\x10SetSwitchRequest\x12\x82\x02\n" +
+	"\aproduct\x18\x01 \x01(\tB\xe7\x01\xbaHMrK2I^(card_issue|card_topup|esim|esim_topup|provider\\.[a-z][a-z0-9_-]{0,31})$\x9a\xb5\x18*\"\n" +
 	"card_issue\"\n" +
 	"card_topup\"\x04esim\"\n" +
-	"esim_topupR\aproduct\x12#\n" +
+	"esim_topup\xaa\xb5\x18ecard_issue, card_topup, esim, esim_topup, or provider. and a provider's name, such as provider.lithicR\aproduct\x12#\n" +
 	"\x06paused\x18\x02 \x01(\bB\x06\xbaH\x03\xc8\x01\x01H\x00R\x06paused\x88\x01\x01\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reasonB\t\n" +
@@ -8569,10 +8569,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x04kind\n" +
 	"\x06status\n" +
 	"\x05count\n" +
-	"\x05since\"\xfc\x04\n" +
+	"\x05since\"\xb0\x05\n" +
 	"\x10ListAuditRequest\x12E\n" +
-	"\x05actor\x18\x01 \x01(\tB*\xbaH\x06r\x04\x10\x01\x18x\x9a\xb5\x18\x1d\x12\x1bonly what this operator didH\x00R\x05actor\x88\x01\x01\x12h\n" +
-	"\x06action\x18\x02 \x01(\tBK\xbaH\x13r\x112\x0f^[a-z_.]{1,64}$\x9a\xb5\x181\x12/only actions of this name, such as order.decideH\x01R\x06action\x88\x01\x01\x12d\n" +
+	"\x05actor\x18\x01 \x01(\tB*\xbaH\x06r\x04\x10\x01\x18x\x9a\xb5\x18\x1d\x12\x1bonly what this operator didH\x00R\x05actor\x88\x01\x01\x12\x9b\x01\n" +
+	"\x06action\x18\x02 \x01(\tB~\xbaH\x13r\x112\x0f^[a-z_.]{1,64}$\x9a\xb5\x181\x12/only actions of this name, such as order.decide\xaa\xb5\x18/small letters, _ and dots, such as order.decideH\x01R\x06action\x88\x01\x01\x12d\n" +
 	"\asubject\x18\x03 \x01(\tBE\xbaH\x06r\x04\x10\x01\x18d\x9a\xb5\x188\x126only what was done to this order, job, card or productH\x02R\asubject\x88\x01\x01\x12Y\n" +
 	"\x05since\x18\x04 \x01(\tB>\xbaH\x06r\x04\x10\x01\x18(\x9a\xb5\x181\x12/the earliest time, such as 2026-05-04T10:00:00ZH\x03R\x05since\x88\x01\x01\x12I\n" +
 	"\x05until\x18\x05 \x01(\tB.\xbaH\x06r\x04\x10\x01\x18(\x9a\xb5\x18!\x12\x1fthe first time that is too lateH\x04R\x05until\x88\x01\x01\x12+\n" +
@@ -8636,11 +8636,11 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x1f\n" +
 	"\vage_seconds\x18\x03 \x01(\rR\n" +
-	"ageSeconds\"\xde\x02\n" +
+	"ageSeconds\"\x9a\x03\n" +
 	"\x0fListJobsRequest\x12Z\n" +
 	"\x06status\x18\x01 \x01(\tB=\xbaH:r8R\x06queuedR\n" +
-	"processingR\tsucceededR\x06failedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12c\n" +
-	"\x04kind\x18\x02 \x01(\tBJ\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$\x9a\xb5\x18)\x12'only jobs of this kind, such as webhookH\x01R\x04kind\x88\x01\x01\x12+\n" +
+	"processingR\tsucceededR\x06failedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12\x9e\x01\n" +
+	"\x04kind\x18\x02 \x01(\tB\x84\x01\xbaH\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$\x9a\xb5\x18)\x12'only jobs of this kind, such as webhook\xaa\xb5\x186at most 32 small letters, digits and _, a letter firstH\x01R\x04kind\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x02R\bpageSize\x88\x01\x01\x12,\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01H\x03R\tpageToken\x88\x01\x01B\t\n" +
@@ -8769,9 +8769,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"\b_versionB\r\n" +
 	"\v_decided_byB\x12\n" +
-	"\x10_decision_reason\"\x98\x03\n" +
-	"\x10MintTokenRequest\x12\x87\x01\n" +
-	"\x04name\x18\x01 \x01(\tBs\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._@+|=-]{0,99}$\x9a\xb5\x18C\x12Athe operator's name, for the audit trail; one person has one nameR\x04name\x12Z\n" +
+	"\x10_decision_reason\"\xe3\x03\n" +
+	"\x10MintTokenRequest\x12\xd2\x01\n" +
+	"\x04name\x18\x01 \x01(\tB\xbd\x01\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._@+|=-]{0,99}$\x9a\xb5\x18C\x12Athe operator's name, for the audit trail; one person has one name\xaa\xb5\x18Fat most 100 letters, digits and . _ @ + | = -, a letter or digit firstR\x04name\x12Z\n" +
 	"\x04role\x18\x02 \x01(\tBF\xbaH%r#R\x06viewerR\asupportR\ttreasurerR\x05admin\x9a\xb5\x18\x1a\x12\x18what the operator may doR\x04role\x12z\n" +
 	"\x12expires_in_seconds\x18\x03 \x01(\rBL\xbaH\t*\a\x18\x80\xb0\xbd\x10(<\x9a\xb5\x18<\n" +
 	"\aexpires\x121how long it is valid, such as 720h; at most 9600hR\x10expiresInSeconds\x12\"\n" +

@@ -699,6 +699,14 @@ var file_roamcard_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "roamcard/v1/policy.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         50005,
+		Name:          "roamcard.v1.form",
+		Tag:           "bytes,50005,opt,name=form",
+		Filename:      "roamcard/v1/policy.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
 		ExtensionType: (*Table)(nil),
 		Field:         50004,
@@ -726,6 +734,10 @@ var (
 	//
 	// optional roamcard.v1.Flag flag = 50003;
 	E_Flag = &file_roamcard_v1_policy_proto_extTypes[2]
+	// What the field's pattern takes, in words that follow "must be".
+	//
+	// optional string form = 50005;
+	E_Form = &file_roamcard_v1_policy_proto_extTypes[3]
 )
 
 // Extension fields to descriptorpb.MessageOptions.
@@ -733,7 +745,7 @@ var (
 	// How such messages are listed on the command line.
 	//
 	// optional roamcard.v1.Table table = 50004;
-	E_Table = &file_roamcard_v1_policy_proto_extTypes[3]
+	E_Table = &file_roamcard_v1_policy_proto_extTypes[4]
 )
 
 var File_roamcard_v1_policy_proto protoreflect.FileDescriptor
@@ -797,7 +809,8 @@ const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"ROLE_ADMIN\x10\x04:M\n" +
 	"\x06policy\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x13.roamcard.v1.PolicyR\x06policy:P\n" +
 	"\acommand\x12\x1e.google.protobuf.MethodOptions\x18҆\x03 \x03(\v2\x14.roamcard.v1.CommandR\acommand:F\n" +
-	"\x04flag\x12\x1d.google.protobuf.FieldOptions\x18ӆ\x03 \x01(\v2\x11.roamcard.v1.FlagR\x04flag:K\n" +
+	"\x04flag\x12\x1d.google.protobuf.FieldOptions\x18ӆ\x03 \x01(\v2\x11.roamcard.v1.FlagR\x04flag:3\n" +
+	"\x04form\x12\x1d.google.protobuf.FieldOptions\x18Ն\x03 \x01(\tR\x04form:K\n" +
 	"\x05table\x12\x1f.google.protobuf.MessageOptions\x18Ԇ\x03 \x01(\v2\x12.roamcard.v1.TableR\x05tableB\xa7\x01\n" +
 	"\x0fcom.roamcard.v1B\vPolicyProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
@@ -839,15 +852,16 @@ var file_roamcard_v1_policy_proto_depIdxs = []int32{
 	9,  // 6: roamcard.v1.policy:extendee -> google.protobuf.MethodOptions
 	9,  // 7: roamcard.v1.command:extendee -> google.protobuf.MethodOptions
 	10, // 8: roamcard.v1.flag:extendee -> google.protobuf.FieldOptions
-	11, // 9: roamcard.v1.table:extendee -> google.protobuf.MessageOptions
-	3,  // 10: roamcard.v1.policy:type_name -> roamcard.v1.Policy
-	6,  // 11: roamcard.v1.command:type_name -> roamcard.v1.Command
-	7,  // 12: roamcard.v1.flag:type_name -> roamcard.v1.Flag
-	8,  // 13: roamcard.v1.table:type_name -> roamcard.v1.Table
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	10, // [10:14] is the sub-list for extension type_name
-	6,  // [6:10] is the sub-list for extension extendee
+	10, // 9: roamcard.v1.form:extendee -> google.protobuf.FieldOptions
+	11, // 10: roamcard.v1.table:extendee -> google.protobuf.MessageOptions
+	3,  // 11: roamcard.v1.policy:type_name -> roamcard.v1.Policy
+	6,  // 12: roamcard.v1.command:type_name -> roamcard.v1.Command
+	7,  // 13: roamcard.v1.flag:type_name -> roamcard.v1.Flag
+	8,  // 14: roamcard.v1.table:type_name -> roamcard.v1.Table
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	11, // [11:15] is the sub-list for extension type_name
+	6,  // [6:11] is the sub-list for extension extendee
 	0,  // [0:6] is the sub-list for field type_name
 }
 
@@ -863,7 +877,7 @@ func file_roamcard_v1_policy_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_policy_proto_rawDesc), len(file_roamcard_v1_policy_proto_rawDesc)),
 			NumEnums:      3,
 			NumMessages:   6,
-			NumExtensions: 4,
+			NumExtensions: 5,
 			NumServices:   0,
 		},
 		GoTypes:           file_roamcard_v1_policy_proto_goTypes,
