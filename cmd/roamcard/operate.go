@@ -203,6 +203,13 @@ func addFlag(cmd *cobra.Command, f protoreflect.FieldDescriptor) {
 
 // request is what the command line asks for.
 func (o *operation) request(cmd *cobra.Command, args []string) (protoreflect.Message, error) {
+	output, err := cmd.Flags().GetString("output")
+	if err != nil {
+		return nil, err
+	}
+	if o.b.asJSON && cmd.Flags().Changed("output") && output != "json" {
+		return nil, fmt.Errorf("%w: --json is not --output %s", errUsage, output)
+	}
 	req, err := newMessage(o.method.Input())
 	if err != nil {
 		return nil, err

@@ -172,6 +172,7 @@ func TestWrongUsageDoesNothing(t *testing.T) {
 		"a key that no header takes": append(act, "--key", "k\x1b[31m"),
 		"a reason that is no text":   append(act[:4:4], "--reason", "\xff"),
 		"an output that is none":     append(act, "--output", "xml"),
+		"two outputs":                {"admin", "orders", "list", "--json", "--output", "csv"},
 		"a token as a table": {
 			"admin", "tokens", "mint", "--name", "n", "--role", "viewer", "--expires", "1h", "--reason", "r", "--output", "csv",
 		},
